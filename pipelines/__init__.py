@@ -1,0 +1,1 @@
+"""The jobs of shardmill: configuration, graphs and the command line."""

@@ -1,0 +1,69 @@
+"""The command line: `shardmill images | inspect | verify`."""
+
+import sys
+from collections.abc import Callable, Sequence
+
+import shardmill
+from shardmill.errors import CorruptDataError, JobError, UserError
+
+_USAGE = """usage: shardmill COMMAND ...
+
+  images    turn a tree of images, or a manifest that lists them, into TFRecord shards
+  inspect   show what is in a data set
+  verify    re-read a data set and check every shard
+
+shardmill COMMAND --help tells more."""
+
+
+def _images(arguments: Sequence[str]) -> int:
+    from pipelines import run_images
+
+    return run_images.main(arguments)
+
+
+def _inspect(arguments: Sequence[str]) -> int:
+    from pipelines import inspect
+
+    return inspect.main(arguments)
+
+
+def _verify(arguments: Sequence[str]) -> int:
+    from pipelines import verify
+
+    return verify.main(arguments)
+
+
+_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"images": _images, "inspect": _inspect, "verify": _verify}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status: 0 done, 1 failed, 2 a user's mistake, 130 interrupted."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_USAGE)
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        print(f"shardmill {shardmill.__version__}")
+        return 0
+    command = _COMMANDS.get(arguments[0])
+    if command is None:
+        return _complain(f"unknown command {arguments[0]!r}; expected {', '.join(_COMMANDS)}", 2)
+    try:
+        return command(arguments[1:])
+    except UserError as error:
+        return _complain(str(error), 2, error, arguments)
+    except (JobError, CorruptDataError) as error:
+        return _complain(str(error), 1, error, arguments)
+    except KeyboardInterrupt:
+        return _complain("interrupted", 130)
+
+
+def _complain(sentence: str, status: int, error: Exception | None = None, arguments: Sequence[str] = ()) -> int:
+    if error is not None and "--debug" in arguments:
+        raise error
+    print(f"shardmill: error: {sentence}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

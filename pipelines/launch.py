@@ -1,0 +1,83 @@
+"""Run a pipeline to its end, show how far it is, and turn what went wrong into one sentence."""
+
+import logging
+import os
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipelines.progress import ProgressDisplay
+from pipelines.runner import check_running_mode, is_local, make_runner
+from shardmill.errors import JobError, UserError
+
+# How an exception of ours looks after a worker has sent it to the launcher as text.
+_OURS = re.compile(r"shardmill\.errors\.(UserError|JobError): (.*?)(?: \[while running '[^\n]*)?$", re.MULTILINE)
+_STEP = re.compile(r"\[while running '([^\n']*)")
+_POLL = 0.2  # seconds
+
+
+def run(build: Callable[[beam.Pipeline, str | None], Any], options: PipelineOptions, title: str) -> None:
+    """Build a pipeline with `build(pipeline, progress folder)` and run it to its end.
+
+    Raises:
+      UserError, JobError: raised in a step of the pipeline, or a JobError for whatever else stopped it.
+    """
+    check_running_mode(options)
+    local = is_local(options)
+    folder = tempfile.mkdtemp(prefix="shardmill-progress-") if local else None
+    if local:
+        logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # a failing step is reported once, by us
+    try:
+        pipeline = beam.Pipeline(runner=make_runner(options), options=options)
+        build(pipeline, folder)
+        _run_with_progress(pipeline, folder, title)
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run_with_progress(pipeline: beam.Pipeline, folder: str | None, title: str) -> None:
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            pipeline.run().wait_until_finish()
+        except BaseException as error:  # handed to the main thread, whatever it is
+            failure.append(error)
+
+    # The main thread stays free to draw and to take Ctrl-C; the local runner blocks the thread that runs it.
+    thread = threading.Thread(target=work, name="shardmill-run", daemon=True)
+    with ProgressDisplay(folder, title) as display:
+        thread.start()
+        while thread.is_alive():
+            thread.join(_POLL)
+            display.update()
+    if failure:
+        raise _translate(failure[0]) from failure[0]
+
+
+def _translate(error: BaseException) -> Exception:
+    """The error to show for what a runner raised."""
+    if isinstance(error, (UserError, JobError)):
+        return error
+    found = _OURS.findall(str(error))
+    if found:
+        kind, sentence = found[-1]
+        return UserError(sentence) if kind == "UserError" else JobError(sentence)
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    step = _STEP.search(str(error))
+    where = f" in step {step[1]}" if step else ""
+    last = re.sub(r" \[while running '.*", "", lines[-1]) if lines else ""
+    cause = last or type(error).__name__
+    return JobError(f"the job failed{where}: {cause}")
+
+
+def interrupt() -> None:
+    """End this process and its workers at once: a local runner has no way to stop."""
+    os._exit(130)

@@ -1,0 +1,177 @@
+"""Flags to configuration: parsing, with one sentence for each mistake."""
+
+import argparse
+import difflib
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, NoReturn
+
+from pipelines.config import ImagesConfig
+from shardmill.errors import UserError
+from shardmill.labels import ON_NEW_LABEL, parse_labels
+from transforms import storage
+from transforms.encode_images import MAX_PIXELS, VERIFY
+from transforms.image_codec import FORMATS, RESIZE_MODES
+
+_UNITS = {"": 1, "b": 1, **{f"{u}{s}": (1024 if "i" in s else 1000) ** p for p, u in enumerate("kmgt", 1) for s in ("", "b", "ib")}}
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose mistakes are UserErrors; no abbreviations, since Beam's flags share the line."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, allow_abbrev=False, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise `message` as a UserError."""
+        raise UserError(message)
+
+
+def parse_size(text: str) -> int:
+    """Bytes from `128MiB`, `1GB`, `500k` or `4096`."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
+    if match is None or match[2] not in _UNITS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; expected a number and a unit, such as 128MiB or 1GB")
+    return int(Fraction(match[1]) * _UNITS[match[2]])
+
+
+def parse_splits(text: str) -> tuple[tuple[str, Fraction], ...]:
+    """Names and fractions from `train=0.8,test=0.2`; they must add up to 1, up to rounding (0.333 three times is fine)."""
+    splits: dict[str, Fraction] = {}
+    for part in text.split(","):
+        name, equals, number = (piece.strip() for piece in part.partition("="))
+        try:
+            fraction = Fraction(number)
+        except (ValueError, ZeroDivisionError):
+            raise argparse.ArgumentTypeError(f"{part!r} is not name=fraction, such as train=0.8") from None
+        if not equals or not re.fullmatch(r"\w+", name, re.ASCII):
+            raise argparse.ArgumentTypeError(f"{part!r} is not name=fraction with a name of letters, digits and '_'")
+        if fraction <= 0:
+            raise argparse.ArgumentTypeError(f"split {name!r} has fraction {number}; expected more than 0")
+        if name in splits:
+            raise argparse.ArgumentTypeError(f"split {name!r} is named twice")
+        splits[name] = fraction
+    total = sum(splits.values())
+    if abs(total - 1) > Fraction(1, 200):
+        raise argparse.ArgumentTypeError(f"the fractions add up to {float(total):g}; expected 1")
+    return tuple((name, fraction / total) for name, fraction in splits.items())
+
+
+def parse_num_shards(text: str) -> int | tuple[tuple[str, int], ...]:
+    """One number for every split (`8`), or one for each (`train=16,test=2`)."""
+    try:
+        if "=" not in text:
+            return int(text)
+        pairs = [part.partition("=") for part in text.split(",")]
+        return tuple((name.strip(), int(count)) for name, _, count in pairs)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor split=number,…") from None
+
+
+def parse_resolution(text: str) -> tuple[int, int]:
+    """(width, height) from `224x224`."""
+    match = re.fullmatch(r"(\d+)x(\d+)", text.lower())
+    if match is None or not 0 < int(match[1]) <= 65_500 or not 0 < int(match[2]) <= 65_500:  # the limit of JPEG encoders
+        raise argparse.ArgumentTypeError(f"{text!r} is not WIDTHxHEIGHT in pixels, such as 224x224")
+    return int(match[1]), int(match[2])
+
+
+def images_parser() -> Parser:
+    """The parser of `shardmill images`."""
+    parser = Parser(
+        prog="shardmill images",
+        description="Turn a tree of images, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
+        epilog="Every option of Apache Beam is passed through: --runner, --direct_num_workers, --region, … "
+        "Exit status: 0 done; 1 the job failed, nothing was published; 2 a mistake in a flag or the input, nothing was written; "
+        "130 interrupted.",
+    )
+    source = parser.add_argument_group("input")
+    source.add_argument("--input", help="a folder (<label>/*.jpg, <split>/<label>/*.jpg, or flat) or a glob; local, gs://, s3://")
+    source.add_argument("--manifest", help="a .csv or .jsonl with file_name or image_uri, and label, split and further columns")
+    source.add_argument("--allow_outside", action="store_true", help="images of a manifest may lie outside its folder")
+    source.add_argument("--labels_file", help="class names, one a line: freezes their ids")
+    source.add_argument("--on_new_label", choices=ON_NEW_LABEL, default="fail", help="what a class not in --labels_file does (default: %(default)s)")
+    output = parser.add_argument_group("output")
+    output.add_argument("--output", required=True, help="the folder of all data sets")
+    output.add_argument("--name", required=True, help="of the data set")
+    output.add_argument("--version", default="1.0.0", help="of the data set (default: %(default)s)")
+    output.add_argument("--overwrite", action="store_true", help="replace a published version")
+    output.add_argument("--dry_run", action="store_true", help="say what would be read and written, and write nothing")
+    split = parser.add_argument_group("splits and order")
+    split.add_argument("--splits", type=parse_splits, help="name=fraction,… (default: all in train)")
+    split.add_argument("--group_by", help="a column whose equal values stay in one split")
+    split.add_argument("--stratify_by", help="label, or a column: exact fractions within each of its values")
+    split.add_argument("--seed", type=int, default=0, help="of the order (default: %(default)s)")
+    split.add_argument("--split_seed", type=int, default=0, help="of the splits (default: %(default)s)")
+    split.add_argument("--no_shuffle", action="store_true", help="keep the order of paths, or of a manifest's lines")
+    shards = parser.add_argument_group("shards")
+    shards.add_argument("--shard_size", type=parse_size, help="of a shard, about (default: 128MiB)")
+    shards.add_argument("--num_shards", type=parse_num_shards, help="of every split, or split=number,…")
+    shards.add_argument("--balance", choices=("examples", "bytes"), default="examples", help="what shards are equal in (default: %(default)s)")
+    shards.add_argument("--compression", choices=("none", "gzip"), default="none", help="gzip keeps TFDS from reading it (default: %(default)s)")
+    image = parser.add_argument_group("images")
+    image.add_argument("--verify", choices=VERIFY, default="header", help="how far each image is checked (default: %(default)s)")
+    image.add_argument("--image_format", choices=FORMATS, default="", help="re-encode every image (default: bytes untouched)")
+    image.add_argument("--resize", type=parse_resolution, help="WIDTHxHEIGHT: decode, turn upright, make RGB, resize, re-encode")
+    image.add_argument("--resize_mode", choices=RESIZE_MODES, default="exact", help="stretch, crop to fill, or pad to fit (default: %(default)s)")
+    image.add_argument("--jpeg_quality", type=int, default=95, help="of re-encoded images (default: %(default)s)")
+    image.add_argument("--max_pixels", type=int, default=MAX_PIXELS, help="more make an image a reject (default: %(default)s)")
+    run = parser.add_argument_group("run")
+    run.add_argument("--max_reject_fraction", type=float, default=0.01, help="more rejects fail the job (default: %(default)s)")
+    run.add_argument("--threads", type=int, default=0, help="that read and encode in each worker (default: chosen by the input)")
+    run.add_argument("--debug", action="store_true", help="show the full trace of a failure")
+    return parser
+
+
+def to_config(args: argparse.Namespace) -> ImagesConfig:
+    """The configuration that parsed flags describe; reads --labels_file.
+
+    Raises:
+      UserError: a mistake, named.
+    """
+    values = vars(args).copy()
+    for flag in ("dry_run", "debug"):
+        values.pop(flag)
+    labels_file, counts = values.pop("labels_file"), values.pop("num_shards")
+    if isinstance(counts, tuple):
+        values["split_shards"] = counts
+    else:
+        values["num_shards"] = counts
+    if labels_file is not None:
+        values["labels"] = _read_labels(labels_file)
+    return ImagesConfig(**values)
+
+
+def _read_labels(path: str) -> tuple[str, ...]:
+    try:
+        return parse_labels(storage.read_bytes(path).decode(), path)
+    except OSError as error:
+        raise UserError(f"--labels_file {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise UserError(f"--labels_file {path} is not UTF-8") from None
+
+
+def beam_options(rest: Sequence[str], own: argparse.ArgumentParser) -> Any:
+    """Beam's PipelineOptions from the flags that are not ours.
+
+    Raises:
+      UserError: a flag that neither we nor Beam know, with the nearest that one of us does; Beam only warns.
+    """
+    from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
+
+    parser = _BeamArgumentParser(allow_abbrev=False)
+    for view in PipelineOptions.__subclasses__():
+        view._add_argparse_args(parser)
+    parser.error = lambda message: _raise(UserError(message))  # type: ignore[method-assign]
+    _, unknown = parser.parse_known_args(list(rest))
+    if unknown:
+        known = [flag for flags in (parser, own) for action in flags._actions for flag in action.option_strings]
+        near = difflib.get_close_matches(unknown[0].split("=")[0], known, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UserError(f"unknown flag {unknown[0]}{hint}")
+    return PipelineOptions(list(rest))
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error

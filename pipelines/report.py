@@ -1,0 +1,82 @@
+"""What is printed when a job is done: a table of the splits, what there is to know, and the lines that read the result."""
+
+import io
+
+from rich.console import Console
+from rich.table import Table
+
+from pipelines.config import ImagesConfig
+from shardmill.dataset import Dataset, open_dataset
+from shardmill.manifest import SplitEntry
+from transforms import storage
+
+
+def summary(config: ImagesConfig) -> str:
+    """The report on the data set that `config` has made."""
+    dataset = open_dataset(config.directory, storage.BeamFiles())
+    lines = [f"{dataset.directory}", splits_table(dataset)]
+    rejects = dataset.manifest.rejects
+    if rejects["records"]:
+        lines.append(f"{rejects['records']:,} of {dataset.manifest.input['records']:,} records rejected; see {dataset.directory}/rejects/:")
+        lines += [f"  {times:,} x {reason}" for reason, times in _top(rejects["reasons"])]
+    lines += [f"NOTE: {notice}" for notice in dataset.manifest.notices]
+    lines += ["", "Read it:", *reading_code(dataset)]
+    return "\n".join(lines)
+
+
+def splits_table(dataset: Dataset) -> str:
+    """A table with a row a split."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("split")
+    for title in ("examples", "shards", "smallest", "largest", "bytes", "rejected"):
+        table.add_column(title, justify="right")
+    for split in dataset.manifest.splits:
+        table.add_row(*_cells(split))
+    console = Console(file=io.StringIO(), width=100)
+    console.print(table)
+    return str(console.file.getvalue().rstrip())  # type: ignore[attr-defined]
+
+
+def _cells(split: SplitEntry) -> list[str]:
+    counts = [shard.examples for shard in split.shards] or [0]
+    return [
+        split.name,
+        f"{split.examples:,}",
+        f"{len(split.shards):,}",
+        f"{min(counts):,}",
+        f"{max(counts):,}",
+        human_size(split.size_bytes),
+        f"{split.rejected:,}",
+    ]
+
+
+def _top(reasons: dict[str, int]) -> list[tuple[str, int]]:
+    return sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:5]
+
+
+def human_size(size_bytes: int) -> str:
+    """A size in bytes, with a decimal unit."""
+    size = float(size_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def reading_code(dataset: Dataset) -> list[str]:
+    """Three lines of Python that read the data set."""
+    split = next((split.name for split in dataset.manifest.splits if split.shards), "train")
+    if dataset.manifest.compression:
+        pattern = f"{dataset.directory}/{dataset.manifest.name}-{split}.tfrecord-*"
+        return [
+            "  import tensorflow as tf",
+            f"  files = tf.data.Dataset.list_files({pattern!r})",
+            "  examples = tf.data.TFRecordDataset(files, compression_type='GZIP')",
+        ]
+    supervised = ", as_supervised=True" if any(feature.kind == "class_label" for feature in dataset.manifest.features) else ""
+    return [
+        "  import tensorflow_datasets as tfds",
+        f"  builder = tfds.builder_from_directory({dataset.directory!r})",
+        f"  dataset = builder.as_dataset(split={split!r}{supervised})",
+    ]

@@ -1,0 +1,87 @@
+"""`shardmill images`: flags, checks before anything is written, the run, and the report."""
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+from pipelines.config import ImagesConfig
+from pipelines.options import beam_options, images_parser, to_config
+from shardmill import naming
+from shardmill.errors import JobError, UserError
+from transforms import publish, storage
+from transforms.listing import is_glob
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit status."""
+    parser = images_parser()
+    args, rest = parser.parse_known_args(list(arguments))
+    config = to_config(args)
+    options = beam_options(rest, parser)
+
+    from pipelines import launch, report, runner
+    from pipelines.dry_run import dry_run
+    from pipelines.images import build_images
+
+    runner.check_running_mode(options)
+    check_input(config)
+    check_output(config, args.overwrite)
+    if args.dry_run:
+        print(dry_run(config))
+        return 0
+    build = partial(build_images, config=config, cores=multiprocessing.cpu_count())
+    try:
+        launch.run(lambda pipeline, folder: build(pipeline, progress_folder=folder), options, config.name)
+    except JobError:
+        publish.delete_temporaries(config.directory)
+        raise
+    except KeyboardInterrupt:
+        print("shardmill: interrupted; nothing was published", file=sys.stderr)
+        publish.delete_temporaries(config.directory)
+        launch.interrupt()
+    print(report.summary(config))
+    return 0
+
+
+def check_input(config: ImagesConfig) -> None:
+    """Check that a local input exists.
+
+    Raises:
+      UserError: it does not, or it lies around the output.
+    """
+    if config.input is None or not storage.is_local(config.input) or is_glob(config.input):
+        return
+    if not os.path.exists(config.input):
+        raise UserError(f"--input {config.input}: no such file or folder")
+    inside = os.path.realpath(config.directory) + "/"
+    if storage.is_local(config.output) and inside.startswith(os.path.realpath(config.input) + "/"):
+        raise UserError(f"--output {config.output} lies inside --input {config.input}: the next run would read its own output")
+
+
+def check_output(config: ImagesConfig, overwrite: bool) -> None:
+    """Check that the version directory may be written.
+
+    Raises:
+      UserError: it is published and --overwrite was not given, it holds other files, or it cannot be written.
+    """
+    if storage.is_local(config.output):
+        _check_writable(config.directory)
+    if storage.exists(storage.join(config.directory, naming.SUCCESS)) and not overwrite:
+        raise UserError(
+            f"{config.directory} is a published data set; give --overwrite to replace it, or another --version to keep both"
+        )
+    for name, _ in storage.list_files(config.directory):
+        if not naming.is_dataset_file(name):
+            raise UserError(f"{config.directory} holds {name!r}, which shardmill did not write; give another --output or --name")
+
+
+def _check_writable(directory: str) -> None:
+    path = os.path.abspath(directory)
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    if not os.path.isdir(path):
+        raise UserError(f"--output: {path} is not a folder")
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise UserError(f"--output: {path} is not writable")

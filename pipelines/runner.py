@@ -1,0 +1,44 @@
+"""Which runner runs, pinned: the in-process FnApiRunner for local jobs, whatever is installed or reachable."""
+
+from typing import Any
+
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
+
+from shardmill.errors import UserError
+
+_LOCAL = frozenset({None, "DirectRunner", "SwitchingDirectRunner", "FnApiRunner", "apache_beam.runners.direct.DirectRunner"})
+
+
+def is_local(options: PipelineOptions) -> bool:
+    """Whether the job runs on this machine under our own launcher."""
+    return options.view_as(StandardOptions).runner in _LOCAL
+
+
+def check_running_mode(options: PipelineOptions) -> None:
+    """Refuse what loses records.
+
+    Raises:
+      UserError: `--direct_running_mode multi_threading`.
+    """
+    if is_local(options) and options.view_as(DirectOptions).direct_running_mode == "multi_threading":
+        raise UserError(
+            "--direct_running_mode multi_threading loses records without an error in Beam's local runner (an unlocked buffer "
+            "between its threads); use in_memory, the default, or multi_processing; --threads sets how many threads read files"
+        )
+
+
+def make_runner(options: PipelineOptions) -> Any:
+    """The runner to give to `beam.Pipeline`: an object for local jobs, a name for others.
+
+    Beam's DirectRunner would first try to download another runner and fall back silently. This builds the FnApiRunner as that
+    fallback does, with provision info: without it the options never reach worker processes.
+    """
+    if not is_local(options):
+        return options.view_as(StandardOptions).runner
+    from apache_beam.portability.api import beam_provision_api_pb2
+    from apache_beam.runners.portability.fn_api_runner import fn_runner
+    from apache_beam.runners.portability.portable_runner import JobServiceHandle
+
+    encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
+    provision = beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
+    return fn_runner.FnApiRunner(provision_info=fn_runner.ExtendedProvisionInfo(provision))

@@ -1,0 +1,178 @@
+"""tf.train.Example on the wire, without TensorFlow: encode beside decode.
+
+The messages are those of tensorflow/core/example/{example,feature}.proto. Features are written in the order they are
+given, so that the same example is always the same bytes; a protobuf map has no order of its own.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+FeatureValue = Sequence[bytes] | np.ndarray
+
+_BYTES, _FLOAT, _INT64 = 1, 2, 3  # field numbers in `message Feature`
+
+
+def varint(value: int) -> bytes:
+    """Base-128 varint of an unsigned 64-bit `value`."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _delimited(field: int, payload: bytes) -> bytes:
+    return bytes((field << 3 | 2,)) + varint(len(payload)) + payload
+
+
+def bytes_feature(values: Iterable[bytes]) -> bytes:
+    """Serialized `Feature` with a bytes_list."""
+    return _delimited(_BYTES, b"".join(_delimited(1, value) for value in values))
+
+
+def int64_feature(values: Iterable[int]) -> bytes:
+    """Serialized `Feature` with a packed int64_list; negative values take ten bytes, as protobuf has it."""
+    packed = b"".join(varint(value & 0xFFFFFFFFFFFFFFFF) for value in values)
+    return _delimited(_INT64, _delimited(1, packed) if packed else b"")
+
+
+def float_feature(values: Iterable[float]) -> bytes:
+    """Serialized `Feature` with a packed float_list (float32, little-endian)."""
+    packed = np.asarray(list(values), dtype="<f4").tobytes()
+    return _delimited(_FLOAT, _delimited(1, packed) if packed else b"")
+
+
+def entry(name: str, feature: bytes) -> bytes:
+    """One entry of `Features.feature`: `name` and a serialized `Feature`."""
+    return _delimited(1, _delimited(1, name.encode()) + _delimited(2, feature))
+
+
+def bytes_entry_header(name: str, size: int) -> bytes:
+    """What precedes the payload in an entry whose bytes_list holds one value of `size` bytes.
+
+    `bytes_entry_header(name, len(value)) + value == entry(name, bytes_feature([value]))`, without copying `value`.
+    """
+    value = b"\x0a" + varint(size)
+    feature = b"\x0a" + varint(len(value) + size)
+    value_field = b"\x12" + varint(len(feature) + len(value) + size)
+    head = _delimited(1, name.encode()) + value_field + feature + value
+    return b"\x0a" + varint(len(head) + size) + head
+
+
+def example_header(entries_size: int) -> bytes:
+    """What precedes the entries, `entries_size` bytes of them, in a serialized Example."""
+    return b"\x0a" + varint(entries_size)
+
+
+def encode_example(features: Mapping[str, Sequence[bytes] | Sequence[int] | Sequence[float] | np.ndarray]) -> bytes:
+    """Serialize an Example from a mapping of name to a list of bytes, or an array of integers or floats.
+
+    Raises:
+      TypeError: a feature is neither; the message names it.
+    """
+    entries = b"".join(entry(name, _encode_feature(name, values)) for name, values in features.items())
+    return example_header(len(entries)) + entries
+
+
+def _encode_feature(name: str, values: Sequence[bytes] | Sequence[int] | Sequence[float] | np.ndarray) -> bytes:
+    if len(values) and isinstance(values[0], bytes):
+        return bytes_feature(values)  # type: ignore[arg-type]
+    array = np.asarray(values)
+    if array.dtype.kind in "iub":
+        return int64_feature(int(value) for value in array)
+    if array.dtype.kind == "f":
+        return float_feature(array.tolist())
+    raise TypeError(f"feature {name!r} holds {array.dtype}; expected bytes, integers or floats")
+
+
+def decode_example(record: bytes | memoryview) -> dict[str, FeatureValue]:
+    """Parse a serialized Example: lists of bytes, int64 arrays and float32 arrays by feature name.
+
+    A later entry of the same name replaces an earlier one and unknown fields are skipped, as protobuf has it. A
+    feature of no kind is an empty list.
+
+    Raises:
+      ValueError: `record` is not a serialized Example.
+    """
+    view = memoryview(record)
+    features: dict[str, FeatureValue] = {}
+    for field, payload in _fields(view):
+        if field != 1:
+            continue
+        for inner_field, item in _fields(payload):
+            if inner_field == 1:
+                name, value = _decode_entry(item)
+                features[name] = value
+    return features
+
+
+def _decode_entry(item: memoryview) -> tuple[str, FeatureValue]:
+    name, value = "", memoryview(b"")
+    for field, payload in _fields(item):
+        if field == 1:
+            name = str(payload, "utf-8")
+        elif field == 2:
+            value = payload
+    result: FeatureValue = []
+    for kind, payload in _fields(value):
+        result = _decode_list(kind, payload)
+    return name, result
+
+
+def _decode_list(kind: int, payload: memoryview) -> FeatureValue:
+    if kind == _BYTES:
+        return [bytes(value) for field, value in _fields(payload) if field == 1]
+    packed = b"".join(bytes(value) for field, value in _fields(payload) if field == 1)
+    if kind == _FLOAT:
+        return np.frombuffer(packed, dtype="<f4")
+    if kind == _INT64:
+        return _decode_varints(packed)
+    return []
+
+
+def _decode_varints(packed: bytes) -> np.ndarray:
+    values, position = [], 0
+    while position < len(packed):
+        value, position = _read_varint(memoryview(packed), position)
+        values.append(value - (1 << 64) if value >> 63 else value)
+    return np.array(values, dtype=np.int64)
+
+
+def _fields(view: memoryview) -> Iterable[tuple[int, memoryview]]:
+    """The fields of a message, as (number, payload); numbers that are not packed come as varint or 4 or 8 bytes."""
+    position, end = 0, len(view)
+    while position < end:
+        tag, position = _read_varint(view, position)
+        wire = tag & 7
+        if wire == 2:
+            size, position = _read_varint(view, position)
+        elif wire == 5:
+            size = 4
+        elif wire == 1:
+            size = 8
+        elif wire == 0:
+            _, stop = _read_varint(view, position)
+            size = stop - position
+        else:
+            raise ValueError(f"not a serialized Example: wire type {wire}")
+        if position + size > end:
+            raise ValueError(f"not a serialized Example: a field of {size} bytes where {end - position} are left")
+        yield tag >> 3, view[position : position + size]
+        position += size
+
+
+def _read_varint(view: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if position >= len(view) or shift > 63:
+            raise ValueError("not a serialized Example: a varint without end")
+        byte = view[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFFFFFFFFFF, position
+        shift += 7
+
+

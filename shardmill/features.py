@@ -1,0 +1,44 @@
+"""What an example holds: features by name, and the descriptions of them that each reader wants."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["tensor", "text", "image", "class_label"]
+DType = Literal["int64", "float32", "bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One feature of every example.
+
+    Attributes:
+      name: its key in `tf.train.Example`.
+      dtype: what its list holds: `int64`, `float32` or `bytes`.
+      kind: what the values mean.
+      shape: `()` for one value, `(n,)` for n, `(None,)` for any number of them.
+      required: whether every example has it; a feature that is not required is absent where the value is missing.
+      class_names: of a `class_label`, the names by id.
+      encoding: of an `image`, the one format of all of them, or "" where they differ.
+    """
+
+    name: str
+    dtype: DType
+    kind: Kind = "tensor"
+    shape: tuple[int | None, ...] = ()
+    required: bool = True
+    class_names: tuple[str, ...] = ()
+    encoding: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.shape) > 1:
+            raise ValueError(f"feature {self.name!r} has shape {self.shape}; expected at most one dimension")
+        if self.kind == "class_label" and self.dtype != "int64":
+            raise ValueError(f"feature {self.name!r} is a class label of {self.dtype}; expected int64")
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether every example has the same number of values: TensorFlow's FixedLenFeature."""
+        return self.required and None not in self.shape
+
+
+Features = tuple[Feature, ...]

@@ -1,0 +1,74 @@
+"""Class names and their ids: sorted names from 0, or a frozen file that rebuilds keep to."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from shardmill.errors import UserError
+
+ON_NEW_LABEL = ("fail", "append", "reject")
+
+
+@dataclass(frozen=True)
+class ClassNames:
+    """The class names of a label feature; a name's id is its position."""
+
+    names: tuple[str, ...]
+    _ids: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        ids = {name: index for index, name in enumerate(self.names)}
+        if len(ids) != len(self.names):
+            twice = next(name for index, name in enumerate(self.names) if ids[name] != index)
+            raise UserError(f"class name {twice!r} stands twice among the labels")
+        for name in self.names:
+            if not name or name != name.strip() or "\n" in name or "\r" in name:
+                raise UserError(
+                    f"class name {name!r} cannot stand in a labels file, which holds one name a line; "
+                    "rename the class so that it has no line break and no space at its ends"
+                )
+        object.__setattr__(self, "_ids", ids)
+
+    def id(self, name: str) -> int | None:
+        """The id of class `name`, or None if it is not a class."""
+        return self._ids.get(name)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def resolve_class_names(found: Iterable[str], frozen: Sequence[str] | None, on_new_label: str) -> ClassNames:
+    """The class table of a build.
+
+    Args:
+      found: the class names in the input, in any order, each any number of times.
+      frozen: the names of `--labels_file`, in id order, or None.
+      on_new_label: what becomes of a found class that `frozen` lacks: `fail`, `append` (ids after the frozen ones, in
+        sorted order) or `reject` (the class gets no id; its records are rejected).
+
+    Raises:
+      UserError: a new class with `fail`; the message names it.
+    """
+    names = sorted(set(found))
+    if frozen is None:
+        return ClassNames(tuple(names))
+    known = set(frozen)
+    new = [name for name in names if name not in known]
+    if new and on_new_label == "fail":
+        near = difflib.get_close_matches(new[0], frozen, 1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        more = f" and {len(new) - 1} more" if len(new) > 1 else ""
+        raise UserError(
+            f"class {new[0]!r}{hint}{more} is in the input but not in --labels_file; add it there, or give "
+            "--on_new_label append (a new id at the end) or reject (its records go to rejects/)"
+        )
+    return ClassNames((*frozen, *new) if on_new_label == "append" else tuple(frozen))
+
+
+def parse_labels(text: str, name: str) -> tuple[str, ...]:
+    """The names in the text of a labels file, one a line; `name` is what errors call the file."""
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+    names = tuple(lines[:-1] if lines[-1] == "" else lines)
+    if not names:
+        raise UserError(f"--labels_file {name} is empty; expected one class name a line")
+    return ClassNames(names).names

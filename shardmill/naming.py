@@ -1,0 +1,86 @@
+"""Names on disk: TFDS's directory layout and shard file template.
+
+The template is `{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}` of tensorflow_datasets.core.naming, so that
+`tfds.builder_from_directory` finds every shard. gzip shards get the suffix `.gz` that TFX uses.
+"""
+
+import re
+from dataclasses import dataclass
+
+FILEPATH_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
+SUCCESS = "_SUCCESS"
+LATEST = "LATEST"
+MANIFEST = "manifest.json"
+STATS = "stats.json"
+SCHEMA = "schema.pbtxt"
+FEATURES = "features.json"
+DATASET_INFO = "dataset_info.json"
+REJECTS_DIR = "rejects"
+REJECTS_FILE = "rejects-00000-of-00001.jsonl"
+TEMP_SUFFIX = ".tmp"  # of a metadata file on a local disk until it is whole
+TEMP_PREFIX = "beam-temp-"  # FileBasedSink's own prefix for temporary directories
+GZIP_SUFFIX = ".gz"
+
+_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
+_SPLIT = re.compile(r"\w+", re.ASCII)
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+_SHARD = re.compile(
+    r"(?P<name>[A-Za-z]\w*)-(?P<split>\w+)\.tfrecord-(?P<shard>\d{5,})-of-(?P<count>\d{5,})(?:\.gz)?", re.ASCII
+)
+
+
+def is_dataset_name(name: str) -> bool:
+    """Whether TFDS accepts `name` as the name of a data set: a letter, then letters, digits, `_`."""
+    return _NAME.fullmatch(name) is not None
+
+
+def is_split_name(split: str) -> bool:
+    """Whether `split` can stand in a shard's file name: letters, digits, `_`."""
+    return _SPLIT.fullmatch(split) is not None
+
+
+def is_version(version: str) -> bool:
+    """Whether `version` is three numbers, as TFDS wants them: `1.0.0`."""
+    return _VERSION.fullmatch(version) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardName:
+    """The parts of a shard's file name: data set, split, index (from 0) and number of shards of that split."""
+
+    name: str
+    split: str
+    shard: int
+    num_shards: int
+    gzip: bool = False
+
+    def __str__(self) -> str:
+        suffix = GZIP_SUFFIX if self.gzip else ""
+        return f"{shard_prefix(self.name, self.split)}-{self.shard:05d}-of-{self.num_shards:05d}{suffix}"
+
+    @classmethod
+    def parse(cls, text: str) -> "ShardName | None":
+        """The parts of file name `text`, or None if it is not a shard's name."""
+        match = _SHARD.fullmatch(text)
+        if match is None:
+            return None
+        return cls(match["name"], match["split"], int(match["shard"]), int(match["count"]), text.endswith(GZIP_SUFFIX))
+
+
+def shard_prefix(name: str, split: str) -> str:
+    """What WriteToTFRecord calls the file path prefix of a split: `flowers-train.tfrecord`."""
+    return f"{name}-{split}.tfrecord"
+
+
+def labels_file(feature: str) -> str:
+    """TFDS's name for the file that holds a ClassLabel's names, one a line."""
+    return f"{feature}.labels.txt"
+
+
+def is_dataset_file(path: str) -> bool:
+    """Whether `path`, relative to a data set's version directory, is one that shardmill writes there."""
+    head, _, rest = path.removesuffix(TEMP_SUFFIX).partition("/")
+    if rest:
+        return head.startswith(TEMP_PREFIX) or head == REJECTS_DIR
+    known = {SUCCESS, MANIFEST, STATS, SCHEMA, FEATURES, DATASET_INFO}
+    return head in known or head.endswith(".labels.txt") or ShardName.parse(head) is not None

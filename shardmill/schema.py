@@ -1,0 +1,48 @@
+"""Features as a tensorflow-metadata Schema: what TFT, TFX and TFDV read.
+
+See tensorflow_metadata/proto/v0/schema.proto. A dense feature has presence 1.0 and a fixed shape, which
+`tensorflow_transform.tf_metadata.schema_utils.schema_as_feature_spec` turns into a FixedLenFeature; all others become
+VarLenFeature.
+"""
+
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from shardmill.features import Feature, Features
+
+_TYPES = {"int64": schema_pb2.INT, "float32": schema_pb2.FLOAT, "bytes": schema_pb2.BYTES}
+
+
+def to_schema(features: Features) -> schema_pb2.Schema:
+    """The Schema proto of `features`, in their order."""
+    schema = schema_pb2.Schema()
+    for feature in features:
+        _add(schema.feature.add(), feature)
+    return schema
+
+
+def to_pbtxt(features: Features) -> str:
+    """The text of `schema.pbtxt`."""
+    return text_format.MessageToString(to_schema(features), as_utf8=True)
+
+
+def _add(proto: schema_pb2.Feature, feature: Feature) -> None:
+    proto.name = feature.name
+    proto.type = _TYPES[feature.dtype]
+    if feature.required:
+        proto.presence.min_fraction = 1.0
+        proto.presence.min_count = 1
+    if feature.is_dense:
+        proto.shape.SetInParent()
+        for size in feature.shape:
+            proto.shape.dim.add(size=size)
+    elif feature.shape and feature.shape[0] is not None:
+        proto.value_count.min = proto.value_count.max = feature.shape[0]
+    elif not feature.shape:
+        proto.value_count.min = proto.value_count.max = 1
+    if feature.kind == "class_label":
+        proto.int_domain.min = 0
+        proto.int_domain.max = len(feature.class_names) - 1
+        proto.int_domain.is_categorical = True
+    elif feature.kind == "image":
+        proto.image_domain.SetInParent()

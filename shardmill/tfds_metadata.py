@@ -1,0 +1,83 @@
+"""Features and splits as TFDS's own JSON files, so that `tfds.builder_from_directory` needs no code.
+
+The files are protobuf JSON of tensorflow_datasets/core/proto/{feature,dataset_info}.proto. A feature that may be missing
+is a tensor of shape (None,): it reads as zero or one value.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shardmill.features import Feature, Features
+from shardmill.naming import FILEPATH_TEMPLATE
+
+_PACKAGE = "tensorflow_datasets.core.features"
+
+
+@dataclass(frozen=True, slots=True)
+class SplitInfo:
+    """A split as TFDS sees it: the examples in each shard, and the bytes of all of them."""
+
+    name: str
+    shard_lengths: tuple[int, ...]
+    size_bytes: int
+
+
+def to_features_json(features: Features) -> str:
+    """The text of `features.json`."""
+    content = {
+        "pythonClassName": f"{_PACKAGE}.features_dict.FeaturesDict",
+        "featuresDict": {"features": {feature.name: _feature(feature) for feature in features}},
+    }
+    return dump_json(content)
+
+
+def to_dataset_info_json(
+    name: str, version: str, splits: Sequence[SplitInfo], supervised: tuple[str, str] | None, description: str
+) -> str:
+    """The text of `dataset_info.json`; `supervised` names the input and target of `as_supervised=True`."""
+    content: dict[str, Any] = {
+        "name": name,
+        "version": version,
+        "description": description,
+        "fileFormat": "tfrecord",
+        "splits": [
+            {
+                "name": split.name,
+                "filepathTemplate": FILEPATH_TEMPLATE,
+                "shardLengths": [str(length) for length in split.shard_lengths],
+                "numBytes": str(split.size_bytes),
+            }
+            for split in splits
+        ],
+    }
+    if supervised is not None:
+        content["supervisedKeys"] = {"tuple": {"items": [{"featureKey": key} for key in supervised]}}
+    return dump_json(content)
+
+
+def dump_json(content: Mapping[str, Any]) -> str:
+    """JSON the way all our files have it: indented, keys in the order given, one newline at the end."""
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _feature(feature: Feature) -> dict[str, Any]:
+    if feature.kind == "image":
+        image: dict[str, Any] = {"shape": {"dimensions": ["-1", "-1", "3"]}, "dtype": "uint8"}
+        if feature.encoding in ("jpeg", "png"):
+            image["encodingFormat"] = feature.encoding
+        return {"pythonClassName": f"{_PACKAGE}.image_feature.Image", "image": image}
+    if feature.is_dense and feature.kind == "class_label":
+        label = {"numClasses": str(len(feature.class_names))}
+        return {"pythonClassName": f"{_PACKAGE}.class_label_feature.ClassLabel", "classLabel": label}
+    if feature.is_dense and feature.kind == "text" and not feature.shape:
+        return {"pythonClassName": f"{_PACKAGE}.text_feature.Text", "text": {}}
+    dtype = "string" if feature.dtype == "bytes" else feature.dtype
+    if feature.is_dense and not feature.shape:
+        tensor = {"shape": {}, "dtype": dtype, "encoding": "none"}
+        return {"pythonClassName": f"{_PACKAGE}.scalar.Scalar", "tensor": tensor}
+    sizes = feature.shape if feature.is_dense else (None,)
+    dimensions = ["-1" if size is None else str(size) for size in sizes]
+    tensor = {"shape": {"dimensions": dimensions}, "dtype": dtype, "encoding": "none"}
+    return {"pythonClassName": f"{_PACKAGE}.tensor_feature.Tensor", "tensor": tensor}

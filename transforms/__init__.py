@@ -1,0 +1,1 @@
+"""PTransforms of shardmill and their pure twins, one idea a file."""

@@ -1,0 +1,157 @@
+"""From references to framed examples: read, check, re-encode if asked, serialize. Pure but for reading the files."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+
+from shardmill import example, tfrecord
+from transforms import storage
+from transforms.image_codec import Reencode, check_decodes, measure, reencode
+from transforms.image_header import ImageError, ImageHeader, check_end, read_header
+from transforms.refs import Reject
+from transforms.stats import ImageStats
+
+VERIFY = ("header", "decode", "none")
+MAX_PIXELS = 178_956_970  # twice what Pillow warns of: where it, too, calls an image a decompression bomb
+_CHUNK_BYTES = 1 << 20
+_STAGE = "write"
+
+
+@dataclass(slots=True)
+class EncodedChunk:
+    """Some consecutive records of a shard: their framed bytes, how many there are, and what was left out."""
+
+    framed: bytes
+    examples: int
+    rejects: list[Reject]
+    stats: ImageStats
+
+
+def chunks(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    """Slices of at most `rows` rows and about a mebibyte, so that what is in flight is bounded in both."""
+    start = size = 0
+    for row, row_size in enumerate(batch["size"].to_pylist()):
+        if row > start and (row - start == rows or size + row_size > _CHUNK_BYTES):
+            yield batch.slice(start, row - start)
+            start, size = row, 0
+        size += row_size
+    if start < len(batch):
+        yield batch.slice(start)
+
+
+@dataclass(frozen=True)
+class ImageEncoder:
+    """Encodes references as tf.train.Example: image, label, filename, height, width, then a manifest's columns.
+
+    Attributes:
+      root: the folder that names are relative to.
+      verify: how far an image is checked: `header` (format, dimensions, end of file), `decode` (every pixel) or `none` (not at
+        all: then height and width are not known, and no features).
+      reencode: how images are re-encoded; None passes their bytes through untouched.
+      max_pixels: images of more are refused, before anything is decoded.
+    """
+
+    root: str
+    verify: str = "header"
+    reencode: Reencode | None = None
+    max_pixels: int = MAX_PIXELS
+
+    @property
+    def measures(self) -> bool:
+        """Whether examples have a height and a width."""
+        return self.verify != "none" or self.reencode is not None
+
+    def __call__(self, batch: pa.RecordBatch) -> EncodedChunk:
+        """Encode the files of a PLANNED batch, in their order."""
+        framed: list[bytes] = []
+        rejects: list[Reject] = []
+        sizes, heights, widths, formats, labels = [], [], [], [], []
+        columns = (batch[name].to_pylist() for name in ("name", "uri", "label", "line", "columns"))
+        for name, uri, label, line, entries in zip(*columns, strict=True):
+            path = uri or storage.join(self.root, name)
+            try:
+                image, header = self._image(path)
+            except (ImageError, FileNotFoundError, PermissionError, IsADirectoryError) as error:
+                rejects.append(Reject(name, line, _STAGE, _reason(error)))
+                continue
+            except OSError as error:
+                if not storage.is_local(path):
+                    raise  # an object store that fails: the runner tries again, where a bad disk will not get better
+                rejects.append(Reject(name, line, _STAGE, _reason(error)))
+                continue
+            self._append(framed, name, image, header, label, entries)
+            sizes.append(len(image))
+            formats.append(header.format)
+            heights.append(header.height)
+            widths.append(header.width)
+            labels.append(label)
+        stats = ImageStats()
+        stats.sizes.add(sizes)
+        stats.formats.update(formats)
+        if self.measures:
+            stats.heights.add(heights)
+            stats.widths.add(widths)
+        stats.labels.update(label for label in labels if label is not None)
+        return EncodedChunk(b"".join(framed), len(sizes), rejects, stats)
+
+    def _image(self, path: str) -> tuple[bytes, ImageHeader]:
+        """The bytes to store and their header; raises ImageError or OSError."""
+        data = storage.read_bytes(path)
+        if self.reencode is not None:
+            self._check_pixels(ImageHeader(*measure(data)))
+            stored, stored_format, width, height = reencode(data, self.reencode)
+            return stored, ImageHeader(stored_format, width, height)
+        if self.verify == "none":
+            return data, ImageHeader("unchecked", 0, 0)
+        header = read_header(data)
+        if header.format == "tiff":
+            raise ImageError("a TIFF, which TensorFlow does not decode; re-encode it with --image_format jpeg or png")
+        self._check_pixels(header)
+        check_end(data, header)
+        if self.verify == "decode":
+            check_decodes(data)
+        return data, header
+
+    def _check_pixels(self, header: ImageHeader) -> None:
+        if header.width * header.height > self.max_pixels:
+            raise ImageError(
+                f"a {header.format} of {header.width} x {header.height} pixels is more than --max_pixels {self.max_pixels}: "
+                "a decompression bomb?"
+            )
+
+    def _append(
+        self, framed: list[bytes], name: str, image: bytes, header: ImageHeader, label: int | None, entries: bytes | None
+    ) -> None:
+        parts = [
+            example.bytes_entry_header("image", len(image)),
+            image,
+            _label_entry(label),
+            example.entry("filename", example.bytes_feature([name.encode()])),
+            _size_entries(header.height, header.width) if self.measures else b"",
+            entries or b"",
+        ]
+        size = sum(map(len, parts))
+        parts.insert(0, example.example_header(size))
+        framed.append(tfrecord.header(size + len(parts[0])))
+        framed += parts
+        framed.append(tfrecord.footer(parts))
+
+
+@lru_cache(maxsize=4096)
+def _label_entry(label: int | None) -> bytes:
+    return b"" if label is None else example.entry("label", example.int64_feature([label]))
+
+
+@lru_cache(maxsize=4096)
+def _size_entries(height: int, width: int) -> bytes:
+    return example.entry("height", example.int64_feature([height])) + example.entry("width", example.int64_feature([width]))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "no such file: it vanished after it was listed"
+    if isinstance(error, OSError):
+        return f"cannot be read: {error.strerror or error}"
+    return str(error)

@@ -1,0 +1,104 @@
+"""Decode, turn upright, resize and re-encode an image, with Pillow."""
+
+import io
+from dataclasses import dataclass
+
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from transforms.image_header import ImageError
+
+RESIZE_MODES = ("exact", "cover", "contain")
+FORMATS = ("jpeg", "png")
+Image.MAX_IMAGE_PIXELS = None  # checked here, before anything is decoded, with a limit that is an option
+
+
+@dataclass(frozen=True, slots=True)
+class Reencode:
+    """How images are re-encoded.
+
+    Attributes:
+      format: `jpeg` or `png`, or "" for what suits each image: jpeg stays jpeg, all else becomes png.
+      size: (width, height) in pixels, or None to keep each image's own.
+      mode: `exact` stretches; `cover` fills the size and crops the centre; `contain` fits within it and pads with black.
+      quality: of jpeg, 1 to 100.
+    """
+
+    format: str = ""
+    size: tuple[int, int] | None = None
+    mode: str = "exact"
+    quality: int = 95
+
+
+def measure(data: bytes) -> tuple[str, int, int]:
+    """Format, width and height of an image, as Pillow sees them.
+
+    Raises:
+      ImageError: Pillow does not know it.
+    """
+    with _open(data) as image:
+        return (image.format or "").lower(), image.width, image.height
+
+
+def check_decodes(data: bytes) -> None:
+    """Decode every pixel; raises ImageError if that fails."""
+    with _open(data) as image:
+        _load(image)
+
+
+def reencode(data: bytes, how: Reencode) -> tuple[bytes, str, int, int]:
+    """The image as RGB, upright by its EXIF orientation, resized and re-encoded: bytes, format, width, height.
+
+    Transparency is laid on white, as img2dataset does: the colour beneath transparent pixels is arbitrary.
+
+    Raises:
+      ImageError: the image does not decode.
+    """
+    with _open(data) as source:
+        _load(source)
+        image = to_rgb(ImageOps.exif_transpose(source))
+        target = how.format or ("jpeg" if source.format == "JPEG" else "png")
+    if how.size is not None:
+        image = _resize(image, how.size, how.mode)
+    out = io.BytesIO()
+    if target == "jpeg":
+        image.save(out, "JPEG", quality=how.quality)
+    else:
+        image.save(out, "PNG")
+    return out.getvalue(), target, image.width, image.height
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """`image` (palette, CMYK, grey, 16 bits, with or without alpha) as 8-bit RGB."""
+    if image.mode == "RGB" and "transparency" not in image.info:
+        return image
+    if image.mode.startswith("I"):
+        image = image.convert("I").point(lambda value: value / 256).convert("L")  # convert("L") alone clips at 255
+    if image.has_transparency_data:
+        rgba = image.convert("RGBA")
+        background = Image.new("RGBA", rgba.size, (255, 255, 255, 255))
+        return Image.alpha_composite(background, rgba).convert("RGB")
+    return image.convert("RGB")
+
+
+def _resize(image: Image.Image, size: tuple[int, int], mode: str) -> Image.Image:
+    if mode == "cover":
+        return ImageOps.fit(image, size, Image.Resampling.BICUBIC)
+    if mode == "contain":
+        return ImageOps.pad(image, size, Image.Resampling.BICUBIC, color=(0, 0, 0))
+    return image.resize(size, Image.Resampling.BICUBIC, reducing_gap=3.0)
+
+
+def _open(data: bytes) -> Image.Image:
+    try:
+        return Image.open(io.BytesIO(data))
+    except UnidentifiedImageError:
+        raise ImageError(f"not an image that Pillow reads: the file starts with {data[:8]!r}") from None
+    except Exception as error:  # Pillow's readers raise what their parsing happens to raise
+        raise ImageError(f"does not decode: {error}") from error
+
+
+def _load(image: Image.Image) -> None:
+    try:
+        image.load()
+    except Exception as error:  # as above: OSError, SyntaxError, struct.error, zlib.error, …
+        raise ImageError(f"does not decode: {error}") from error

@@ -1,0 +1,26 @@
+"""The features of an image data set, from its layout and from what was written."""
+
+from collections import Counter
+
+from shardmill.features import Feature, Features
+from transforms.layout import Layout
+
+
+def image_features(layout: Layout, rows: int, measured: bool, formats: Counter[str]) -> Features:
+    """The features, in the order in which transforms.encode_images writes them.
+
+    Args:
+      layout: class names and a manifest's columns.
+      rows: records planned: a column with a value in each of them is required.
+      measured: whether height and width are known.
+      formats: of the images written; where there is only one, it is the feature's encoding.
+    """
+    encoding = next(iter(formats)) if len(formats) == 1 else ""
+    features = [Feature("image", "bytes", "image", encoding=encoding)]
+    if layout.class_names is not None:
+        features.append(Feature("label", "int64", "class_label", class_names=layout.class_names.names))
+    features.append(Feature("filename", "bytes", "text"))
+    if measured:
+        features += [Feature("height", "int64"), Feature("width", "int64")]
+    features += [column.feature(name, rows) for name, column in layout.columns.items()]
+    return tuple(features)

@@ -1,0 +1,217 @@
+"""A manifest of images: CSV with a header, or JSON lines; one row an image."""
+
+import csv
+import io
+import json
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import xxhash
+
+from shardmill.errors import UserError
+from transforms import storage
+from transforms.refs import Reject
+
+FILE_COLUMNS = ("file_name", "image_uri")
+RESERVED = ("image", "filename", "height", "width")  # the features of every image, which a column cannot also be
+_FIELD_LIMIT = 1 << 30  # bytes in one CSV cell; the csv module's default of 128 KiB is less than a caption may have
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: the image's name relative to the manifest's folder, or its URI elsewhere, and the other columns.
+
+    Attributes:
+      line: where the row starts in the manifest, from 1.
+      name: the identity: the relative name, or the URI itself.
+      uri: where to read it, None if that is `name` under the manifest's folder.
+      label, split: the columns of that name, None if there is none or it is empty.
+      columns: further columns by name; text in CSV, JSON values in JSON lines.
+    """
+
+    line: int
+    name: str
+    uri: str | None
+    label: str | None
+    split: str | None
+    columns: dict[str, Any]
+
+
+def is_textual(path: str) -> bool:
+    """Whether the manifest is CSV, whose values are all text, rather than JSON lines.
+
+    Raises:
+      UserError: the name says neither.
+    """
+    suffix = posixpath.splitext(path)[1].lower()
+    if suffix in (".jsonl", ".ndjson"):
+        return False
+    if suffix == ".csv":
+        return True
+    raise UserError(f"--manifest {path}: expected a name that ends in .csv or .jsonl")
+
+
+def read_manifest(path: str, allow_outside: bool) -> Iterator[Row | Reject]:
+    """The rows of the manifest at `path`; a row that is no good comes as a Reject.
+
+    Raises:
+      UserError: there is no such file, no column that names the image, or a quote that is never closed.
+    """
+    try:
+        raw = storage.open_read(path)
+    except FileNotFoundError:
+        raise UserError(f"--manifest {path}: no such file") from None
+    folder = posixpath.dirname(path) or "."
+    with raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
+        values = _csv_rows(text, path) if is_textual(path) else _json_rows(text, path)
+        yield from _without_duplicates(_rows(values, path, folder, allow_outside), path)
+
+
+def _rows(
+    values: Iterable[tuple[int, dict[str, Any]] | Reject], path: str, folder: str, allow_outside: bool
+) -> Iterator[Row | Reject]:
+    for value in values:
+        if isinstance(value, Reject):
+            yield value
+            continue
+        line, columns = value
+        name = next((columns.pop(column) for column in FILE_COLUMNS if columns.get(column)), None)
+        for column in FILE_COLUMNS:
+            columns.pop(column, None)
+        if not isinstance(name, str):
+            yield Reject(path, line, "index", f"the row has no {' or '.join(FILE_COLUMNS)}")
+            continue
+        try:
+            identity, uri = _locate(name, folder, allow_outside)
+            label, split = _text(columns.pop("label", None)), _text(columns.pop("split", None))
+        except ValueError as error:
+            yield Reject(name, line, "index", str(error))
+            continue
+        yield Row(line, identity, uri, label, split, columns)
+
+
+def _locate(name: str, folder: str, allow_outside: bool) -> tuple[str, str | None]:
+    """(identity, URI or None) of an image that the manifest in `folder` calls `name`; raises ValueError."""
+    if "\0" in name:
+        raise ValueError("the file name holds a NUL byte")
+    root = folder.rstrip("/")
+    if name.startswith(f"{root}/"):
+        name = name[len(root) + 1 :]
+    absolute = name.startswith("/") or not storage.is_local(name)
+    relative = posixpath.normpath(name)
+    if not absolute and relative != ".." and not relative.startswith("../"):
+        return relative, None
+    if not allow_outside:
+        raise ValueError("lies outside the manifest's folder; give --allow_outside if that is meant")
+    return name, name if absolute else posixpath.normpath(storage.join(folder, name))
+
+
+def _text(value: Any) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise ValueError(f"label or split {json.dumps(value)[:60]} is not a string or an integer")
+    return str(value)
+
+
+def _csv_rows(text: io.TextIOWrapper, path: str) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
+    csv.field_size_limit(_FIELD_LIMIT)
+    reader = csv.reader(text, strict=True)
+    header = _next_row(reader, path, 1)
+    if header is None:
+        raise UserError(f"--manifest {path} is empty; expected a header with a column {' or '.join(FILE_COLUMNS)}")
+    _check_header(header, path)
+    while True:
+        line = reader.line_num + 1
+        cells = _next_row(reader, path, line)
+        if cells is None:
+            return
+        if not cells:  # a blank line
+            continue
+        if len(cells) != len(header):
+            yield Reject(path, line, "index", f"the row has {len(cells)} fields; the header has {len(header)}")
+        elif problem := _encoding_problem(cells):
+            yield Reject(path, line, "index", problem)
+        else:
+            yield line, dict(zip(header, cells, strict=True))
+
+
+def _next_row(reader: Any, path: str, line: int) -> list[str] | None:
+    try:
+        return next(reader, None)
+    except csv.Error as error:
+        raise UserError(
+            f"--manifest {path}, from line {line}: {error}; check the quotes: a field that opens one must close it, "
+            "and doubles those within"
+        ) from None
+
+
+def _check_header(header: Sequence[str], path: str) -> None:
+    if not set(header) & set(FILE_COLUMNS):
+        columns = ", ".join(header)
+        raise UserError(f"--manifest {path} has no column {' or '.join(FILE_COLUMNS)}; its columns are {columns[:200]}")
+    for name in header:
+        if header.count(name) > 1:
+            raise UserError(f"--manifest {path} has the column {name!r} twice")
+        if not name:
+            raise UserError(f"--manifest {path} has a column without a name")
+        _check_column(name, path)
+
+
+def _check_column(name: str, path: str) -> None:
+    if name in RESERVED:
+        raise UserError(f"--manifest {path} has a column {name!r}, which is the name of a feature that every image has")
+
+
+def _json_rows(text: io.TextIOWrapper, path: str) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
+    checked: set[str] = set()
+    found_name = False
+    for line, content in enumerate(text, 1):
+        if not content.strip():
+            continue
+        if problem := _encoding_problem([content]):
+            yield Reject(path, line, "index", problem)
+            continue
+        try:
+            value = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            yield Reject(path, line, "index", f"not JSON: {error}")
+            continue
+        if not isinstance(value, dict):
+            yield Reject(path, line, "index", "not a JSON object")
+            continue
+        if problem := _encoding_problem([json.dumps(value, ensure_ascii=False)]):
+            yield Reject(path, line, "index", problem)
+            continue
+        for name in value.keys() - checked:
+            _check_column(name, path)
+            checked.add(name)
+        found_name = found_name or any(value.get(column) for column in FILE_COLUMNS)
+        yield line, value
+    if not found_name:
+        raise UserError(f"--manifest {path}: no row has a {' or '.join(FILE_COLUMNS)}")
+
+
+def _encoding_problem(cells: Sequence[str]) -> str | None:
+    try:
+        for cell in cells:
+            cell.encode()
+    except UnicodeEncodeError:
+        return "the row is not UTF-8"
+    return None
+
+
+def _without_duplicates(rows: Iterable[Row | Reject], path: str) -> Iterator[Row | Reject]:
+    """The rows, the second and later of equal ones as Rejects; equal names with other columns are not equal rows."""
+    seen: dict[int, int] = {}
+    for row in rows:
+        if isinstance(row, Row):
+            content = json.dumps([row.name, row.label, row.split, row.columns], sort_keys=True)
+            digest = xxhash.xxh3_128_intdigest(content.encode())
+            first = seen.setdefault(digest, row.line)
+            if first != row.line:
+                yield Reject(row.name, row.line, "index", f"duplicate of line {first} in {path}")
+                continue
+        yield row

@@ -1,0 +1,113 @@
+"""What is known of the input once all of it is listed: folders, labels, columns, sizes. Mergeable in any order."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import apache_beam as beam
+import pyarrow as pa
+import xxhash
+
+from transforms.columns import ColumnType, merge_types
+
+_MODULUS = 1 << 128
+
+
+@dataclass(frozen=True, slots=True)
+class InputSummary:
+    """Counts over any part of the input.
+
+    Attributes:
+      records: files found.
+      rejected: records that could not be indexed.
+      size_bytes: of all files found.
+      folders: files by the first two folders of their names: `""`, `"cats"`, `"train/cats"`.
+      labels, splits: rows of a manifest by label and by split; "" where it is missing.
+      columns: types of a manifest's further columns.
+      skipped: what is not part of the input, by kind, as (number, one name).
+      fingerprint: the sum modulo 2^128 of xxh3_128 of each name and size: equal for equal inputs in any order.
+    """
+
+    records: int = 0
+    rejected: int = 0
+    size_bytes: int = 0
+    folders: Counter[str] = field(default_factory=Counter)
+    labels: Counter[str] = field(default_factory=Counter)
+    splits: Counter[str] = field(default_factory=Counter)
+    columns: dict[str, ColumnType] = field(default_factory=dict)
+    skipped: dict[str, tuple[int, str]] = field(default_factory=dict)
+    fingerprint: int = 0
+
+    def merge(self, other: "InputSummary") -> "InputSummary":
+        """The summary of both parts."""
+        return InputSummary(
+            self.records + other.records,
+            self.rejected + other.rejected,
+            self.size_bytes + other.size_bytes,
+            self.folders + other.folders,
+            self.labels + other.labels,
+            self.splits + other.splits,
+            merge_types(self.columns, other.columns),
+            _merge_skipped(self.skipped, other.skipped),
+            (self.fingerprint + other.fingerprint) % _MODULUS,
+        )
+
+    @property
+    def matched(self) -> int:
+        """Records in the input, good or bad: what written and rejected must add up to."""
+        return self.records + self.rejected
+
+
+def _merge_skipped(
+    one: dict[str, tuple[int, str]], other: dict[str, tuple[int, str]]
+) -> dict[str, tuple[int, str]]:
+    merged = dict(one)
+    for kind, (number, name) in other.items():
+        mine, first = merged.get(kind, (0, name))
+        merged[kind] = (mine + number, min(first, name))
+    return merged
+
+
+def summarize_skipped(kind: str, name: str) -> InputSummary:
+    """The summary of one thing passed over."""
+    return InputSummary(skipped={kind: (1, name)})
+
+
+def summarize_batch(batch: pa.RecordBatch, columns: dict[str, ColumnType] | None = None) -> InputSummary:
+    """The summary of a batch of FOUND files; `columns` are the types of their further columns."""
+    names, sizes = batch["name"].to_pylist(), batch["size"].to_pylist()
+    folders = Counter("/".join(name.split("/")[:-1][:2]) for name in names)
+    manifest = batch["line"].null_count < len(names)
+    digest = xxhash.xxh3_128_intdigest
+    return InputSummary(
+        records=len(names),
+        size_bytes=sum(sizes),
+        folders=folders if not manifest else Counter(),
+        labels=Counter(label or "" for label in batch["label"].to_pylist()) if manifest else Counter(),
+        splits=Counter(split or "" for split in batch["split"].to_pylist()) if manifest else Counter(),
+        columns=columns or {},
+        fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
+    )
+
+
+class MergeSummaries(beam.CombineFn):
+    """CombineFn over InputSummary."""
+
+    def create_accumulator(self) -> InputSummary:
+        """Nothing seen."""
+        return InputSummary()
+
+    def add_input(self, accumulator: InputSummary, element: InputSummary) -> InputSummary:
+        """Add one part."""
+        return accumulator.merge(element)
+
+    def merge_accumulators(self, accumulators: Iterable[InputSummary]) -> InputSummary:
+        """Add several parts."""
+        merged = InputSummary()
+        for accumulator in accumulators:
+            merged = merged.merge(accumulator)
+        return merged
+
+    def extract_output(self, accumulator: InputSummary) -> InputSummary:
+        """The summary of all."""
+        return accumulator

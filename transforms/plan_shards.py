@@ -1,0 +1,160 @@
+"""PTransforms from planned files to shards: exact strata, path order, and the references of each shard."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.pvalue import AsSingleton
+
+from transforms import balance
+from transforms.balance import ShardCount
+from transforms.find_cuts import Divisions, FindByteCuts, FindExampleCuts, Grouped
+from transforms.keys import stratum_cuts
+from transforms.refs import BATCH_ROWS
+
+ShardKey = tuple[str, int]  # (split, shard index)
+
+
+@dataclass(eq=False)
+class AssignStrata(beam.PTransform):
+    """Planned batches -> the same with their split, exact within each stratum.
+
+    Attributes:
+      splits: their names, in the order in which a stratum is cut.
+      fractions: theirs.
+    """
+
+    splits: Sequence[str]
+    fractions: Sequence[Fraction]
+
+    def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
+        """Cut each stratum at its exact ranks; a file's split is its part."""
+        cuts = pcoll | "CutStrata" >> FindExampleCuts(_by_stratum, partial(_stratum_ranks, tuple(self.fractions)))
+        return pcoll | "SetSplit" >> beam.Map(_set_split, AsSingleton(cuts), tuple(self.splits)).with_output_types(pa.RecordBatch)
+
+
+@dataclass(eq=False)
+class KeepOrder(beam.PTransform):
+    """Planned batches -> the same with keys that sort as their names do, or as their lines do where they come from a manifest.
+
+    All names meet on one worker.
+    """
+
+    def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
+        """Gather, sort, number."""
+        return (
+            pcoll
+            | "ToOneKey" >> beam.WithKeys(0).with_output_types(tuple[int, pa.RecordBatch])
+            | "Gather" >> beam.GroupByKey()
+            | "Number" >> beam.FlatMapTuple(_number).with_output_types(pa.RecordBatch)
+        )
+
+
+@dataclass(eq=False)
+class PlanShards(beam.PTransform):
+    """Planned batches -> each shard's references, and how each split is divided.
+
+    Attributes:
+      shard_count: how many shards a split gets, given its name, examples and bytes.
+      by: what shards are balanced by, `examples` or `bytes`.
+    """
+
+    shard_count: Callable[[str, int, int], int]
+    by: str = "examples"
+
+    def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> Any:  # two PCollections; Beam wants one in an annotation
+        """Find the cuts, then send each batch's rows to their shards; returns (shards, divisions)."""
+        if self.by == "bytes":
+            divisions = pcoll | "CutBytes" >> FindByteCuts(_by_split, self.shard_count)
+        else:
+            divisions = pcoll | "CutExamples" >> FindExampleCuts(_by_split, partial(_shard_ranks, self.shard_count))
+        shards = pcoll | "Distribute" >> beam.FlatMap(distribute, AsSingleton(divisions)).with_output_types(
+            tuple[ShardKey, pa.RecordBatch]
+        )
+        return shards, divisions
+
+
+def shard_count(counts: Mapping[str, ShardCount], split: str, examples: int, size_bytes: int) -> int:
+    """Shards of a split by its name, `counts[""]` standing for the splits that `counts` does not name."""
+    return counts.get(split, counts[""]).resolve(examples, size_bytes)
+
+
+def distribute(batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
+    """The rows of a planned batch by shard, in the order of split and shard."""
+    names, codes = _encoded(batch, "split")
+    shard = np.zeros(len(codes), np.int64)
+    for code, (keys, ties, _) in enumerate(_by_split(batch).values()):
+        shard[codes == code] = divisions[names[code]].cuts.part_of(keys, ties)
+    order = np.lexsort((shard, codes))
+    batch, codes, shard = batch.take(pa.array(order)), codes[order], shard[order]
+    starts = np.flatnonzero(np.concatenate(([True], (np.diff(codes) != 0) | (np.diff(shard) != 0)))).tolist()
+    for start, stop in zip(starts, [*starts[1:], len(codes)], strict=True):
+        yield (names[codes[start]], int(shard[start])), batch.slice(start, stop - start)
+
+
+def numpy_column(batch: pa.RecordBatch, name: str) -> np.ndarray:
+    """A numeric column without nulls as an array of shape (n,)."""
+    return batch[name].to_numpy(zero_copy_only=False)
+
+
+def _encoded(batch: pa.RecordBatch, name: str) -> tuple[list[str], np.ndarray]:
+    """The values of a string column in order of appearance, and the index of each row's: int32, shape (n,)."""
+    encoded = batch[name].dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+
+
+def _group(batch: pa.RecordBatch, by: str, key: str) -> Grouped:
+    groups, codes = _encoded(batch, by)
+    arrays = tuple(numpy_column(batch, name) for name in (key, "tie", "size"))
+    return {group: _rows(arrays, codes == code) for code, group in enumerate(groups)}
+
+
+def _by_split(batch: pa.RecordBatch) -> Grouped:
+    return _group(batch, "split", "key")
+
+
+def _by_stratum(batch: pa.RecordBatch) -> Grouped:
+    return _group(batch, "stratum", "split_key")
+
+
+def _rows(arrays: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    keys, ties, sizes = (array[rows] for array in arrays)
+    return keys, ties, sizes
+
+
+def _stratum_ranks(fractions: tuple[Fraction, ...], stratum: Hashable, examples: int, size_bytes: int) -> list[int]:
+    return stratum_cuts(examples, fractions)
+
+
+def _shard_ranks(count: Callable[[str, int, int], int], split: str, examples: int, size_bytes: int) -> list[int]:
+    return balance.example_cuts(examples, count(split, examples, size_bytes))
+
+
+def _set_split(batch: pa.RecordBatch, divisions: Divisions, splits: tuple[str, ...]) -> pa.RecordBatch:
+    strata, codes = _encoded(batch, "stratum")
+    part = np.zeros(len(codes), np.int64)
+    for code, (keys, ties, _) in enumerate(_by_stratum(batch).values()):
+        part[codes == code] = divisions[strata[code]].cuts.part_of(keys, ties)
+    batch = _replace(batch, "split", [splits[index] for index in part])
+    return _replace(_replace(batch, "stratum", pa.nulls(len(part), pa.string())), "split_key", pa.nulls(len(part), pa.uint64()))
+
+
+def _number(_: int, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    batch = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+    order = pc.sort_indices(batch, sort_keys=[("line", "ascending"), ("name", "ascending")])
+    batch = batch.take(order)
+    step = (1 << 64) // (len(batch) + 1)  # spread over all bins of the histogram
+    batch = _replace(batch, "key", np.arange(len(batch), dtype=np.uint64) * np.uint64(step))
+    for start in range(0, len(batch), BATCH_ROWS):
+        yield batch.slice(start, BATCH_ROWS)
+
+
+def _replace(batch: pa.RecordBatch, name: str, values: Any) -> pa.RecordBatch:
+    index = batch.schema.get_field_index(name)
+    return batch.set_column(index, batch.schema.field(index), pa.array(values, batch.schema.field(index).type))

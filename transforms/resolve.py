@@ -1,0 +1,88 @@
+"""From files found to files planned: split, label and order key of each, and the size its record will have."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from shardmill import tfrecord
+from transforms import keys
+from transforms.columns import encode_columns
+from transforms.layout import Layout, split_name
+from transforms.refs import PLANNED, Reject, to_batch
+
+_EXAMPLE_OVERHEAD = 90  # bytes of an image's Example beside payload, name and columns: keys, lengths, label, height, width
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveOptions:
+    """How keys, splits and sizes are computed.
+
+    Attributes:
+      seed: of the order of examples within their split.
+      split_seed: of the assignment to splits.
+      group_by: the column whose equal values stay in one split.
+      stratify_by: the column within whose values splits are exact; the split is then assigned later.
+      record_bytes: the bytes of every encoded image where images are re-encoded to one size, else None.
+    """
+
+    seed: int = 0
+    split_seed: int = 0
+    group_by: str | None = None
+    stratify_by: str | None = None
+    record_bytes: int | None = None
+
+
+def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> Iterator[pa.RecordBatch | Reject]:
+    """The planned files of a FOUND batch, in one batch, and a Reject for each that cannot be planned."""
+    rows = []
+    for name, size, uri, label, split, line, columns in zip(*(batch[i].to_pylist() for i in range(7)), strict=True):
+        values = json.loads(columns) if columns else {}
+        if line is None:
+            split, label = layout.locate(name)
+        label_id, problem = _label_id(label, layout)
+        if problem is None and layout.fractions is None and split is None:
+            problem = "no split: the file lies in no split folder, or the column 'split' is empty"
+        if problem is not None:
+            yield Reject(name, line, "index", problem)
+            continue
+        entries = encode_columns(values, layout.columns)
+        payload = size if options.record_bytes is None else options.record_bytes
+        planned = payload + len(name.encode()) + len(entries) + _EXAMPLE_OVERHEAD + tfrecord.OVERHEAD
+        values["label"] = label
+        rows.append((name, planned, uri, label_id, line, entries or None, split_name(split or ""), values))
+    if rows:
+        yield _planned(rows, layout, options)
+
+
+def _label_id(label: str | None, layout: Layout) -> tuple[int | None, str | None]:
+    """(id, None), or (None, why the record has none)."""
+    if layout.class_names is None:
+        return None, None
+    if label is None:
+        return None, "no label: the file lies in no class folder, or the column 'label' is empty"
+    label_id = layout.class_names.id(label)
+    return label_id, None if label_id is not None else f"class {label!r} is not in --labels_file"
+
+
+def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: ResolveOptions) -> pa.RecordBatch:
+    names, sizes, uris, labels, lines, entries, splits, values = (list(column) for column in zip(*rows, strict=True))
+    positions = [f"{name}\0{line or 0}" for name, line in zip(names, lines, strict=True)]
+    order, tie = keys.order_keys(names, positions, options.seed)
+    groups = _column(values, options.group_by, names) if options.group_by else names
+    split_key = keys.split_keys(groups, options.split_seed)
+    if layout.fractions is not None and options.stratify_by is None:
+        splits = [layout.splits[index] for index in keys.assign(split_key, keys.thresholds(layout.fractions))]
+    strata = _column(values, options.stratify_by, [""] * len(rows)) if options.stratify_by else [None] * len(rows)
+    stored_key = split_key if options.stratify_by else [None] * len(rows)
+    return to_batch([names, sizes, uris, labels, lines, entries, splits, order, tie, strata, stored_key], PLANNED)
+
+
+def _column(values: list[dict[str, Any]], column: str, missing: list[str]) -> list[str]:
+    """A column as strings; a missing value is replaced."""
+    return [
+        instead if row.get(column) in (None, "") else str(row[column])
+        for row, instead in zip(values, missing, strict=True)
+    ]

@@ -1,0 +1,96 @@
+"""Statistics of examples, exact and mergeable: integers only, so that no order of merging changes a digit."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class NumberStats:
+    """Count, range, mean and standard deviation of integers, and how many have each bit length (a histogram by powers of 2)."""
+
+    count: int = 0
+    minimum: int = 0
+    maximum: int = 0
+    total: int = 0
+    squares: int = 0
+    bit_lengths: Counter[int] = field(default_factory=Counter)
+
+    def add(self, values: Iterable[int]) -> None:
+        """Count non-negative `values`."""
+        counted = list(values)
+        if not counted:
+            return
+        low, high = min(counted), max(counted)
+        self.minimum = min(self.minimum, low) if self.count else low
+        self.maximum = max(self.maximum, high)
+        self.count += len(counted)
+        self.total += sum(counted)
+        self.squares += sum(value * value for value in counted)
+        self.bit_lengths.update(map(int.bit_length, counted))
+
+    def merge(self, other: "NumberStats") -> None:
+        """Add what `other` counted."""
+        if not other.count:
+            return
+        self.minimum = min(self.minimum, other.minimum) if self.count else other.minimum
+        self.maximum = max(self.maximum, other.maximum)
+        self.count += other.count
+        self.total += other.total
+        self.squares += other.squares
+        self.bit_lengths.update(other.bit_lengths)
+
+    def to_json(self) -> dict[str, Any]:
+        """What stands in stats.json; a histogram entry `{"below": 256, "count": 3}` counts values from 128 to 255."""
+        if not self.count:
+            return {"count": 0}
+        mean = self.total / self.count
+        variance = (self.count * self.squares - self.total**2) / self.count**2
+        return {
+            "count": self.count,
+            "min": self.minimum,
+            "max": self.maximum,
+            "mean": mean,
+            "std_dev": math.sqrt(variance),
+            "histogram": [{"below": 1 << bits, "count": self.bit_lengths[bits]} for bits in sorted(self.bit_lengths)],
+        }
+
+
+@dataclass(slots=True)
+class ImageStats:
+    """Statistics of some images: their sizes in bytes, dimensions in pixels, formats, and labels by id."""
+
+    sizes: NumberStats = field(default_factory=NumberStats)
+    heights: NumberStats = field(default_factory=NumberStats)
+    widths: NumberStats = field(default_factory=NumberStats)
+    formats: Counter[str] = field(default_factory=Counter)
+    labels: Counter[int] = field(default_factory=Counter)
+
+    def merge(self, other: "ImageStats") -> None:
+        """Add what `other` counted."""
+        self.sizes.merge(other.sizes)
+        self.heights.merge(other.heights)
+        self.widths.merge(other.widths)
+        self.formats.update(other.formats)
+        self.labels.update(other.labels)
+
+    def to_json(self, class_names: tuple[str, ...] | None) -> dict[str, Any]:
+        """What stands in stats.json for a split: statistics by feature."""
+        features: dict[str, Any] = {
+            "image": {"formats": dict(sorted(self.formats.items())), "size_bytes": self.sizes.to_json()}
+        }
+        if class_names is not None:
+            features["label"] = {"classes": {name: self.labels[index] for index, name in enumerate(class_names)}}
+        if self.heights.count:
+            features["height"], features["width"] = self.heights.to_json(), self.widths.to_json()
+        return features
+
+
+def merge_by_split(parts: Iterable[tuple[str, ImageStats]]) -> Mapping[str, ImageStats]:
+    """The statistics of each split from those of its shards."""
+    merged: dict[str, ImageStats] = {}
+    for split, stats in parts:
+        merged.setdefault(split, ImageStats()).merge(stats)
+    return merged

@@ -1,0 +1,228 @@
+"""WriteToTFRecord for planned shards: each shard written whole by one worker, straight from its references.
+
+Beam's WriteToTFRecord moves every record through a GroupByKey, deals them out round robin, and numbers shards by the sorted
+names of temporary files. This subclass keeps its sink (temporary files, naming, file systems) and replaces the rest.
+"""
+
+import uuid
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import apache_beam as beam
+import google_crc32c
+import pyarrow as pa
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filebasedsink import FileBasedSink
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import AsSingleton
+
+from shardmill.naming import GZIP_SUFFIX, ShardName, shard_prefix
+from transforms import storage
+from transforms.encode_images import EncodedChunk, chunks
+from transforms.find_cuts import Divisions
+from transforms.plan_shards import ShardKey
+from transforms.progress import ProgressReporter
+from transforms.refs import Reject, sorted_by_key
+from transforms.stats import ImageStats
+
+REJECTS = "rejects"
+_WRITE_BYTES = 1 << 20  # local disks want large writes; object stores buffer anyway
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class ShardInfo:
+    """A shard as written: where it lies now, and what will stand in the manifest of it.
+
+    Attributes:
+      name: its final file name.
+      temporary: the path it was written to.
+      planned: references it was to hold; `planned == examples + rejected`.
+      crc32c: of the bytes on disk.
+      stats: of its examples.
+    """
+
+    name: ShardName
+    temporary: str
+    planned: int
+    examples: int
+    rejected: int
+    size_bytes: int
+    crc32c: int
+    stats: ImageStats
+
+
+@dataclass(frozen=True, slots=True)
+class Concurrency:
+    """How a worker reads: how many threads, and how many files in one task of a thread; 1 thread reads inline."""
+
+    threads: int = 1
+    files_per_task: int = 64
+
+
+class WriteShards(beam.io.WriteToTFRecord):
+    """Shards' references -> ShardInfo of each shard, in a temporary directory; rejects under the tag `rejects`.
+
+    The input is one element a shard: ((split, shard), its batches). Nothing gets its final name here: transforms.publish does
+    that once all is written and checked.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        name: str,
+        encode: Callable[[pa.RecordBatch], EncodedChunk],
+        divisions: beam.PCollection[Divisions],
+        temporary: beam.PCollection[str],
+        gzip: bool = False,
+        concurrency: Concurrency = Concurrency(),
+        progress_folder: str | None = None,
+    ) -> None:
+        """Args:
+
+        directory: the data set's version directory.
+        name: the data set's name.
+        encode: PLANNED batch -> EncodedChunk.
+        divisions: of the splits, for the number of shards of each.
+        temporary: the directory that shards are written to first.
+        gzip: compress the shards.
+        concurrency: how each worker reads.
+        progress_folder: where workers on the launcher's machine report, or None.
+        """
+        # Compression is done here, not by the sink: the crc32c has to be that of the bytes on disk.
+        super().__init__(
+            storage.join(directory, name),
+            file_name_suffix=GZIP_SUFFIX if gzip else "",
+            compression_type=CompressionTypes.UNCOMPRESSED,
+        )
+        self._divisions, self._temporary = divisions, temporary
+        self._write = _WriteShardFn(self._sink, name, encode, gzip, concurrency, progress_folder)
+
+    @staticmethod
+    def make_temporary(directory: str, name: str) -> str:
+        """Make a directory for shards under way, in `directory`, and return its path: what the sink itself would make."""
+        return str(beam.io.WriteToTFRecord(storage.join(directory, name))._sink.initialize_write())
+
+    def expand(self, pcoll: beam.PCollection[tuple[ShardKey, Iterable[pa.RecordBatch]]]) -> Any:
+        """One ParDo: references in, ShardInfo and rejects out."""
+        return pcoll | "WriteShard" >> beam.ParDo(
+            self._write, AsSingleton(self._divisions), AsSingleton(self._temporary)
+        ).with_outputs(REJECTS, main="shards")
+
+
+class _WriteShardFn(beam.DoFn):
+    """Holds the thread pool that reads files while shards are written."""
+
+    def __init__(
+        self,
+        sink: FileBasedSink,
+        name: str,
+        encode: Callable[[pa.RecordBatch], EncodedChunk],
+        gzip: bool,
+        concurrency: Concurrency,
+        progress_folder: str | None,
+    ) -> None:
+        self._sink, self._name, self._encode, self._gzip = sink, name, encode, gzip
+        self._concurrency, self._progress_folder = concurrency, progress_folder
+        self._examples = Metrics.counter("shardmill", "examples_written")
+        self._rejected = Metrics.counter("shardmill", "records_rejected")
+        self._bytes = Metrics.counter("shardmill", "bytes_written")
+
+    def setup(self) -> None:
+        threads = self._concurrency.threads
+        self._pool = ThreadPoolExecutor(threads, "shardmill-read") if threads > 1 else None
+        self._progress = ProgressReporter(self._progress_folder) if self._progress_folder else None
+
+    def teardown(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def process(
+        self, element: tuple[ShardKey, Iterable[pa.RecordBatch]], divisions: Divisions, temporary: str
+    ) -> Iterator[Any]:
+        (split, shard), parts = element
+        name = ShardName(self._name, split, shard, divisions[split].parts, self._gzip)
+        batch = sorted_by_key(parts)
+        # The prefix is the sink's file path prefix plus the split, as it is in the final name. The random part keeps attempts
+        # apart: a retried or speculative one must never write to another's file.
+        writer = self._sink.open_writer(temporary, f"{shard_prefix(self._name, split)}-{shard:05d}-{uuid.uuid4().hex}")
+        output = _ShardFile(writer.temp_handle, self._gzip)
+        stats, examples, rejects = ImageStats(), 0, 0
+        try:
+            tasks = chunks(batch, self._concurrency.files_per_task)
+            for chunk in map_in_order(self._pool, self._encode, tasks, 2 * self._concurrency.threads):
+                output.write(chunk.framed)
+                stats.merge(chunk.stats)
+                examples += chunk.examples
+                rejects += len(chunk.rejects)
+                for reject in chunk.rejects:
+                    yield beam.pvalue.TaggedOutput(REJECTS, reject)
+                if self._progress is not None:
+                    self._progress.add(chunk.examples + len(chunk.rejects), len(chunk.framed))
+            output.finish()
+        finally:
+            path = writer.close()
+        if self._progress is not None:
+            self._progress.flush()
+        self._examples.inc(examples)
+        self._rejected.inc(rejects)
+        self._bytes.inc(output.size_bytes)
+        yield ShardInfo(name, path, len(batch), examples, rejects, output.size_bytes, output.crc32c, stats)
+
+
+class _ShardFile:
+    """Gathers small writes into large ones, compresses if asked, and keeps size and crc32c of what goes to disk."""
+
+    def __init__(self, handle: Any, gzip: bool) -> None:
+        self._handle = handle
+        self._compress = zlib.compressobj(6, zlib.DEFLATED, 31) if gzip else None  # 31: gzip framing, without a time
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self.size_bytes = self.crc32c = 0
+
+    def write(self, data: bytes) -> None:
+        self._pending.append(data)
+        self._pending_bytes += len(data)
+        if self._pending_bytes >= _WRITE_BYTES:
+            self._flush()
+
+    def finish(self) -> None:
+        self._flush()
+        if self._compress is not None:
+            self._put(self._compress.flush())
+
+    def _flush(self) -> None:
+        data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
+        self._pending, self._pending_bytes = [], 0
+        self._put(self._compress.compress(data) if self._compress is not None else data)
+
+    def _put(self, data: bytes) -> None:
+        self.crc32c = google_crc32c.extend(self.crc32c, data)
+        self.size_bytes += len(data)
+        self._handle.write(data)
+
+
+def map_in_order(
+    pool: Executor | None, function: Callable[[Item], Result], items: Iterable[Item], window: int
+) -> Iterator[Result]:
+    """`map` with at most `window` calls under way in `pool`, results in the order of items; inline without a pool."""
+    if pool is None:
+        yield from map(function, items)
+        return
+    pending: deque[Any] = deque()
+    try:
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) >= window:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        for future in pending:
+            future.cancel()
