@@ -81,7 +81,9 @@ class ImagesConfig:
 
     def _check_splits(self) -> None:
         if self.group_by is not None and self.stratify_by is not None:
-            raise UserError("--group_by and --stratify_by contradict each other: whole groups cannot be cut exactly; give one of them")
+            raise UserError(
+                "--group_by and --stratify_by contradict each other: whole groups cannot be cut exactly; give one of them"
+            )
         for flag, column in (("--group_by", self.group_by), ("--stratify_by", self.stratify_by)):
             if column is not None and self.splits is None:
                 raise UserError(f"{flag} {column} needs --splits")

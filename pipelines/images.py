@@ -14,7 +14,7 @@ from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 
 import shardmill
 from pipelines.config import ImagesConfig
-from transforms import publish, storage
+from transforms import publish
 from transforms.describe import Build, PublishOptions
 from transforms.encode_images import ImageEncoder
 from transforms.find_cuts import Divisions
@@ -44,9 +44,9 @@ def plan_images(root: beam.Pipeline, config: ImagesConfig) -> Plan:
     """Index the input and plan its shards; nothing is written."""
     indexed = root | "Index" >> _index(config)
     layout = indexed.summary | "Layout" >> beam.Map(make_layout, config.layout_options)
-    resolved = indexed.files | "Resolve" >> beam.FlatMap(
-        _resolve, AsSingleton(layout), config.resolve_options
-    ).with_outputs(REJECTS, main="planned")
+    resolved = indexed.files | "Resolve" >> beam.FlatMap(_resolve, AsSingleton(layout), config.resolve_options).with_outputs(
+        REJECTS, main="planned"
+    )
     planned = resolved["planned"]
     if config.stratify_by is not None:
         names, fractions = zip(*(config.splits or DEFAULT_SPLITS), strict=True)

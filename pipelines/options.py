@@ -20,8 +20,8 @@ _UNITS = {"": 1, "b": 1, **{f"{u}{s}": (1024 if "i" in s else 1000) ** p for p, 
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser whose mistakes are UserErrors; no abbreviations, since Beam's flags share the line."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, allow_abbrev=False, **kwargs)
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(allow_abbrev=False, **kwargs)
 
     def error(self, message: str) -> NoReturn:
         """Raise `message` as a UserError."""
@@ -52,7 +52,7 @@ def parse_splits(text: str) -> tuple[tuple[str, Fraction], ...]:
         if name in splits:
             raise argparse.ArgumentTypeError(f"split {name!r} is named twice")
         splits[name] = fraction
-    total = sum(splits.values())
+    total = sum(splits.values(), Fraction(0))
     if abs(total - 1) > Fraction(1, 200):
         raise argparse.ArgumentTypeError(f"the fractions add up to {float(total):g}; expected 1")
     return tuple((name, fraction / total) for name, fraction in splits.items())
@@ -91,7 +91,9 @@ def images_parser() -> Parser:
     source.add_argument("--manifest", help="a .csv or .jsonl with file_name or image_uri, and label, split and further columns")
     source.add_argument("--allow_outside", action="store_true", help="images of a manifest may lie outside its folder")
     source.add_argument("--labels_file", help="class names, one a line: freezes their ids")
-    source.add_argument("--on_new_label", choices=ON_NEW_LABEL, default="fail", help="what a class not in --labels_file does (default: %(default)s)")
+    source.add_argument(
+        "--on_new_label", choices=ON_NEW_LABEL, default="fail", help="what a class not in --labels_file does (default: %(default)s)"
+    )
     output = parser.add_argument_group("output")
     output.add_argument("--output", required=True, help="the folder of all data sets")
     output.add_argument("--name", required=True, help="of the data set")
@@ -108,13 +110,19 @@ def images_parser() -> Parser:
     shards = parser.add_argument_group("shards")
     shards.add_argument("--shard_size", type=parse_size, help="of a shard, about (default: 128MiB)")
     shards.add_argument("--num_shards", type=parse_num_shards, help="of every split, or split=number,…")
-    shards.add_argument("--balance", choices=("examples", "bytes"), default="examples", help="what shards are equal in (default: %(default)s)")
-    shards.add_argument("--compression", choices=("none", "gzip"), default="none", help="gzip keeps TFDS from reading it (default: %(default)s)")
+    shards.add_argument(
+        "--balance", choices=("examples", "bytes"), default="examples", help="what shards are equal in (default: %(default)s)"
+    )
+    shards.add_argument(
+        "--compression", choices=("none", "gzip"), default="none", help="gzip keeps TFDS from reading it (default: %(default)s)"
+    )
     image = parser.add_argument_group("images")
     image.add_argument("--verify", choices=VERIFY, default="header", help="how far each image is checked (default: %(default)s)")
     image.add_argument("--image_format", choices=FORMATS, default="", help="re-encode every image (default: bytes untouched)")
     image.add_argument("--resize", type=parse_resolution, help="WIDTHxHEIGHT: decode, turn upright, make RGB, resize, re-encode")
-    image.add_argument("--resize_mode", choices=RESIZE_MODES, default="exact", help="stretch, crop to fill, or pad to fit (default: %(default)s)")
+    image.add_argument(
+        "--resize_mode", choices=RESIZE_MODES, default="exact", help="stretch, crop to fill, or pad to fit (default: %(default)s)"
+    )
     image.add_argument("--jpeg_quality", type=int, default=95, help="of re-encoded images (default: %(default)s)")
     image.add_argument("--max_pixels", type=int, default=MAX_PIXELS, help="more make an image a reject (default: %(default)s)")
     run = parser.add_argument_group("run")
@@ -163,7 +171,7 @@ def beam_options(rest: Sequence[str], own: argparse.ArgumentParser) -> Any:
     parser = _BeamArgumentParser(allow_abbrev=False)
     for view in PipelineOptions.__subclasses__():
         view._add_argparse_args(parser)
-    parser.error = lambda message: _raise(UserError(message))  # type: ignore[method-assign]
+    parser.error = lambda message: _raise(UserError(message))
     _, unknown = parser.parse_known_args(list(rest))
     if unknown:
         known = [flag for flags in (parser, own) for action in flags._actions for flag in action.option_strings]

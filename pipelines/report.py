@@ -17,7 +17,9 @@ def summary(config: ImagesConfig) -> str:
     lines = [f"{dataset.directory}", splits_table(dataset)]
     rejects = dataset.manifest.rejects
     if rejects["records"]:
-        lines.append(f"{rejects['records']:,} of {dataset.manifest.input['records']:,} records rejected; see {dataset.directory}/rejects/:")
+        lines.append(
+            f"{rejects['records']:,} of {dataset.manifest.input['records']:,} records rejected; see {dataset.directory}/rejects/:"
+        )
         lines += [f"  {times:,} x {reason}" for reason, times in _top(rejects["reasons"])]
     lines += [f"NOTE: {notice}" for notice in dataset.manifest.notices]
     lines += ["", "Read it:", *reading_code(dataset)]

@@ -62,7 +62,8 @@ class Dataset:
             file = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if self.manifest.compression == "gzip" else raw
             count = 0
             try:
-                for count, record in enumerate(read_records(file, shard.file), 1):
+                for record in read_records(file, shard.file):
+                    count += 1
                     yield record
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
                 raise CorruptDataError(f"{shard.file}: the gzip stream is damaged after record {count}: {error}") from error

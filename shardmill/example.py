@@ -5,16 +5,20 @@ given, so that the same example is always the same bytes; a protobuf map has no 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
 FeatureValue = Sequence[bytes] | np.ndarray
 
 _BYTES, _FLOAT, _INT64 = 1, 2, 3  # field numbers in `message Feature`
+_ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
 
 
 def varint(value: int) -> bytes:
     """Base-128 varint of an unsigned 64-bit `value`."""
+    if value < 0x80:
+        return _ONE_BYTE[value]
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -46,7 +50,7 @@ def float_feature(values: Iterable[float]) -> bytes:
 
 def entry(name: str, feature: bytes) -> bytes:
     """One entry of `Features.feature`: `name` and a serialized `Feature`."""
-    return _delimited(1, _delimited(1, name.encode()) + _delimited(2, feature))
+    return _delimited(1, _key(name) + _delimited(2, feature))
 
 
 def bytes_entry_header(name: str, size: int) -> bytes:
@@ -57,8 +61,13 @@ def bytes_entry_header(name: str, size: int) -> bytes:
     value = b"\x0a" + varint(size)
     feature = b"\x0a" + varint(len(value) + size)
     value_field = b"\x12" + varint(len(feature) + len(value) + size)
-    head = _delimited(1, name.encode()) + value_field + feature + value
+    head = _key(name) + value_field + feature + value
     return b"\x0a" + varint(len(head) + size) + head
+
+
+@lru_cache(maxsize=4096)
+def _key(name: str) -> bytes:
+    return _delimited(1, name.encode())
 
 
 def example_header(entries_size: int) -> bytes:
@@ -174,5 +183,3 @@ def _read_varint(view: memoryview, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value & 0xFFFFFFFFFFFFFFFF, position
         shift += 7
-
-

@@ -97,12 +97,10 @@ class Manifest:
             if content.pop("format") > FORMAT:
                 raise CorruptDataError(f"{name} is of a newer format than this shardmill reads; upgrade shardmill")
             content["features"] = tuple(
-                Feature(**{**f, "shape": tuple(f["shape"]), "class_names": tuple(f["class_names"])})
-                for f in content["features"]
+                Feature(**{**f, "shape": tuple(f["shape"]), "class_names": tuple(f["class_names"])}) for f in content["features"]
             )
             content["splits"] = tuple(
-                SplitEntry(s["name"], tuple(ShardEntry(**shard) for shard in s["shards"]), s["rejected"])
-                for s in content["splits"]
+                SplitEntry(s["name"], tuple(ShardEntry(**shard) for shard in s["shards"]), s["rejected"]) for s in content["splits"]
             )
             content["notices"] = tuple(content["notices"])
             return cls(**content)

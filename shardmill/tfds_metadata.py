@@ -75,7 +75,7 @@ def _feature(feature: Feature) -> dict[str, Any]:
         return {"pythonClassName": f"{_PACKAGE}.text_feature.Text", "text": {}}
     dtype = "string" if feature.dtype == "bytes" else feature.dtype
     if feature.is_dense and not feature.shape:
-        tensor = {"shape": {}, "dtype": dtype, "encoding": "none"}
+        tensor: dict[str, Any] = {"shape": {}, "dtype": dtype, "encoding": "none"}
         return {"pythonClassName": f"{_PACKAGE}.scalar.Scalar", "tensor": tensor}
     sizes = feature.shape if feature.is_dense else (None,)
     dimensions = ["-1" if size is None else str(size) for size in sizes]

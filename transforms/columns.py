@@ -63,7 +63,7 @@ def value_type(value: Any, textual: bool) -> ColumnType | None:
         return None
     if isinstance(value, list):
         types = [_scalar_type(item, textual) for item in value]
-        dtype = max(types, key=_RANK.__getitem__, default="int64")
+        dtype: DType = max(types, key=_RANK.__getitem__, default="int64")
         return ColumnType(dtype, len(value), 1)
     return ColumnType(_scalar_type(value, textual), None, 1)
 
@@ -125,6 +125,4 @@ def _feature(values: list[Any], dtype: DType) -> bytes:
     if dtype == "float32":
         with np.errstate(over="ignore"):  # beyond float32's range: infinity, as TensorFlow's own conversion has it
             return example.float_feature(float(value) for value in values)
-    return example.bytes_feature(
-        (value if isinstance(value, str) else json.dumps(value)).encode() for value in values
-    )
+    return example.bytes_feature((value if isinstance(value, str) else json.dumps(value)).encode() for value in values)

@@ -124,11 +124,13 @@ class ImageEncoder:
     def _append(
         self, framed: list[bytes], name: str, image: bytes, header: ImageHeader, label: int | None, entries: bytes | None
     ) -> None:
+        filename = name.encode()
         parts = [
             example.bytes_entry_header("image", len(image)),
             image,
             _label_entry(label),
-            example.entry("filename", example.bytes_feature([name.encode()])),
+            example.bytes_entry_header("filename", len(filename)),
+            filename,
             _size_entries(header.height, header.width) if self.measures else b"",
             entries or b"",
         ]

@@ -145,9 +145,7 @@ def _divide(histograms: dict[Any, Histogram], picked: Iterable[tuple[Any, tuple[
     cuts: dict[Any, list[tuple[int, int]]] = {group: [] for group in histograms}
     for group, pair in picked:
         cuts[group].append(pair)
-    return {
-        group: Division(counted.total, counted.size_bytes, to_cuts(cuts[group])) for group, counted in histograms.items()
-    }
+    return {group: Division(counted.total, counted.size_bytes, to_cuts(cuts[group])) for group, counted in histograms.items()}
 
 
 def _divide_by_bytes(_: None, grouped: Iterable[Grouped], parts_of: Callable[[Any, int, int], int]) -> Divisions:

@@ -58,9 +58,7 @@ class InputSummary:
         return self.records + self.rejected
 
 
-def _merge_skipped(
-    one: dict[str, tuple[int, str]], other: dict[str, tuple[int, str]]
-) -> dict[str, tuple[int, str]]:
+def _merge_skipped(one: dict[str, tuple[int, str]], other: dict[str, tuple[int, str]]) -> dict[str, tuple[int, str]]:
     merged = dict(one)
     for kind, (number, name) in other.items():
         mine, first = merged.get(kind, (0, name))

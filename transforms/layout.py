@@ -154,7 +154,9 @@ def _check_no_split_flags(options: LayoutOptions, source: str) -> None:
     given = {"--splits": options.fractions, "--group_by": options.group_by, "--stratify_by": options.stratify_by}
     for flag, value in given.items():
         if value is not None:
-            raise UserError(f"{flag} was given, but {source} say{'s' if 'column' in source else ''} the split; drop the one or the other")
+            raise UserError(
+                f"{flag} was given, but {source} say{'s' if 'column' in source else ''} the split; drop the one or the other"
+            )
 
 
 def _check_columns(options: LayoutOptions, columns: dict[str, ColumnType], labelled: bool, manifest: bool) -> None:

@@ -12,7 +12,8 @@ from transforms.refs import Reject
 
 # What a folder is searched for. A glob takes what it matches, whatever it is called.
 IMAGE_SUFFIXES = frozenset(
-    ".jpg .jpeg .jpe .jfif .png .gif .bmp .dib .webp .tif .tiff .jp2 .ppm .pgm .pbm .pnm .tga .ico .avif .heic .heif".split()
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".dib", ".webp", ".tif", ".tiff"}
+    | {".jp2", ".ppm", ".pgm", ".pbm", ".pnm", ".tga", ".ico", ".avif", ".heic", ".heif"}
 )
 _WILDCARDS = frozenset("*?[")
 

@@ -5,7 +5,7 @@ passed over, and nothing is deleted but what belongs to an earlier build, by exa
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 
 from shardmill import naming
 from shardmill.errors import JobError
@@ -74,7 +74,9 @@ def check_counts(build: Build) -> None:
     """Check that every record read was written or rejected, in each shard and in all; raises JobError."""
     for shard in build.shards:
         if shard.planned != shard.examples + shard.rejected:
-            raise JobError(f"{shard.name}: {shard.planned} records planned, but {shard.examples} written and {shard.rejected} rejected")
+            raise JobError(
+                f"{shard.name}: {shard.planned} records planned, but {shard.examples} written and {shard.rejected} rejected"
+            )
     written = sum(shard.examples for shard in build.shards)
     if build.summary.matched != written + len(build.rejects):
         raise JobError(

@@ -82,7 +82,4 @@ def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: ResolveOption
 
 def _column(values: list[dict[str, Any]], column: str, missing: list[str]) -> list[str]:
     """A column as strings; a missing value is replaced."""
-    return [
-        instead if row.get(column) in (None, "") else str(row[column])
-        for row, instead in zip(values, missing, strict=True)
-    ]
+    return [instead if row.get(column) in (None, "") else str(row[column]) for row, instead in zip(values, missing, strict=True)]

@@ -78,9 +78,7 @@ class ImageStats:
 
     def to_json(self, class_names: tuple[str, ...] | None) -> dict[str, Any]:
         """What stands in stats.json for a split: statistics by feature."""
-        features: dict[str, Any] = {
-            "image": {"formats": dict(sorted(self.formats.items())), "size_bytes": self.sizes.to_json()}
-        }
+        features: dict[str, Any] = {"image": {"formats": dict(sorted(self.formats.items())), "size_bytes": self.sizes.to_json()}}
         if class_names is not None:
             features["label"] = {"classes": {name: self.labels[index] for index, name in enumerate(class_names)}}
         if self.heights.count:

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import apache_beam as beam
 import google_crc32c
 import pyarrow as pa
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filebasedsink import FileBasedSink
+from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsSingleton
 
@@ -26,7 +26,7 @@ from transforms.encode_images import EncodedChunk, chunks
 from transforms.find_cuts import Divisions
 from transforms.plan_shards import ShardKey
 from transforms.progress import ProgressReporter
-from transforms.refs import Reject, sorted_by_key
+from transforms.refs import sorted_by_key
 from transforms.stats import ImageStats
 
 REJECTS = "rejects"
@@ -143,9 +143,7 @@ class _WriteShardFn(beam.DoFn):
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def process(
-        self, element: tuple[ShardKey, Iterable[pa.RecordBatch]], divisions: Divisions, temporary: str
-    ) -> Iterator[Any]:
+    def process(self, element: tuple[ShardKey, Iterable[pa.RecordBatch]], divisions: Divisions, temporary: str) -> Iterator[Any]:
         (split, shard), parts = element
         name = ShardName(self._name, split, shard, divisions[split].parts, self._gzip)
         batch = sorted_by_key(parts)
@@ -208,9 +206,7 @@ class _ShardFile:
         self._handle.write(data)
 
 
-def map_in_order(
-    pool: Executor | None, function: Callable[[Item], Result], items: Iterable[Item], window: int
-) -> Iterator[Result]:
+def map_in_order(pool: Executor | None, function: Callable[[Item], Result], items: Iterable[Item], window: int) -> Iterator[Result]:
     """`map` with at most `window` calls under way in `pool`, results in the order of items; inline without a pool."""
     if pool is None:
         yield from map(function, items)
