@@ -1,0 +1,25 @@
+"""Write scikit-learn's 1,797 handwritten digits as a tree of PNG files: FOLDER/<digit>/<number>.png."""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from sklearn.datasets import load_digits
+
+
+def write_digits(folder: Path, size: int = 64) -> int:
+    """Write every digit as a grey PNG of `size` x `size` pixels; returns how many there are."""
+    digits = load_digits()
+    for index, (pixels, digit) in enumerate(zip(digits.images, digits.target, strict=True)):
+        target = folder / str(digit)
+        target.mkdir(parents=True, exist_ok=True)
+        image = Image.fromarray(np.uint8(pixels * 255 / 16))
+        image.resize((size, size), Image.Resampling.BICUBIC).save(target / f"{index:04d}.png")
+    return len(digits.images)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    print(f"wrote {write_digits(parser.parse_args().folder):,} images")
