@@ -64,8 +64,8 @@ def _run_with_progress(pipeline: beam.Pipeline, folder: str | None, title: str) 
 
 def _translate(error: BaseException) -> Exception:
     """The error to show for what a runner raised."""
-    if isinstance(error, (UserError, JobError)):
-        return error
+    if isinstance(error, (UserError, JobError)):  # Beam appends the step to the message
+        return type(error)(re.sub(r" \[while running '.*", "", str(error), flags=re.DOTALL))
     found = _OURS.findall(str(error))
     if found:
         kind, sentence = found[-1]

@@ -46,7 +46,10 @@ class ProgressDisplay:
 
     def update(self) -> None:
         """Show what has been done by now."""
-        counts = read_progress(self._folder) if self._folder is not None else Counts()
+        if self._folder is None:
+            self._update_remote()
+            return
+        counts = read_progress(self._folder)
         now = time.monotonic()
         if counts.planned_examples and self._writing_since is None:
             self._writing_since = now
@@ -61,6 +64,15 @@ class ProgressDisplay:
         elif now - self._last_line >= _PLAIN_INTERVAL:
             self._last_line = now
             print(line(self._title, counts, now - self._started, now - (self._writing_since or now)), file=sys.stderr)
+
+    def _update_remote(self) -> None:
+        """Workers elsewhere report to their runner, whose own pages show it."""
+        now = time.monotonic()
+        if self._live:
+            self._bar.update(self._task, description=f"{self._title}: running")
+        elif now - self._last_line >= _PLAIN_INTERVAL:
+            self._last_line = now
+            print(f"{self._title}: {now - self._started:.0f} s, running", file=sys.stderr)
 
 
 def phase(counts: Counts) -> str:

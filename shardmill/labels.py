@@ -57,9 +57,9 @@ def resolve_class_names(found: Iterable[str], frozen: Sequence[str] | None, on_n
     if new and on_new_label == "fail":
         near = difflib.get_close_matches(new[0], frozen, 1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
-        more = f" and {len(new) - 1} more" if len(new) > 1 else ""
+        more = f" and {len(new) - 1} more are" if len(new) > 1 else " is"
         raise UserError(
-            f"class {new[0]!r}{hint}{more} is in the input but not in --labels_file; add it there, or give "
+            f"class {new[0]!r}{hint}{more} in the input but not in --labels_file; add it there, or give "
             "--on_new_label append (a new id at the end) or reject (its records go to rejects/)"
         )
     return ClassNames((*frozen, *new) if on_new_label == "append" else tuple(frozen))
