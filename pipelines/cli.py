@@ -22,9 +22,9 @@ def _images(arguments: Sequence[str]) -> int:
 
 
 def _inspect(arguments: Sequence[str]) -> int:
-    from pipelines import inspect
+    from pipelines import run_inspect
 
-    return inspect.main(arguments)
+    return run_inspect.main(arguments)
 
 
 def _verify(arguments: Sequence[str]) -> int:

@@ -147,8 +147,9 @@ class ImagesConfig:
             record_bytes = int(self.resize[0] * self.resize[1] * _BYTES_PER_PIXEL[self.image_format])
         return ResolveOptions(self.seed, self.split_seed, self.group_by, self.stratify_by, record_bytes)
 
-    def concurrency(self, cores: int) -> Concurrency:
-        """How a worker of `cores` cores reads.
+    @property
+    def concurrency(self) -> Concurrency:
+        """How a worker reads.
 
         Reading small local files is a matter of microseconds, in which threads only contend for the interpreter; decoding
         runs outside it; and an object store answers after milliseconds, whatever the machine.
@@ -156,7 +157,7 @@ class ImagesConfig:
         if not storage.is_local(self.root) or self.allow_outside:
             return Concurrency(self.threads or 32, 4)
         if self.reencode is not None or self.verify == "decode":
-            return Concurrency(self.threads or cores, 8)
+            return Concurrency(self.threads, 8)
         return Concurrency(self.threads or 1)
 
     def to_json(self) -> dict[str, Any]:

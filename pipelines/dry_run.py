@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipelines import launch
@@ -40,11 +40,12 @@ class DryRun:
     rejects: list[Reject]
 
 
-def dry_run(config: ImagesConfig) -> str:
-    """Index and plan on this machine, and describe the plan."""
+def dry_run(config: ImagesConfig, options: PipelineOptions) -> str:
+    """Index and plan on this machine, whatever the runner, and describe the plan."""
+    options.view_as(StandardOptions).runner = None
     with tempfile.TemporaryDirectory(prefix="shardmill-plan-") as folder:
         path = os.path.join(folder, "plan")
-        launch.run(lambda pipeline, _: _build(pipeline, config, path), PipelineOptions([]), f"{config.name}, dry run")
+        launch.run(lambda pipeline, _: _build(pipeline, config, path), options, f"{config.name}, dry run")
         with open(path, "rb") as file:
             return describe(pickle.load(file), config)
 

@@ -58,13 +58,12 @@ def plan_images(root: beam.Pipeline, config: ImagesConfig) -> Plan:
     return Plan(indexed.summary, layout, divisions, shards, rejects)
 
 
-def build_images(root: beam.Pipeline, config: ImagesConfig, cores: int, progress_folder: str | None) -> beam.PCollection[str]:
+def build_images(root: beam.Pipeline, config: ImagesConfig, progress_folder: str | None) -> beam.PCollection[str]:
     """The whole job; the paths of the published shards come out.
 
     Args:
       root: an empty pipeline.
       config: what to do.
-      cores: of a worker.
       progress_folder: where workers on this machine report, or None.
     """
     plan = plan_images(root, config)
@@ -79,7 +78,7 @@ def build_images(root: beam.Pipeline, config: ImagesConfig, cores: int, progress
         plan.divisions,
         temporary,
         config.compression == "gzip",
-        config.concurrency(cores),
+        config.concurrency,
         progress_folder,
     )
     written = plan.shards | "ByShard" >> beam.GroupByKey() | "Write" >> write

@@ -64,9 +64,12 @@ def parse_num_shards(text: str) -> int | tuple[tuple[str, int], ...]:
         if "=" not in text:
             return int(text)
         pairs = [part.partition("=") for part in text.split(",")]
-        return tuple((name.strip(), int(count)) for name, _, count in pairs)
+        counts = tuple((name.strip(), int(count)) for name, _, count in pairs)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor split=number,…") from None
+    if len(dict(counts)) < len(counts):
+        raise argparse.ArgumentTypeError(f"{text!r} names a split twice")
+    return counts
 
 
 def parse_resolution(text: str) -> tuple[int, int]:

@@ -1,9 +1,9 @@
 """`shardmill images`: flags, checks before anything is written, the run, and the report."""
 
-import multiprocessing
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from pipelines.config import ImagesConfig
@@ -12,14 +12,16 @@ from shardmill import naming
 from shardmill.errors import JobError, UserError
 from transforms import publish, storage
 from transforms.listing import is_glob
+from transforms.object_store import set_options, split_url
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit status."""
     parser = images_parser()
     args, rest = parser.parse_known_args(list(arguments))
-    config = to_config(args)
     options = beam_options(rest, parser)
+    set_options(options)
+    config = to_config(args)
 
     from pipelines import launch, report, runner
     from pipelines.dry_run import dry_run
@@ -29,34 +31,47 @@ def main(arguments: Sequence[str]) -> int:
     check_input(config)
     check_output(config, args.overwrite)
     if args.dry_run:
-        print(dry_run(config))
+        print(dry_run(config, options))
         return 0
-    build = partial(build_images, config=config, cores=multiprocessing.cpu_count())
+    build = partial(build_images, config=config)
     try:
         launch.run(lambda pipeline, folder: build(pipeline, progress_folder=folder), options, config.name)
     except JobError:
-        publish.delete_temporaries(config.directory)
+        with suppress(OSError):  # a store that fails is why the job did; the next run clears what is left
+            publish.delete_temporaries(config.directory)
         raise
     except KeyboardInterrupt:
+        if not runner.is_local(options):
+            print("shardmill: interrupted; the job itself goes on, and its runner can cancel it", file=sys.stderr)
+            launch.interrupt()
         print("shardmill: interrupted; nothing was published", file=sys.stderr)
-        publish.delete_temporaries(config.directory)
+        with suppress(OSError):
+            publish.delete_temporaries(config.directory)
         launch.interrupt()
     print(report.summary(config))
     return 0
 
 
 def check_input(config: ImagesConfig) -> None:
-    """Check that a local input exists.
+    """Check that a local input exists, and that a remote one has a bucket.
 
     Raises:
       UserError: it does not, or it lies around the output.
     """
-    if config.input is None or not storage.is_local(config.input) or is_glob(config.input):
+    if config.input is None or is_glob(config.input):
+        return
+    if not storage.is_local(config.input):
+        split_url(config.input)
+        _check_apart(config, config.directory, config.root)
         return
     if not os.path.exists(config.input):
         raise UserError(f"--input {config.input}: no such file or folder")
-    inside = os.path.realpath(config.directory) + "/"
-    if storage.is_local(config.output) and inside.startswith(os.path.realpath(config.input) + "/"):
+    if storage.is_local(config.output):
+        _check_apart(config, os.path.realpath(config.directory), os.path.realpath(config.input))
+
+
+def _check_apart(config: ImagesConfig, directory: str, root: str) -> None:
+    if f"{directory}/".startswith(f"{root}/"):
         raise UserError(f"--output {config.output} lies inside --input {config.input}: the next run would read its own output")
 
 
@@ -68,11 +83,15 @@ def check_output(config: ImagesConfig, overwrite: bool) -> None:
     """
     if storage.is_local(config.output):
         _check_writable(config.directory)
-    if storage.exists(storage.join(config.directory, naming.SUCCESS)) and not overwrite:
+    try:
+        names = [name for name, _ in storage.list_files(config.directory)]
+    except OSError as error:
+        raise UserError(f"--output {config.output} cannot be listed: {error}") from None
+    if naming.SUCCESS in names and not overwrite:
         raise UserError(
             f"{config.directory} is a published data set; give --overwrite to replace it, or another --version to keep both"
         )
-    for name, _ in storage.list_files(config.directory):
+    for name in names:
         if not naming.is_dataset_file(name):
             raise UserError(f"{config.directory} holds {name!r}, which shardmill did not write; give another --output or --name")
 

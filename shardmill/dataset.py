@@ -92,4 +92,4 @@ def open_dataset(path: str, files: Files | None = None) -> Dataset:
     if not files.exists(manifest):
         raise CorruptDataError(f"{manifest} is missing")
     with files.open(manifest) as file:
-        return Dataset(directory, Manifest.from_json(file.read().decode(), manifest), files)
+        return Dataset(directory, Manifest.from_json(file.read(), manifest), files)

@@ -86,7 +86,7 @@ class Manifest:
         return dump_json(content)
 
     @classmethod
-    def from_json(cls, text: str, name: str) -> "Manifest":
+    def from_json(cls, text: str | bytes, name: str) -> "Manifest":
         """Parse the text of the file called `name`.
 
         Raises:

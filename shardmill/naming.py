@@ -23,7 +23,7 @@ GZIP_SUFFIX = ".gz"
 
 _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _SPLIT = re.compile(r"\w+", re.ASCII)
-_VERSION = re.compile(r"\d+\.\d+\.\d+")
+_VERSION = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
 _SHARD = re.compile(r"(?P<name>[A-Za-z]\w*)-(?P<split>\w+)\.tfrecord-(?P<shard>\d{5,})-of-(?P<count>\d{5,})(?:\.gz)?", re.ASCII)
 
 

@@ -84,7 +84,7 @@ def _scalar_type(value: Any, textual: bool) -> DType:
 
 def _text_type(text: str) -> DType:
     if _INTEGER.fullmatch(text):
-        return "int64" if -(1 << 63) <= int(text) < 1 << 63 else "bytes"
+        return "int64" if len(text) <= 20 and -(1 << 63) <= int(text) < 1 << 63 else "bytes"
     if re.match(r"[+-]?0[0-9]", text):
         return "bytes"
     try:

@@ -49,16 +49,16 @@ class FindExampleCuts(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[Divisions]:
         """Count, locate the bins that are cut, pick the cuts in them."""
-        grouped = pcoll | "Group" >> beam.Map(self.group).with_output_types(Any)
         histograms = (
-            grouped
-            | "Histogram" >> beam.Map(_histograms).with_output_types(Any)
+            pcoll
+            | "Histogram" >> beam.Map(_histograms, self.group).with_output_types(Any)
             | "Merge" >> beam.CombineGlobally(_MergeHistograms()).with_output_types(Any)
         )
         located = histograms | "Locate" >> beam.Map(_locate, self.ranks_of).with_output_types(Any)
         picked = (
-            grouped
-            | "KeysInCutBins" >> beam.FlatMap(_keys_in_bins, beam.pvalue.AsSingleton(located)).with_output_types(tuple[Any, Any])
+            pcoll
+            | "KeysInCutBins"
+            >> beam.FlatMap(_keys_in_bins, beam.pvalue.AsSingleton(located), self.group).with_output_types(tuple[Any, Any])
             | "ByBin" >> beam.GroupByKey()
             | "Pick" >> beam.FlatMap(_pick, beam.pvalue.AsSingleton(located)).with_output_types(Any)
         )
@@ -89,8 +89,8 @@ class FindByteCuts(beam.PTransform):
         )
 
 
-def _histograms(grouped: Grouped) -> dict[Any, Histogram]:
-    return {group: histogram(keys, sizes) for group, (keys, _, sizes) in grouped.items()}
+def _histograms(batch: pa.RecordBatch, group: Callable[[pa.RecordBatch], Grouped]) -> dict[Any, Histogram]:
+    return {name: histogram(keys, sizes) for name, (keys, _, sizes) in group(batch).items()}
 
 
 class _MergeHistograms(beam.CombineFn):
@@ -120,14 +120,16 @@ def _locate(histograms: dict[Any, Histogram], ranks_of: RanksOf) -> dict[Any, di
 
 
 def _keys_in_bins(
-    grouped: Grouped, located: dict[Any, dict[int, list[int]]]
+    batch: pa.RecordBatch, located: dict[Any, dict[int, list[int]]], group: Callable[[pa.RecordBatch], Grouped]
 ) -> Iterator[tuple[tuple[Any, int], tuple[np.ndarray, np.ndarray]]]:
-    for group, (keys, ties, _) in grouped.items():
-        wanted = np.array(sorted(located.get(group, ())), np.uint32)
+    for name, (keys, ties, _) in group(batch).items():
+        wanted = np.array(sorted(located.get(name, ())), np.uint32)
         bins = bin_of(keys)
-        for key_bin in np.intersect1d(bins, wanted).tolist():
-            rows = bins == key_bin
-            yield (group, key_bin), (keys[rows], ties[rows])
+        rows = np.flatnonzero(np.isin(bins, wanted))
+        rows = rows[np.argsort(bins[rows], kind="stable")]
+        starts = np.flatnonzero(np.diff(bins[rows], prepend=-1))
+        for part in np.split(rows, starts[1:]) if len(rows) else []:
+            yield (name, int(bins[part[0]])), (keys[part], ties[part])
 
 
 def _pick(

@@ -9,6 +9,7 @@ from transforms.image_header import ImageError
 
 RESIZE_MODES = ("exact", "cover", "contain")
 FORMATS = ("jpeg", "png")
+_JPEG_FORMATS = ("JPEG", "MPO")  # MPO: a jpeg that a second one follows, as many phones write it
 Image.MAX_IMAGE_PIXELS = None  # checked here, before anything is decoded, with a limit that is an option
 
 
@@ -51,12 +52,19 @@ def reencode(data: bytes, how: Reencode) -> tuple[bytes, str, int, int]:
     Transparency is laid on white, as img2dataset does: the colour beneath transparent pixels is arbitrary.
 
     Raises:
-      ImageError: the image does not decode.
+      ImageError: the image does not decode, or cannot be made into what is asked.
     """
     with _open(data) as source:
         _load(source)
-        image = to_rgb(ImageOps.exif_transpose(source))
-        target = how.format or ("jpeg" if source.format == "JPEG" else "png")
+        target = how.format or ("jpeg" if source.format in _JPEG_FORMATS else "png")
+        try:
+            return _convert(source, target, how)
+        except Exception as error:  # a colour space without a way to RGB, a side too long for a jpeg, …
+            raise ImageError(f"cannot be re-encoded as {target}: {error}") from error
+
+
+def _convert(source: Image.Image, target: str, how: Reencode) -> tuple[bytes, str, int, int]:
+    image = to_rgb(ImageOps.exif_transpose(source))
     if how.size is not None:
         image = _resize(image, how.size, how.mode)
     out = io.BytesIO()
@@ -84,8 +92,17 @@ def _resize(image: Image.Image, size: tuple[int, int], mode: str) -> Image.Image
     if mode == "cover":
         return ImageOps.fit(image, size, Image.Resampling.BICUBIC)
     if mode == "contain":
-        return ImageOps.pad(image, size, Image.Resampling.BICUBIC, color=(0, 0, 0))
+        return _contain(image, size)
     return image.resize(size, Image.Resampling.BICUBIC, reducing_gap=3.0)
+
+
+def _contain(image: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """ImageOps.pad, which rounds the short side of a very long image to nothing and fails."""
+    scale = min(size[0] / image.width, size[1] / image.height)
+    fitted = image.resize((max(round(image.width * scale), 1), max(round(image.height * scale), 1)), Image.Resampling.BICUBIC)
+    padded = Image.new("RGB", size)
+    padded.paste(fitted, ((size[0] - fitted.width) // 2, (size[1] - fitted.height) // 2))
+    return padded
 
 
 def _open(data: bytes) -> Image.Image:

@@ -1,6 +1,6 @@
 """Image formats from their bytes: recognise, measure, and see whether the file has its end. No decoder is involved.
 
-Sources: JPEG ITU-T T.81 annex B; PNG (W3C) sections 5 and 11; GIF89a sections 17, 18 and 27; BMP as Windows' BITMAPFILEHEADER and
+Sources: JPEG ITU-T T.81 annex B; PNG (W3C) sections 5 and 11; GIF89a sections 15 to 27; BMP as Windows' BITMAPFILEHEADER and
 BITMAPINFOHEADER; WebP RFC 9649.
 """
 
@@ -57,7 +57,7 @@ def check_end(data: bytes, header: ImageHeader) -> None:
     elif header.format == "png":
         complete = data.rfind(_PNG_END) > 0
     elif header.format == "gif":
-        complete = data.rstrip(b"\0").endswith(b";")
+        complete = _gif_has_trailer(data)
     elif header.format == "webp":
         complete = len(data) >= int.from_bytes(data[4:8], "little") + 8
     elif header.format == "bmp":
@@ -102,6 +102,24 @@ def _png(data: bytes) -> tuple[int, int]:
 
 def _gif(data: bytes) -> tuple[int, int]:
     return data[6] | data[7] << 8, data[8] | data[9] << 8
+
+
+def _gif_has_trailer(data: bytes) -> bool:
+    """Whether the blocks lead to a trailer; that byte alone also stands within compressed pixels."""
+    try:
+        position = 13 + _gif_table_bytes(data[10])
+        while (block := data[position]) in (0x21, 0x2C):  # an extension, an image
+            position += 2 if block == 0x21 else 11 + _gif_table_bytes(data[position + 9])
+            while data[position]:
+                position += 1 + data[position]
+            position += 1
+        return block == 0x3B
+    except IndexError:
+        return False
+
+
+def _gif_table_bytes(flags: int) -> int:
+    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
 def _bmp(data: bytes) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -96,9 +97,12 @@ def _locate(name: str, folder: str, allow_outside: bool) -> tuple[str, str | Non
     """(identity, URI or None) of an image that the manifest in `folder` calls `name`; raises ValueError."""
     if "\0" in name:
         raise ValueError("the file name holds a NUL byte")
-    root = folder.rstrip("/")
-    if name.startswith(f"{root}/"):
-        name = name[len(root) + 1 :]
+    local = storage.is_local(name)
+    if local and name.startswith("/"):
+        name = posixpath.normpath(name)
+    root = os.path.abspath(folder) if local and storage.is_local(folder) else folder
+    if name.startswith("/") or not local:
+        name = name.removeprefix(f"{root.rstrip('/')}/")
     absolute = name.startswith("/") or not storage.is_local(name)
     relative = posixpath.normpath(name)
     if not absolute and relative != ".." and not relative.startswith("../"):

@@ -140,8 +140,7 @@ class _MeasureFn(beam.DoFn):
         self._pool.shutdown(cancel_futures=True)
 
     def process(self, batch: pa.RecordBatch) -> Iterator[Any]:
-        map_ = map if storage.is_local(self._root) else self._pool.map
-        measured, types, rejects = measure(batch, self._root, self._textual, map_)
+        measured, types, rejects = measure(batch, self._root, self._textual, self._pool.map)
         for reject in rejects:
             yield TaggedOutput(REJECTS, reject)
         if len(measured):
@@ -153,9 +152,12 @@ class _MeasureFn(beam.DoFn):
 def measure(
     batch: pa.RecordBatch, root: str, textual: bool, map_: Callable[..., Iterable[int | str]] = map
 ) -> tuple[pa.RecordBatch, dict[str, ColumnType], list[Reject]]:
-    """A manifest's rows with the sizes of their files, the types of their columns, and a Reject for each that has none."""
+    """A manifest's rows with the sizes of their files, the types of their columns, and a Reject for each that has none.
+
+    `map_` looks up sizes where any is a request; local ones take microseconds.
+    """
     paths = [uri or storage.join(root, name) for name, uri in zip(*(batch[i].to_pylist() for i in (0, 2)), strict=True)]
-    sizes = list(map_(_size, paths))
+    sizes = list(map(_size, paths) if all(map(storage.is_local, paths)) else map_(_size, paths))
     types: dict[str, ColumnType] = {}
     rejects: list[Reject] = []
     keep = []

@@ -170,9 +170,14 @@ def _check_columns(options: LayoutOptions, columns: dict[str, ColumnType], label
 
 def _skipped_notices(summary: InputSummary) -> list[str]:
     return [
-        f"passed over {number} {kind}{'' if number == 1 else 's'}, such as {name!r}"
+        f"passed over {number} {kind if number == 1 else _plural(kind)}, such as {name!r}"
         for kind, (number, name) in sorted(summary.skipped.items())
     ]
+
+
+def _plural(kind: str) -> str:
+    noun, without, what = kind.partition(" without")
+    return f"{noun}s{without}{what}"
 
 
 def _folder_notices(summary: InputSummary, split_folders: bool) -> list[str]:

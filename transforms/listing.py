@@ -1,13 +1,17 @@
 """Files below a folder or matching a glob, with what was passed over and why. Pure of Beam but for object stores."""
 
+import fnmatch
 import glob
 import os
 import posixpath
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from shardmill.errors import UserError
 from transforms import storage
+from transforms.object_store import object_store
 from transforms.refs import Reject
 
 # What a folder is searched for. A glob takes what it matches, whatever it is called.
@@ -15,7 +19,7 @@ IMAGE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".dib", ".webp", ".tif", ".tiff"}
     | {".jp2", ".ppm", ".pgm", ".pbm", ".pnm", ".tga", ".ico", ".avif", ".heic", ".heif"}
 )
-_WILDCARDS = frozenset("*?[")
+_WILDCARD = re.compile(r"[*?[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ Listed = Found | Skipped | Reject
 
 def is_glob(pattern: str) -> bool:
     """Whether `pattern` has wildcards and no file or folder bears it as its name."""
-    if not _WILDCARDS & set(pattern):
+    if not _WILDCARD.search(pattern):
         return False
     return not (storage.is_local(pattern) and os.path.exists(pattern))
 
@@ -51,7 +55,7 @@ def input_root(pattern: str) -> str:
             return os.path.dirname(pattern) or "."
         return pattern.rstrip("/") or "/"
     parts = pattern.split("/")
-    first = next(index for index, part in enumerate(parts) if _WILDCARDS & set(part))
+    first = next(index for index, part in enumerate(parts) if _WILDCARD.search(part))
     return "/".join(parts[:first]) or ("/" if pattern.startswith("/") else ".")
 
 
@@ -60,25 +64,62 @@ def list_input(pattern: str) -> Iterator[Listed]:
     root = input_root(pattern)
     if not storage.is_local(pattern):
         yield from _list_remote(pattern, root)
-    elif is_glob(pattern) or os.path.isfile(pattern):
-        matches = glob.iglob(pattern, recursive=True) if is_glob(pattern) else iter([pattern])
-        for path in matches:
+    elif not is_glob(pattern) and not os.path.isfile(pattern):
+        yield from _walk(root, "", frozenset())
+    elif "**" in pattern.split("/"):  # which the glob module would follow round every symbolic link loop
+        yield from _walk(root, "", frozenset(), pattern.removeprefix(f"{root}/").lstrip("/").split("/"))
+    else:
+        for path in glob.iglob(pattern) if is_glob(pattern) else [pattern]:
             if not os.path.isdir(path):
                 yield _stat(os.path.relpath(path, root) if root != "." else os.path.normpath(path), path)
-    else:
-        yield from _walk(root, "", frozenset())
 
 
 def _list_remote(pattern: str, root: str) -> Iterator[Listed]:
-    listed = storage.match(pattern) if is_glob(pattern) else storage.match(f"{root}/**")
-    for path, size in listed:
-        name = path[len(root) + 1 :]
-        if name and not name.endswith("/"):
-            yield Found(name, size) if is_glob(pattern) or _is_image(name) else _skipped(name)
+    by_glob = is_glob(pattern)
+    wanted = pattern[len(root) + 1 :]
+    prefix = f"{root}/{re.split(_WILDCARD, wanted)[0] if by_glob else ''}"
+    last_hidden = ""
+    for name, size in _objects(pattern, prefix, root):
+        parts = name.split("/")
+        if by_glob:
+            if matches(parts, wanted.split("/")):
+                yield Found(name, size)
+        elif depth := next((depth for depth, part in enumerate(parts, 1) if part.startswith(".")), 0):
+            # Said once of a hidden folder, as of a local one; a listing is sorted, so what lies in it comes together.
+            hidden = "/".join(parts[:depth])
+            if hidden != last_hidden:
+                yield Skipped(hidden, "hidden file")
+            last_hidden = hidden
+        else:
+            yield Found(name, size) if _is_image(name) else _skipped(name)
 
 
-def _walk(folder: str, prefix: str, ancestors: frozenset[tuple[int, int]]) -> Iterator[Listed]:
-    """Files below `folder`, following links; a link to a folder that it lies in is passed over."""
+def _objects(pattern: str, prefix: str, root: str) -> Iterator[tuple[str, int]]:
+    try:
+        for url, size in object_store(prefix).list(prefix):
+            if not url.endswith("/"):  # a "folder" object of the cloud console
+                yield url[len(root) + 1 :], size
+    except FileNotFoundError:
+        raise UserError(f"--input {pattern}: there is no such bucket") from None
+
+
+def matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether a path matches a glob, both split at `/`, as the glob module has it: `**` is any number of folders."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        below = bool(parts) and not parts[0].startswith(".")
+        return matches(parts, pattern[1:]) or (below and matches(parts[1:], pattern))
+    if not parts or (parts[0].startswith(".") and not pattern[0].startswith(".")):
+        return False
+    return fnmatch.fnmatchcase(parts[0], pattern[0]) and matches(parts[1:], pattern[1:])
+
+
+def _walk(folder: str, prefix: str, ancestors: frozenset[tuple[int, int]], wanted: Sequence[str] | None = None) -> Iterator[Listed]:
+    """Files below `folder`, following links; a link to a folder that it lies in is passed over.
+
+    `wanted` is a glob split at `/`, which takes what it matches and says nothing of what it does not.
+    """
     try:
         status = os.stat(folder)
         entries = list(os.scandir(folder))
@@ -87,18 +128,31 @@ def _walk(folder: str, prefix: str, ancestors: frozenset[tuple[int, int]]) -> It
         return
     here = (status.st_dev, status.st_ino)
     if here in ancestors:
-        yield Skipped(_printable(prefix), "symbolic link loop")
+        yield Skipped(_printable(prefix[:-1]), "symbolic link loop")
         return
+    images = 0
     for item in entries:
         name = f"{prefix}{item.name}"
-        if item.name.startswith("."):
+        if wanted is None and item.name.startswith("."):
             yield Skipped(_printable(name), "hidden file")
-        elif item.is_dir():
-            yield from _walk(item.path, f"{name}/", ancestors | {here})
-        elif _is_image(item.name):
+        elif _is_folder(item):
+            images += 1  # or none: then that folder says so itself
+            yield from _walk(item.path, f"{name}/", ancestors | {here}, wanted)
+        elif _is_image(item.name) if wanted is None else matches(name.split("/"), wanted):
+            images += 1
             yield _stat(name, item.path)
-        else:
-            yield _skipped(_printable(name))
+        elif wanted is None:
+            broken = item.is_symlink() and not os.path.exists(item.path)
+            yield Skipped(_printable(name), "broken symbolic link") if broken else _skipped(_printable(name))
+    if prefix and not images and wanted is None:
+        yield Skipped(_printable(prefix[:-1]), "folder without images")
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # links that lead to one another
+        return False
 
 
 def _stat(name: str, path: str) -> Listed:
@@ -112,7 +166,7 @@ def _stat(name: str, path: str) -> Listed:
         link = "dangling or looping symbolic link: " if os.path.islink(path) else ""
         return Reject(name, None, "index", f"{link}{error.strerror}")
     if not stat.S_ISREG(status.st_mode):
-        return Skipped(name, "not a regular file")
+        return Skipped(name, "special file")
     return Found(name, status.st_size)
 
 
@@ -122,7 +176,7 @@ def _is_image(name: str) -> bool:
 
 def _skipped(name: str) -> Skipped:
     suffix = posixpath.splitext(name)[1]
-    return Skipped(name, f"{suffix} file" if suffix else "file without a suffix")
+    return Skipped(name, f"{suffix} file" if suffix else "file without suffix")
 
 
 def _printable(name: str) -> str:

@@ -11,14 +11,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import AsSingleton
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
+from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms import balance
 from transforms.balance import ShardCount
 from transforms.find_cuts import Divisions, FindByteCuts, FindExampleCuts, Grouped
 from transforms.keys import stratum_cuts
-from transforms.refs import BATCH_ROWS
+from transforms.refs import BATCH_ROWS, SHARD, concatenate
 
 ShardKey = tuple[str, int]  # (split, shard index)
+
+_DISTRIBUTE_ROWS = 200_000  # about 20 MB; 200 rows a shard where there are a thousand
+_DISTRIBUTED = [*SHARD.names, "split"]
 
 
 @dataclass(eq=False)
@@ -74,10 +80,34 @@ class PlanShards(beam.PTransform):
             divisions = pcoll | "CutBytes" >> FindByteCuts(_by_split, self.shard_count)
         else:
             divisions = pcoll | "CutExamples" >> FindExampleCuts(_by_split, partial(_shard_ranks, self.shard_count))
-        shards = pcoll | "Distribute" >> beam.FlatMap(distribute, AsSingleton(divisions)).with_output_types(
+        shards = pcoll | "Distribute" >> beam.ParDo(_DistributeFn(), AsSingleton(divisions)).with_output_types(
             tuple[ShardKey, pa.RecordBatch]
         )
         return shards, divisions
+
+
+class _DistributeFn(beam.DoFn):
+    """Gathers batches before it deals their rows out: a batch of 10,000 rows over 1,000 shards would make crumbs of 10 rows."""
+
+    def start_bundle(self) -> None:
+        self._parts: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def process(self, batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
+        self._divisions = divisions
+        self._parts.append(batch.select(_DISTRIBUTED))
+        self._rows += len(batch)
+        if self._rows >= _DISTRIBUTE_ROWS:
+            yield from self._flush()
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        for element in self._flush():
+            yield WindowedValue(element, MIN_TIMESTAMP, (GlobalWindow(),))
+
+    def _flush(self) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
+        parts, self._parts, self._rows = self._parts, [], 0
+        if parts:
+            yield from distribute(concatenate(parts), self._divisions)
 
 
 def shard_count(counts: Mapping[str, ShardCount], split: str, examples: int, size_bytes: int) -> int:
@@ -86,13 +116,13 @@ def shard_count(counts: Mapping[str, ShardCount], split: str, examples: int, siz
 
 
 def distribute(batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
-    """The rows of a planned batch by shard, in the order of split and shard."""
+    """The rows of a planned batch by shard, as SHARD batches, in the order of split and shard."""
     names, codes = _encoded(batch, "split")
     shard = np.zeros(len(codes), np.int64)
     for code, (keys, ties, _) in enumerate(_by_split(batch).values()):
         shard[codes == code] = divisions[names[code]].cuts.part_of(keys, ties)
     order = np.lexsort((shard, codes))
-    batch, codes, shard = batch.take(pa.array(order)), codes[order], shard[order]
+    batch, codes, shard = batch.select(SHARD.names).take(pa.array(order)), codes[order], shard[order]
     starts = np.flatnonzero(np.concatenate(([True], (np.diff(codes) != 0) | (np.diff(shard) != 0)))).tolist()
     for start, stop in zip(starts, [*starts[1:], len(codes)], strict=True):
         yield (names[codes[start]], int(shard[start])), batch.slice(start, stop - start)
@@ -146,7 +176,7 @@ def _set_split(batch: pa.RecordBatch, divisions: Divisions, splits: tuple[str, .
 
 
 def _number(_: int, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    batch = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+    batch = concatenate(parts)
     order = pc.sort_indices(batch, sort_keys=[("line", "ascending"), ("name", "ascending")])
     batch = batch.take(order)
     step = (1 << 64) // (len(batch) + 1)  # spread over all bins of the histogram

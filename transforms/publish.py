@@ -29,6 +29,7 @@ def delete_temporaries(directory: str) -> None:
     for folder in storage.list_folders(directory):
         if folder.startswith(naming.TEMP_PREFIX):
             storage.delete_tree(storage.join(directory, folder))
+    storage.abort_uploads(storage.join(directory, naming.TEMP_PREFIX))
 
 
 def publish(build: Build, features: Features, options: PublishOptions) -> list[str]:
@@ -90,9 +91,10 @@ def _check_rejects(build: Build, text: str, options: PublishOptions) -> None:
     if number <= options.max_reject_fraction * matched and number < matched:
         return
     storage.write_text(options.failed_rejects, text)
+    verdict = f"more than --max_reject_fraction {options.max_reject_fraction} allows" if number < matched else "none is left"
     ((reason, times),) = Counter(reject.reason for reject in build.rejects).most_common(1)
     raise JobError(
-        f"{number} of {matched} records were rejected, more than --max_reject_fraction {options.max_reject_fraction} allows; "
+        f"{number} of {matched} records were rejected, {verdict}; "
         f"most often ({times} times): {reason}; all are in {options.failed_rejects}; nothing was published"
     )
 

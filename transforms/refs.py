@@ -4,6 +4,7 @@ A batch is the unit because a runner's cost is per element; its coder is a compr
 runner keeps what lies between stages in memory, several times over.
 """
 
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,9 @@ PLANNED = pa.schema(
     ]
 )
 
+# What a shard's writer needs of them.
+SHARD = pa.schema([PLANNED.field(name) for name in ("name", "size", "uri", "label", "line", "columns", "key", "tie")])
+
 
 @dataclass(frozen=True, slots=True)
 class Reject:
@@ -56,20 +60,23 @@ class Reject:
 
 
 class RecordBatchCoder(beam.coders.Coder):
-    """An Arrow IPC stream of one batch, zstd-compressed."""
+    """An Arrow IPC stream of one batch, compressed as a whole: most batches of a large plan are small, and so mostly metadata."""
 
-    _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
+    _SIZE = struct.Struct("<Q")  # of the stream, which Arrow's codecs want to be told
 
     def encode(self, value: pa.RecordBatch) -> bytes:
         """Serialize one batch."""
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, value.schema, options=self._OPTIONS) as writer:
+        with pa.ipc.new_stream(sink, value.schema) as writer:
             writer.write_batch(value)
-        return sink.getvalue().to_pybytes()
+        stream = sink.getvalue()
+        return self._SIZE.pack(stream.size) + pa.compress(stream, "zstd", asbytes=True)
 
     def decode(self, encoded: bytes) -> pa.RecordBatch:
         """Parse what `encode` made."""
-        return pa.ipc.open_stream(encoded).read_next_batch()
+        (size,) = self._SIZE.unpack_from(encoded)
+        stream = pa.decompress(memoryview(encoded)[self._SIZE.size :], size, "zstd")
+        return pa.ipc.open_stream(stream).read_next_batch()
 
     def is_deterministic(self) -> bool:
         """One batch has one encoding."""
@@ -104,5 +111,10 @@ def to_batch(columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
 
 def sorted_by_key(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     """All rows of `parts` in the order of (key, tie): what makes the result independent of how they arrived."""
-    batch = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+    batch = concatenate(parts)
     return batch.take(pc.sort_indices(batch, sort_keys=[("key", "ascending"), ("tie", "ascending")]))
+
+
+def concatenate(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    """All rows of `parts`, at least one batch, in one."""
+    return pa.concat_batches(list(parts))

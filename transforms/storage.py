@@ -1,18 +1,21 @@
-"""File operations that take names as they are, on local disks and on whatever Beam's FileSystems opens.
+"""File operations that take names as they are, on local disks and on object stores.
 
-FileSystems treats a name as a glob in `match` and `delete`, and a local name may hold `[`, `*` or bytes that are not
-UTF-8; so local names go to `os`, and only URLs to FileSystems, by exact match.
+Beam's FileSystems treats a name as a glob in `match` and `delete`, and a local name may hold `[`, `*` or bytes that are not
+UTF-8; so local names go to `os`, and URLs to transforms.object_store, which takes exact names too.
 """
 
+import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, cast
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from shardmill.naming import TEMP_SUFFIX
+from transforms.object_store import object_store
 
 
 def is_local(path: str) -> bool:
@@ -41,7 +44,7 @@ def open_read(path: str) -> BinaryIO:
 
 def _as_os_error(path: str, error: Exception) -> OSError:
     """`error` as an OSError: each cloud client raises errors of its own for a missing object."""
-    missing = isinstance(error, FileNotFoundError) or not FileSystems.exists(path)
+    missing = isinstance(error, FileNotFoundError) or not exists(path)
     return FileNotFoundError(f"no such object: {path}") if missing else OSError(f"{path}: {error}")
 
 
@@ -49,18 +52,13 @@ def read_bytes(path: str) -> bytes:
     """The bytes of `path`; raises as `open_read` does."""
     if is_local(path):
         # Two system calls fewer than a file object: this is the inner loop of a job over small images.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # Without O_NONBLOCK a named pipe that took the place of a file would be waited on for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             return _read_all(descriptor, os.fstat(descriptor).st_size)
         finally:
             os.close(descriptor)
-    try:
-        with open_read(path) as file:
-            return file.read()
-    except OSError:
-        raise
-    except Exception as error:
-        raise _as_os_error(path, error) from error
+    return object_store(path).read(path)
 
 
 def _read_all(descriptor: int, size: int) -> bytes:
@@ -75,21 +73,31 @@ def _read_all(descriptor: int, size: int) -> bytes:
 
 def exists(path: str) -> bool:
     """Whether there is a file or a local directory at `path`."""
-    return os.path.exists(path) if is_local(path) else FileSystems.exists(path)
+    if is_local(path):
+        return os.path.exists(path)
+    try:
+        size(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def size(path: str) -> int:
-    """The size in bytes of the file at `path`; raises OSError if there is none."""
-    if is_local(path):
-        return os.stat(path).st_size
-    for name, size_bytes in match(path):
-        if name == path:
-            return size_bytes
-    raise FileNotFoundError(f"no such file: {path}")
+    """The size in bytes of the file at `path`; raises OSError if there is none, or something that is not a file."""
+    if not is_local(path):
+        return object_store(path).size(path)
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return status.st_size
 
 
 def list_files(directory: str) -> Iterator[tuple[str, int]]:
-    """All files below `directory`, as (name relative to it, bytes), in no particular order; none if it is missing."""
+    """All files below `directory`, as (name relative to it, bytes), in no particular order; none if it is missing.
+
+    Raises:
+      OSError: there is no such bucket, or it cannot be listed.
+    """
     root = directory.rstrip("/") or "/"
     if is_local(root):
         for folder, _, files in os.walk(root):
@@ -97,9 +105,9 @@ def list_files(directory: str) -> Iterator[tuple[str, int]]:
                 path = os.path.join(folder, file)
                 yield os.path.relpath(path, root), os.lstat(path).st_size
         return
-    for path, size_bytes in match(f"{root}/**"):
-        if not path.endswith("/"):  # a "folder" object of the cloud console
-            yield path[len(root) + 1 :], size_bytes
+    for url, size_bytes in object_store(root).list(f"{root}/"):
+        if not url.endswith("/"):  # a "folder" object of the cloud console
+            yield url[len(root) + 1 :], size_bytes
 
 
 def list_folders(directory: str) -> list[str]:
@@ -109,13 +117,6 @@ def list_folders(directory: str) -> list[str]:
     if not os.path.isdir(directory):
         return []
     return sorted(entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False))
-
-
-def match(pattern: str) -> Iterator[tuple[str, int]]:
-    """The objects whose URL matches a glob, as (URL, bytes)."""
-    for result in FileSystems.match([pattern]):
-        for metadata in result.metadata_list:
-            yield metadata.path, metadata.size_in_bytes
 
 
 def make_directory(path: str) -> None:
@@ -133,8 +134,7 @@ def write_text(path: str, text: str) -> None:
             file.write(text.encode())
         os.replace(temporary, path)
         return
-    with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        file.write(text.encode())
+    object_store(path).write(path, text.encode())
 
 
 def rename(sources: Sequence[str], destinations: Sequence[str]) -> None:
@@ -143,9 +143,10 @@ def rename(sources: Sequence[str], destinations: Sequence[str]) -> None:
     Raises:
       FileNotFoundError: neither a source nor its destination exists.
     """
+    there = _existing(sources)
     moves = []
     for source, destination in zip(sources, destinations, strict=True):
-        if exists(source):
+        if source in there:
             moves.append((source, destination))
         elif not exists(destination):
             raise FileNotFoundError(f"neither {source} nor {destination} exists")
@@ -154,11 +155,18 @@ def rename(sources: Sequence[str], destinations: Sequence[str]) -> None:
             os.replace(source, destination)
     remote = [move for move in moves if not is_local(move[0])]
     if remote:
-        FileSystems.rename([source for source, _ in remote], [destination for _, destination in remote])
+        object_store(remote[0][0]).rename(remote)
+
+
+def _existing(paths: Sequence[str]) -> set[str]:
+    """Those of `paths` that exist; objects of one folder are found with one listing, not with a request each."""
+    folders = {path.rpartition("/")[0] for path in paths if not is_local(path)}
+    listed = {url for folder in folders for url, _ in object_store(folder).list(f"{folder}/")}
+    return listed | {path for path in paths if is_local(path) and os.path.exists(path)}
 
 
 def delete(paths: Iterable[str]) -> None:
-    """Delete the files at exactly these paths; one that is gone already is no error."""
+    """Delete the files at exactly these paths, objects of one bucket; one that is gone already is no error."""
     remote = []
     for path in paths:
         if not is_local(path):
@@ -166,12 +174,7 @@ def delete(paths: Iterable[str]) -> None:
         elif os.path.lexists(path):
             os.remove(path)
     if remote:
-        try:
-            FileSystems.delete(remote)
-        except BeamIOError:
-            left = [path for path in remote if FileSystems.exists(path)]
-            if left:
-                raise
+        object_store(remote[0]).delete(remote)
 
 
 def delete_tree(directory: str) -> None:
@@ -180,7 +183,13 @@ def delete_tree(directory: str) -> None:
         if os.path.isdir(directory):
             shutil.rmtree(directory)
     else:
-        delete([join(directory, name) for name, _ in list_files(directory)])
+        delete([url for url, _ in object_store(directory).list(f"{directory.rstrip('/')}/")])
+
+
+def abort_uploads(prefix: str) -> None:
+    """Forget what was being uploaded to names that start with `prefix`; nothing to do on local disks."""
+    if not is_local(prefix):
+        object_store(prefix).abort_uploads(prefix)
 
 
 class BeamFiles:

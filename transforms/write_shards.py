@@ -4,6 +4,7 @@ Beam's WriteToTFRecord moves every record through a GroupByKey, deals them out r
 names of temporary files. This subclass keeps its sink (temporary files, naming, file systems) and replaces the rest.
 """
 
+import os
 import uuid
 import zlib
 from collections import deque
@@ -60,7 +61,7 @@ class ShardInfo:
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """How a worker reads: how many threads, and how many files in one task of a thread; 1 thread reads inline."""
+    """How a worker reads: in how many threads (1: inline; 0: one for each of its cores), and how many files a thread takes at once."""
 
     threads: int = 1
     files_per_task: int = 64
@@ -135,8 +136,8 @@ class _WriteShardFn(beam.DoFn):
         self._bytes = Metrics.counter("shardmill", "bytes_written")
 
     def setup(self) -> None:
-        threads = self._concurrency.threads
-        self._pool = ThreadPoolExecutor(threads, "shardmill-read") if threads > 1 else None
+        self._threads = self._concurrency.threads or os.cpu_count() or 1  # of the worker, not of the launcher
+        self._pool = ThreadPoolExecutor(self._threads, "shardmill-read") if self._threads > 1 else None
         self._progress = ProgressReporter(self._progress_folder) if self._progress_folder else None
 
     def teardown(self) -> None:
@@ -154,7 +155,7 @@ class _WriteShardFn(beam.DoFn):
         stats, examples, rejects = ImageStats(), 0, 0
         try:
             tasks = chunks(batch, self._concurrency.files_per_task)
-            for chunk in map_in_order(self._pool, self._encode, tasks, 2 * self._concurrency.threads):
+            for chunk in map_in_order(self._pool, self._encode, tasks, 2 * self._threads):
                 output.write(chunk.framed)
                 stats.merge(chunk.stats)
                 examples += chunk.examples
