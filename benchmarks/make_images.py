@@ -12,9 +12,9 @@ from PIL import Image
 
 CLASSES = 100
 DISTINCT = 4000
-# Noise of 32 x 32, enlarged to 256 x 256 at qualities 86 to 94, makes 25 KB; other sizes have the same detail on another area.
+# Noise of 32 x 32, enlarged to 256 x 256 at qualities 88 to 97, makes 25 KB; other sizes have the same detail on another area.
 _REFERENCE_KB, _SIDE, _DETAIL = 25, 256, 8
-_QUALITIES = range(86, 95)
+_QUALITIES = range(88, 98)
 
 
 def jpegs(kilobytes: float, distinct: int) -> list[bytes]:

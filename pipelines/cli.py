@@ -1,5 +1,6 @@
 """The command line: `shardmill images | inspect | verify`."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -56,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(str(error), 1, error, arguments)
     except KeyboardInterrupt:
         return _complain("interrupted", 130)
+    except BrokenPipeError:  # as in `shardmill inspect … | head`: nobody reads what is left to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def _complain(sentence: str, status: int, error: Exception | None = None, arguments: Sequence[str] = ()) -> int:

@@ -72,6 +72,8 @@ def main(arguments: Sequence[str]) -> int:
             picture, samples = draw(dataset, splits, args.samples)
             _write(args.contact_sheet, picture)
             print(f"\n{args.contact_sheet}: {samples:,} images")
+    except BrokenPipeError:  # of our own output, not of the data set
+        raise
     except OSError as error:
         raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
     return 0

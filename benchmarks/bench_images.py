@@ -1,0 +1,76 @@
+"""How fast `shardmill images` is: against the loop everybody writes, and against a plain copy of the bytes.
+
+All on the same files in one run, as processes of their own with start-up included, in turns.
+"""
+
+import argparse
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from measure import BENCHMARKS, SHARDMILL, Measured, machine, make_images, measure
+
+_SPLITS = "train=0.8,validation=0.1,test=0.1"
+
+
+def commands(images: Path, output: Path) -> dict[str, list[str]]:
+    """What is timed, by its name in the table."""
+    loop = [sys.executable, str(BENCHMARKS / "loop_images.py"), str(images), str(output / "loop.tfrecord")]
+    shardmill = [SHARDMILL, "images", "--input", str(images), "--output", str(output), "--name", "bench", "--splits", _SPLITS]
+    copy = ["sh", "-c", 'find "$0" -name "*.jpg" -exec cat {} + > "$1"', str(images), str(output / "copy")]
+    return {"the loop": loop, "shardmill images": shardmill, "a copy of the bytes": copy}
+
+
+def warm(images: Path) -> int:
+    """Read every file, and touch the memory that their copies will take; returns their bytes.
+
+    On a virtual machine the first touch of a page can cost ten times the later ones.
+    """
+    total = sum(len(path.read_bytes()) for path in images.glob("*/*.jpg"))
+    subprocess.run([sys.executable, "-c", f"b'1' * {2 * total}"], check=False)  # in a child, which then gives it back
+    return total
+
+
+def table(runs: dict[str, list[Measured]], total: int) -> str:
+    """A row each: medians of the rounds, speed against the first row, and the highest peak of memory."""
+    seconds = {name: statistics.median(run.seconds for run in rounds) for name, rounds in runs.items()}
+    base = next(iter(seconds.values()))
+    lines = [
+        "| | seconds | times as fast as the loop | MB/s | seconds of all cores | peak memory, MB |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, rounds in runs.items():
+        speed, rate = base / seconds[name], total / seconds[name] / 1e6
+        cores = statistics.median(run.core_seconds for run in rounds)
+        peak = max(run.peak_bytes for run in rounds) / 1e6
+        lines.append(f"| {name} | {seconds[name]:.1f} | {speed:.2f} | {rate:.0f} | {cores:.1f} | {peak:.0f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", type=int, default=100_000, help="of about 25 KB (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="of which the median counts (default: %(default)s)")
+    parser.add_argument("--data", type=Path, default=Path("bench-data"), help="for images and outputs (default: %(default)s)")
+    args = parser.parse_args()
+
+    images = make_images(args.data, args.images, kilobytes=25)
+    total = warm(images)
+    output = args.data / "output"
+    runs: dict[str, list[Measured]] = {}
+    for number in range(args.rounds):
+        for name, command in commands(images, output).items():
+            shutil.rmtree(output, ignore_errors=True)
+            output.mkdir()
+            measured = measure(command)
+            print(f"round {number + 1}: {name}: {measured.seconds:.1f} s", file=sys.stderr)
+            runs.setdefault(name, []).append(measured)
+    shutil.rmtree(output, ignore_errors=True)
+    print(f"{args.images:,} JPEGs, {total / 1e9:.2f} GB in the page cache; median of {args.rounds}; {machine()}\n")
+    print(table(runs, total))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Run a command as a process of its own: how long it took and how much memory it held."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+BENCHMARKS = Path(__file__).parent
+SHARDMILL = str(Path(sys.executable).with_name("shardmill"))
+_RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A process from start to end, start-up included: seconds, those of all cores together, and peak resident memory in bytes.
+
+    Where others use the machine too, the cores' seconds vary less.
+    """
+
+    seconds: float
+    core_seconds: float
+    peak_bytes: int
+
+
+def measure(command: Sequence[str]) -> Measured:
+    """Run `command`; what it says is shown only if it fails, and then ends this process.
+
+    The kernel starts a child's peak at its parent's size, so a caller must stay small: no NumPy, no TensorFlow.
+    """
+    with tempfile.TemporaryFile() as said:
+        os.sync()  # what came before must not be written to the disk on this one's time
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdout=said, stderr=said)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            sys.exit(f"{' '.join(command)} failed:\n{said.read().decode(errors='replace')}")
+    return Measured(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * _RSS_UNIT)
+
+
+def make_images(data: Path, images: int, kilobytes: float, links: bool = False) -> Path:
+    """The folder that make_images.py makes; see there."""
+    command = [
+        sys.executable,
+        str(BENCHMARKS / "make_images.py"),
+        str(data),
+        "--images",
+        str(images),
+        "--kilobytes",
+        str(kilobytes),
+    ]
+    made = subprocess.run([*command, *(["--links"] if links else [])], check=True, stdout=subprocess.PIPE, text=True)
+    return Path(made.stdout.strip())
+
+
+def machine() -> str:
+    """What the numbers were measured on, in a few words."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"{os.cpu_count()} cores, {memory / 2**30:.0f} GiB of memory, Python {sys.version.split()[0]}, {sys.platform}"

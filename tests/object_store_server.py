@@ -1,0 +1,121 @@
+"""Object stores on loopback, each a process: `python object_store_server.py gs|s3 PORT`.
+
+Around the emulators of two packages this adds what tests ask: `GET /requests` tells, and forgets, the requests since it was last
+asked, with how many reads of objects were under way at once; every such read takes a moment, as it does on a real store.
+"""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from functools import partial
+from http.server import ThreadingHTTPServer
+from typing import Any
+
+READ_SECONDS = 0.02
+
+
+class Requests:
+    """What was asked of the server."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: list[str] = []
+        self._reading = self._most = 0
+
+    @contextmanager
+    def record(self, method: str, path: str, reads: bool) -> Any:
+        with self._lock:
+            self._seen.append(f"{method} {path}")
+            self._reading += reads
+            self._most = max(self._most, self._reading)
+        try:
+            if reads:
+                time.sleep(READ_SECONDS)
+            yield
+        finally:
+            with self._lock:
+                self._reading -= reads
+
+    def take(self) -> bytes:
+        with self._lock:
+            answer = json.dumps({"requests": self._seen, "reads_at_once": self._most})
+            self._seen, self._most = [], 0
+        return answer.encode()
+
+
+def serve_gs(port: int) -> None:
+    """Google Cloud Storage; `/token` gives whoever asks a token."""
+    from gcp_storage_emulator.server import RequestHandler
+    from gcp_storage_emulator.storage import Storage
+
+    requests = Requests()
+    lock = threading.Lock()  # the emulator is made for one thread
+
+    class Memory(Storage):  # type: ignore[misc]
+        def _write_config_to_file(self) -> None:
+            """Spare it: it would describe all objects again at each write."""
+
+    class Handler(RequestHandler):  # type: ignore[misc]
+        def _answer(self, body: bytes) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_GET(self) -> None:
+            if self.path == "/requests":
+                self._answer(requests.take())
+                return
+            with requests.record("GET", self.path, self.path.startswith("/download/")), lock:
+                super().do_GET()
+
+        def do_POST(self) -> None:
+            if self.path == "/token":
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self._answer(b'{"access_token": "a-token", "expires_in": 3600, "token_type": "Bearer"}')
+                return
+            with requests.record("POST", self.path, False), lock:
+                super().do_POST()
+
+        def do_PUT(self) -> None:
+            with requests.record("PUT", self.path, False), lock:
+                super().do_PUT()
+
+        def do_DELETE(self) -> None:
+            with requests.record("DELETE", self.path, False), lock:
+                super().do_DELETE()
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 256
+        daemon_threads = True
+
+    Server(("127.0.0.1", port), partial(Handler, Memory(use_memory_fs=True))).serve_forever()
+
+
+def serve_s3(port: int) -> None:
+    """S3."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import run_simple
+
+    requests = Requests()
+    backend = DomainDispatcherApplication(create_backend_app)
+
+    def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        if path == "/requests":
+            start_response("200 OK", [("Content-Type", "application/json")])
+            return [requests.take()]
+        query = environ.get("QUERY_STRING", "")
+        reads = method == "GET" and path.count("/") > 1 and "list-type" not in query
+        with requests.record(method, f"{path}?{query}", reads):
+            return backend(environ, start_response)  # type: ignore[no-any-return]
+
+    run_simple("127.0.0.1", port, application, threaded=True)
+
+
+if __name__ == "__main__":
+    {"gs": serve_gs, "s3": serve_s3}[sys.argv[1]](int(sys.argv[2]))

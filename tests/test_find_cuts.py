@@ -1,0 +1,117 @@
+"""Cuts found by the graph are those of a sort, for any batches."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that
+
+from pipelines.runner import make_runner
+from transforms.balance import example_cuts
+from transforms.find_cuts import Division, Divisions, FindByteCuts, FindExampleCuts, Grouped, divide_by_bytes
+from transforms.key_histogram import Cuts, to_cuts
+
+Rows = list[tuple[str, int, int, int]]  # (group, key, tie, size)
+
+RANDOM = random.Random(11)
+SPREAD: Rows = [(group, RANDOM.getrandbits(64), index, 100 + index % 7) for index in range(3000) for group in ("train", "test")]
+TIED: Rows = [("train", 42, index * 7919 % 3001, 100) for index in range(3000)]
+DENSE: Rows = [("train", 1 << 63 | index, 0, 1 + index % 90) for index in range(3000)]  # all in one bin of the histogram
+
+
+def group(rows: Rows) -> Grouped:
+    arrays: Grouped = {}
+    for name in dict.fromkeys(row[0] for row in rows):
+        keys, ties, sizes = zip(*[row[1:] for row in rows if row[0] == name], strict=True)
+        arrays[name] = np.array(keys, np.uint64), np.array(ties, np.uint64), np.array(sizes, np.int64)
+    return arrays
+
+
+def batches(rows: Rows, size: int) -> list[Rows]:
+    shuffled = random.Random(size).sample(rows, len(rows))
+    return [shuffled[start : start + size] for start in range(0, len(rows), size)]
+
+
+def run(transform: beam.PTransform[Any, Any], parts: list[Rows], check: Callable[[Divisions], None]) -> None:
+    def checked(found: list[Divisions]) -> None:
+        (divisions,) = found
+        check(divisions)
+
+    with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
+        rows = pipeline | beam.Create(range(len(parts))) | beam.Map(parts.__getitem__).with_output_types(Any)
+        divisions = rows | transform
+        assert_that(divisions, checked)
+
+
+def pairs(cuts: Cuts) -> list[tuple[int, int]]:
+    return list(zip(cuts.keys.tolist(), cuts.ties.tolist(), strict=True))
+
+
+def five(_: str, examples: int, __: int) -> list[int]:
+    return example_cuts(examples, min(5, examples))
+
+
+@pytest.mark.parametrize("size", [370, 10_000])
+@pytest.mark.parametrize("rows", [SPREAD, TIED, DENSE], ids=["spread", "tied", "dense"])
+def test_example_cuts_are_those_of_a_sort(rows: Rows, size: int) -> None:
+    def check(divisions: Divisions) -> None:
+        assert divisions.keys() == {row[0] for row in rows}
+        for name, division in divisions.items():
+            ordered = sorted(row[1:3] for row in rows if row[0] == name)
+            assert division.examples == len(ordered) == 3000
+            assert division.size_bytes == sum(row[3] for row in rows if row[0] == name)
+            assert division.parts == 5
+            assert pairs(division.cuts) == [ordered[rank] for rank in example_cuts(3000, 5)]
+
+    run(FindExampleCuts(group, five), batches(rows, size), check)
+
+
+def uneven(name: str, examples: int, _: int) -> list[int]:
+    return {"none": [], "first": [0], "twice": [2, 2], "end": [examples], "all": [1, 1, examples]}[name]
+
+
+def test_cuts_at_the_ends_and_equal_ones() -> None:
+    rows = [(name, key, 0, 10) for name in ("none", "first", "twice", "end", "all") for key in range(3)]
+    keys, ties = np.arange(3, dtype=np.uint64), np.zeros(3, np.uint64)
+
+    def check(divisions: Divisions) -> None:
+        parts = {name: division.cuts.part_of(keys, ties).tolist() for name, division in divisions.items()}
+        assert parts == {"none": [0, 0, 0], "first": [1, 1, 1], "twice": [0, 0, 2], "end": [0, 0, 0], "all": [0, 2, 2]}
+
+    run(FindExampleCuts(group, uneven), batches(rows, 4), check)
+
+
+def three(_: str, examples: int, __: int) -> int:
+    return min(3, examples)
+
+
+@pytest.mark.parametrize("size", [370, 10_000])
+@pytest.mark.parametrize("rows", [SPREAD, TIED, DENSE], ids=["spread", "tied", "dense"])
+def test_byte_cuts_balance_bytes(rows: Rows, size: int) -> None:
+    def check(divisions: Divisions) -> None:
+        for name, (keys, ties, sizes) in group(rows).items():
+            division = divisions[name]
+            assert pairs(division.cuts) == pairs(divide_by_bytes(keys, ties, sizes, 3).cuts)
+            weights = np.bincount(division.cuts.part_of(keys, ties), sizes)
+            assert len(weights) == division.parts == 3
+            assert weights.max() - weights.min() <= sizes.max()
+
+    run(FindByteCuts(group, three), batches(rows, size), check)
+
+
+@pytest.mark.parametrize("transform", [FindExampleCuts(group, five), FindByteCuts(group, three)])
+def test_nothing_to_divide(transform: beam.PTransform[Any, Any]) -> None:
+    def check(divisions: Divisions) -> None:
+        assert divisions == {}
+
+    run(transform, [], check)
+
+
+def test_parts_of_a_division() -> None:
+    assert Division(0, 0, to_cuts([])).parts == 0
+    assert Division(5, 10, to_cuts([])).parts == 1
+    assert Division(5, 10, to_cuts([(1, 0), (2, 0)])).parts == 3

@@ -1,0 +1,193 @@
+"""Shards as written: bytes, counts and checksums; and the same bytes for any number of threads."""
+
+import gzip
+import io
+import pickle
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import google_crc32c
+import pyarrow as pa
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
+from PIL import Image
+
+from pipelines.runner import make_runner
+from shardmill.example import decode_example
+from shardmill.naming import TEMP_PREFIX, ShardName
+from shardmill.tfrecord import read_records
+from transforms.encode_images import ImageEncoder
+from transforms.find_cuts import Division
+from transforms.key_histogram import to_cuts
+from transforms.progress import Progress, read_progress
+from transforms.refs import PLANNED, to_batch
+from transforms.write_shards import REJECTS, Concurrency, ShardInfo, WriteShards, map_in_order
+
+FILES = 40
+DIVISIONS = {"train": Division(30, 0, to_cuts([(15, 0)])), "test": Division(FILES - 30, 0, to_cuts([]))}
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for index in range(FILES):
+        Image.new("L", (4 + index, 5), index).save(folder / f"{index:02}.png")
+    (folder / "07.png").write_bytes(b"no image")
+    return folder
+
+
+def batch(indices: range) -> pa.RecordBatch:
+    rows = [(f"{i:02}.png", 100, None, i % 3, None, None, "any", 99 - i, 0, None, None) for i in indices]
+    return to_batch([list(column) for column in zip(*rows)], PLANNED)
+
+
+# In each shard the key falls with the name, and the batches come in no order.
+ELEMENTS = [
+    (("train", 0), [batch(range(8, 15)), batch(range(8))]),
+    (("train", 1), [batch(range(15, 30))]),
+    (("test", 0), [batch(range(30, FILES))]),
+]
+
+
+def write(images: Path, output: Path, compress: bool = False, **options: Any) -> list[ShardInfo]:
+    """Run the PTransform; the ShardInfo of each shard, in order."""
+    output.mkdir()
+    with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
+        divisions = pipeline | "Divisions" >> beam.Create([DIVISIONS])
+        temporary = divisions | beam.Map(lambda _: WriteShards.make_temporary(str(output), "photos"))
+        written = (
+            pipeline
+            | "Shards" >> beam.Create(ELEMENTS)
+            | WriteShards(str(output), "photos", ImageEncoder(str(images)), divisions, temporary, compress, **options)
+        )
+        sources = written[REJECTS] | beam.Map(lambda reject: reject.source)
+        assert_that(sources, equal_to(["07.png"]), label="Rejects")
+        _ = written["shards"] | "Save" >> beam.Map(save, str(output))
+    infos = [pickle.loads(path.read_bytes()) for path in output.glob("*.info")]
+    return sorted(infos, key=lambda info: (info.name.split, info.name.shard))
+
+
+def save(info: ShardInfo, output: str) -> None:
+    (Path(output) / f"{info.name}.info").write_bytes(pickle.dumps(info))
+
+
+def names(data: bytes) -> list[str]:
+    found = [decode_example(record)["filename"] for record in read_records(io.BytesIO(data), "shard")]
+    return [bytes(name[0]).decode() for name in found]
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_shards(images: Path, tmp_path: Path, compress: bool) -> None:
+    infos = write(images, tmp_path / "out", compress)
+
+    assert [info.name for info in infos] == [
+        ShardName("photos", "test", 0, 1, compress),
+        ShardName("photos", "train", 0, 2, compress),
+        ShardName("photos", "train", 1, 2, compress),
+    ]
+    assert [(info.planned, info.examples, info.rejected) for info in infos] == [(10, 10, 0), (15, 14, 1), (15, 15, 0)]
+    for info, indices in zip(infos, (range(30, FILES), range(15), range(15, 30)), strict=True):
+        data = Path(info.temporary).read_bytes()
+        assert (info.size_bytes, info.crc32c) == (len(data), google_crc32c.value(data))
+        assert Path(info.temporary).parent.name.startswith(TEMP_PREFIX)
+        assert Path(info.temporary).parent.parent == tmp_path / "out"
+        expected = [f"{i:02}.png" for i in reversed(indices) if i != 7]
+        assert names(gzip.decompress(data) if compress else data) == expected
+        assert info.stats.formats == {"png": info.examples}
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_threads_do_not_change_the_bytes(images: Path, tmp_path: Path, compress: bool) -> None:
+    def contents(output: Path, concurrency: Concurrency) -> list[bytes]:
+        return [Path(info.temporary).read_bytes() for info in write(images, output, compress, concurrency=concurrency)]
+
+    inline = contents(tmp_path / "inline", Concurrency())
+
+    for number, concurrency in enumerate([Concurrency(4, 1), Concurrency(0, 8)]):
+        assert contents(tmp_path / str(number), concurrency) == inline
+
+
+def test_progress_is_reported(images: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "progress"
+    folder.mkdir()
+    infos = write(images, tmp_path / "out", progress_folder=str(folder))
+
+    assert read_progress(str(folder)) == Progress(FILES, sum(info.size_bytes for info in infos))
+
+
+def test_temporary_directories_differ(tmp_path: Path) -> None:
+    one, other = (WriteShards.make_temporary(str(tmp_path), "photos") for _ in range(2))
+
+    assert one != other
+    assert all(Path(path).is_dir() and Path(path).name.startswith(TEMP_PREFIX) for path in (one, other))
+
+
+class Counting:
+    """Items that remember how many were taken."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.taken = number, 0
+
+    def __iter__(self) -> Iterator[int]:
+        for item in range(self.number):
+            self.taken += 1
+            yield item
+
+
+def square(value: int) -> int:
+    return value * value
+
+
+@pytest.mark.parametrize("window", [1, 2, 7, 100])
+def test_map_in_order(window: int) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        assert list(map_in_order(pool, square, range(50), window)) == [square(value) for value in range(50)]
+        assert list(map_in_order(pool, square, [], window)) == []
+
+
+def test_map_in_order_inline() -> None:
+    assert list(map_in_order(None, square, range(5), 3)) == [0, 1, 4, 9, 16]
+
+
+def test_results_keep_their_order_when_the_first_is_last_to_end() -> None:
+    others = threading.Event()
+
+    def slow_first(value: int) -> int:
+        if value == 0:
+            assert others.wait(10)
+        elif value == 3:
+            others.set()
+        return value
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(map_in_order(pool, slow_first, range(8), 4)) == list(range(8))
+
+
+def test_map_in_order_holds_no_more_than_its_window() -> None:
+    items = Counting(100)
+    with ThreadPoolExecutor(2) as pool:
+        results = map_in_order(pool, square, items, 5)
+        for index in range(20):
+            assert next(results) == square(index)
+            assert items.taken <= index + 5
+
+
+def test_an_error_comes_out_and_the_rest_is_cancelled() -> None:
+    def fail_at_three(value: int) -> int:
+        if value == 3:
+            raise ValueError("three")
+        return value
+
+    items = Counting(1000)
+    with ThreadPoolExecutor(2) as pool:
+        results: Iterator[int] = map_in_order(pool, fail_at_three, items, 4)
+        assert [next(results), next(results), next(results)] == [0, 1, 2]
+        with pytest.raises(ValueError, match="three"):
+            next(results)
+    assert items.taken <= 8
