@@ -14,7 +14,7 @@ def write_digits(folder: Path, size: int = 64) -> int:
     for index, (pixels, digit) in enumerate(zip(digits.images, digits.target, strict=True)):
         target = folder / str(digit)
         target.mkdir(parents=True, exist_ok=True)
-        image = Image.fromarray(np.uint8(pixels * 255 / 16))
+        image = Image.fromarray((pixels * 255 / 16).astype(np.uint8))
         image.resize((size, size), Image.Resampling.BICUBIC).save(target / f"{index:04d}.png")
     return len(digits.images)
 

@@ -65,7 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _complain(sentence: str, status: int, error: Exception | None = None, arguments: Sequence[str] = ()) -> int:
     if error is not None and "--debug" in arguments:
         raise error
-    print(f"shardmill: error: {sentence}", file=sys.stderr)
+    line = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in sentence)  # a name may hold a line break
+    print(f"shardmill: error: {line}", file=sys.stderr)
     return status
 
 

@@ -58,6 +58,8 @@ class ImagesConfig:
     def __post_init__(self) -> None:
         if (self.input is None) == (self.manifest is None):
             raise UserError("give either --input, a folder or a glob, or --manifest, a .csv or .jsonl file")
+        for flag, path in (("--input", self.input), ("--manifest", self.manifest), ("--output", self.output)):
+            _check_path(flag, path)
         if self.manifest is not None:
             is_textual(self.manifest)
         elif self.allow_outside:
@@ -185,6 +187,17 @@ class ImagesConfig:
             "max_pixels": self.max_pixels,
             "max_reject_fraction": self.max_reject_fraction,
         }
+
+
+def _check_path(flag: str, path: str | None) -> None:
+    if path is None:
+        return
+    if not path:
+        raise UserError(f"{flag} is empty; expected a path or a URL")
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise UserError(f"{flag} {path}: the path is not UTF-8; rename the folder, or give a link to it") from None
 
 
 def _check(right: bool, sentence: str) -> None:

@@ -94,7 +94,7 @@ def describe(plan: DryRun, config: ImagesConfig) -> str:
             continue
         examples, size_bytes = ([size[column] for size in sizes] for column in (0, 1))
         lines.append(
-            f"Split {split}: {sum(examples):,} examples, about {human_size(sum(size_bytes))}, in {len(sizes):,} shards "
+            f"Split {split}: {sum(examples):,} examples, about {human_size(sum(size_bytes))}, in {len(sizes):,} shard{'' if len(sizes) == 1 else 's'} "
             f"of {min(examples):,} to {max(examples):,} examples, {human_size(min(size_bytes))} to {human_size(max(size_bytes))}"
         )
     lines += _classes(plan)

@@ -44,9 +44,9 @@ def plan_images(root: beam.Pipeline, config: ImagesConfig) -> Plan:
     """Index the input and plan its shards; nothing is written."""
     indexed = root | "Index" >> _index(config)
     layout = indexed.summary | "Layout" >> beam.Map(make_layout, config.layout_options)
-    resolved = indexed.files | "Resolve" >> beam.FlatMap(_resolve, AsSingleton(layout), config.resolve_options).with_outputs(
-        REJECTS, main="planned"
-    )
+    resolved = indexed.files | "Resolve" >> beam.FlatMap(_resolve, AsSingleton(layout), config.resolve_options).with_output_types(
+        pa.RecordBatch
+    ).with_outputs(REJECTS, main="planned")
     planned = resolved["planned"]
     if config.stratify_by is not None:
         names, fractions = zip(*(config.splits or DEFAULT_SPLITS), strict=True)

@@ -73,7 +73,7 @@ def _translate(error: BaseException) -> Exception:
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
     step = _STEP.search(str(error))
     where = f" in step {step[1]}" if step else ""
-    last = re.sub(r" \[while running '.*", "", lines[-1]) if lines else ""
+    last = re.sub(r" \[while running '[^']*'\]", "", lines[-1]) if lines else ""
     cause = last or type(error).__name__
     return JobError(f"the job failed{where}: {cause}")
 

@@ -5,14 +5,15 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from typing import NoReturn
 
 from pipelines.config import ImagesConfig
 from pipelines.options import beam_options, images_parser, to_config
 from shardmill import naming
 from shardmill.errors import JobError, UserError
 from transforms import publish, storage
-from transforms.listing import is_glob
-from transforms.object_store import set_options, split_url
+from transforms.listing import is_glob, matches
+from transforms.object_store import check_url, set_options
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     from pipelines.dry_run import dry_run
     from pipelines.images import build_images
 
-    runner.check_running_mode(options)
+    runner.check_runner(options)
     check_input(config)
     check_output(config, args.overwrite)
     if args.dry_run:
@@ -53,26 +54,45 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def check_input(config: ImagesConfig) -> None:
-    """Check that a local input exists, and that a remote one has a bucket.
+    """Check that a local input exists and can be read, and that a remote one has a bucket.
 
     Raises:
-      UserError: it does not, or it lies around the output.
+      UserError: it does not, or the output lies inside it.
     """
-    if config.input is None or is_glob(config.input):
+    if config.input is None:
+        return
+    if is_glob(config.input):
+        _check_glob(config)
         return
     if not storage.is_local(config.input):
-        split_url(config.input)
+        check_url(config.input)
         _check_apart(config, config.directory, config.root)
         return
     if not os.path.exists(config.input):
         raise UserError(f"--input {config.input}: no such file or folder")
+    if not os.access(config.input, os.R_OK | (os.X_OK if os.path.isdir(config.input) else 0)):
+        raise UserError(f"--input {config.input} cannot be read: permission denied")
     if storage.is_local(config.output):
         _check_apart(config, os.path.realpath(config.directory), os.path.realpath(config.input))
 
 
 def _check_apart(config: ImagesConfig, directory: str, root: str) -> None:
-    if f"{directory}/".startswith(f"{root}/"):
-        raise UserError(f"--output {config.output} lies inside --input {config.input}: the next run would read its own output")
+    if f"{directory}/".startswith(f"{root.rstrip('/')}/"):
+        _refuse_output(config)
+
+
+def _check_glob(config: ImagesConfig) -> None:
+    """Check that a glob does not match what will be written; one for `*.jpg` may search a folder that the output lies in."""
+    assert config.input is not None
+    absolute = os.path.abspath if storage.is_local(config.input) else str
+    pattern = absolute(config.input).split("/")
+    files = [storage.join(config.directory, naming.MANIFEST), storage.join(storage.join(config.output, config.name), naming.LATEST)]
+    if any(matches(absolute(file).split("/"), pattern) for file in files):
+        _refuse_output(config)
+
+
+def _refuse_output(config: ImagesConfig) -> NoReturn:
+    raise UserError(f"--output {config.output} lies inside --input {config.input}: the next run would read its own output")
 
 
 def check_output(config: ImagesConfig, overwrite: bool) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
+from apache_beam.runners.runner import create_runner
 
 from shardmill.errors import UserError
 
@@ -25,6 +26,20 @@ def check_running_mode(options: PipelineOptions) -> None:
             "--direct_running_mode multi_threading loses records without an error in Beam's local runner (an unlocked buffer "
             "between its threads); use in_memory, the default, or multi_processing; --threads sets how many threads read files"
         )
+
+
+def check_runner(options: PipelineOptions) -> None:
+    """Check that the runner exists and runs in a way that loses nothing.
+
+    Raises:
+      UserError: it does not.
+    """
+    check_running_mode(options)
+    if not is_local(options):
+        try:
+            create_runner(options.view_as(StandardOptions).runner)
+        except (AttributeError, ImportError, ValueError) as error:
+            raise UserError(f"--runner: {error}") from None
 
 
 def make_runner(options: PipelineOptions) -> Any:

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     _check_order(arguments, args.directory, rest)
     options = beam_options(rest, parser)
     set_options(options)
-    runner.check_running_mode(options)
+    runner.check_runner(options)
     with _report_folder(options) as folder:
         try:
             dataset = open_dataset(args.directory, storage.BeamFiles())

@@ -54,11 +54,11 @@ def serve_gs(port: int) -> None:
     requests = Requests()
     lock = threading.Lock()  # the emulator is made for one thread
 
-    class Memory(Storage):  # type: ignore[misc]
+    class Memory(Storage):
         def _write_config_to_file(self) -> None:
             """Spare it: it would describe all objects again at each write."""
 
-    class Handler(RequestHandler):  # type: ignore[misc]
+    class Handler(RequestHandler):
         def _answer(self, body: bytes) -> None:
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
@@ -112,7 +112,7 @@ def serve_s3(port: int) -> None:
         query = environ.get("QUERY_STRING", "")
         reads = method == "GET" and path.count("/") > 1 and "list-type" not in query
         with requests.record(method, f"{path}?{query}", reads):
-            return backend(environ, start_response)  # type: ignore[no-any-return]
+            return backend(environ, start_response)
 
     run_simple("127.0.0.1", port, application, threaded=True)
 

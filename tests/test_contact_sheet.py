@@ -36,7 +36,8 @@ def _open(png: bytes) -> Image.Image:
 
 
 def _colours(page: Image.Image) -> set[tuple[int, int, int]]:
-    return set(map(tuple, np.asarray(page).reshape(-1, 3).tolist()))
+    colours = page.convert("RGB").getcolors(page.width * page.height)
+    return {(colour[0], colour[1], colour[2]) for _, colour in colours or () if isinstance(colour, tuple)}
 
 
 def _dataset(folder: Path, shards: Sequence[Sequence[int | None]], ordered: bool = False) -> Dataset:
@@ -67,16 +68,14 @@ def _shards(samples: Sequence[Sample]) -> Counter[str]:
 
 
 def test_classes_are_evened_out(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    shards = [[0 if draw < 0.8 else int(draw * 100) % 4 for draw in rng.random(200)] for _ in range(3)]
-    samples = _pick(_dataset(tmp_path, shards), 20)
+    samples = _pick(_dataset(tmp_path, [[0, 0, 0, 0, 0, 0, 1, 2, 3] * 20] * 3), 20)
     assert Counter(sample.label for sample in samples) == {f"class_{index}": 5 for index in range(4)}
     assert [sample.label for sample in samples] == sorted(sample.label for sample in samples)
 
 
 def test_more_classes_than_samples(tmp_path: Path) -> None:
-    samples = _pick(_dataset(tmp_path, [list(range(20)), list(range(20))]), 5)
-    assert [sample.label for sample in samples] == ["class_0", "class_4", "class_8", "class_12", "class_16"]
+    samples = _pick(_dataset(tmp_path, [list(range(20))] * 2), 10)
+    assert [sample.label for sample in samples] == [f"class_{index}" for index in range(0, 20, 2)]
 
 
 def test_shards_are_evened_out(tmp_path: Path) -> None:
@@ -136,7 +135,7 @@ def test_every_image_is_on_the_sheet() -> None:
     assert _RED_FRAME not in _colours(page)
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 7, 40, 1000])
+@pytest.mark.parametrize("number", [0, 1, 2, 7, 40, 300])
 def test_page_is_as_large_as_its_grid(number: int) -> None:
     page = _open(contact_sheet([Sample(_png((1, 2, 3)))] * number))
     columns, rows = (page.width - 8) // 148, (page.height - 8) // 148
@@ -147,7 +146,7 @@ def test_page_is_as_large_as_its_grid(number: int) -> None:
     assert image.sum() == number * 120 * 120  # ten pixels, enlarged by a whole factor
 
 
-@pytest.mark.parametrize("data", [b"", b"no image", _png((1, 2, 3))[:-20], b"\xff\xd8\xff\xe0" + b"\0" * 50])
+@pytest.mark.parametrize("data", [b"", b"no image", _png((1, 2, 3))[:-25], b"\xff\xd8\xff\xe0" + b"\0" * 50])
 def test_what_does_not_decode_is_marked(data: bytes) -> None:
     good, bad = Sample(_png((1, 2, 3)), "cat", "a.png"), Sample(data, "cat", "a.png")
     assert _RED_FRAME not in _colours(_open(contact_sheet([good, good])))
@@ -171,7 +170,7 @@ def test_a_bomb_is_not_decoded() -> None:
 def test_images_fill_their_cell(size: tuple[int, int], shown: tuple[int, int]) -> None:
     image = (np.asarray(_open(contact_sheet([Sample(_png((9, 8, 7), size))]))) == (9, 8, 7)).all(2)
     rows, columns = np.nonzero(image)
-    assert (np.ptp(columns) + 1, np.ptp(rows) + 1) == shown
+    assert (int(np.ptp(columns)) + 1, int(np.ptp(rows)) + 1) == shown
 
 
 def test_images_of_all_modes() -> None:

@@ -198,7 +198,7 @@ def _images(bucket: Bucket | None, *flags: str) -> int:
     return cli.main(["images", "--name", "flowers", *flags, *(bucket.flags if bucket else [])])
 
 
-SPLIT_FLAGS = ("--splits", "train=0.8,test=0.2", "--num_shards", "train=3,test=2")
+SPLIT_FLAGS = ("--splits", "train=0.8,test=0.2", "--num_shards", "train=2,test=1")
 
 
 @pytest.fixture(scope="session")
@@ -307,7 +307,7 @@ def test_names_with_wildcards_are_names(bucket: Bucket, local_photos: Path) -> N
 
 def test_failed_job_leaves_its_rejects_and_nothing_else(bucket: Bucket, photos: Files) -> None:
     source = _upload(bucket, "photos", {**photos, "rose/broken.jpg": b"GIF? no"})
-    flags = ("--input", source, "--output", f"{bucket.url}/sets", "--num_shards", "4")
+    flags = ("--input", source, "--output", f"{bucket.url}/sets", "--num_shards", "2")
     assert _images(bucket, *flags, "--max_reject_fraction", "0") == 1
     left = bucket.files("sets/")
     assert list(left) == ["sets/flowers/1.0.0-rejects.jsonl"]
@@ -398,13 +398,13 @@ def test_reads_overlap_and_each_image_is_one_request(
 
 def test_publishing_lists_rather_than_asks_for_each_shard(bucket: Bucket, local_photos: Path) -> None:
     counts = []
-    for version, shards in (("1.0.0", 2), ("1.0.1", 12)):
+    for version, shards in (("1.0.0", 1), ("1.0.1", 6)):
         bucket.requests()
         flags = ("--num_shards", str(shards), "--version", version)
         assert _images(bucket, "--input", str(local_photos), "--output", f"{bucket.url}/sets", *flags) == 0
         counts.append(len(bucket.requests()["requests"]))
     # Of each shard, gs: starts an upload and sends it; s3: starts, sends and completes it, then looks at it and copies it.
-    assert (counts[1] - counts[0]) / 10 <= (2 if bucket.url.startswith("gs:") else 5)
+    assert (counts[1] - counts[0]) / 5 <= (2 if bucket.url.startswith("gs:") else 5)
 
 
 def test_shards_of_many_parts(bucket: Bucket, tmp_path: Path) -> None:
@@ -416,10 +416,7 @@ def test_shards_of_many_parts(bucket: Bucket, tmp_path: Path) -> None:
     assert _without_source(_below(bucket.files(), "sets")) == _without_source(_local_files(tmp_path / "sets"))
 
 
-@pytest.mark.parametrize(
-    "pattern", ["", "/*", "/*/*.jpg", "/**/*.jpg", "/**", "/daisy/x[[]1].jpg", "/daisy/x[0-9].jpg", "/rose/1*", "/ro?e/0[!1-9].jpg"]
-)
-def test_listing_finds_what_a_local_one_finds(bucket: Bucket, photos: Files, local_photos: Path, pattern: str) -> None:
+def test_listing_finds_what_a_local_one_finds(bucket: Bucket, photos: Files, local_photos: Path) -> None:
     root = _upload(bucket, "photos", photos)
     bucket.put("photos/rose/", b"")  # a "folder", as the consoles make it
     bucket.put("photos-hard/rose/1.jpg", b"")
@@ -427,10 +424,11 @@ def test_listing_finds_what_a_local_one_finds(bucket: Bucket, photos: Files, loc
     def ordered(listed: Iterator[Listed]) -> list[Listed]:
         return sorted(listed, key=repr)
 
-    found = ordered(list_input(root + pattern))
-    assert found == ordered(list_input(str(local_photos) + pattern))
-    assert found
-    assert any(isinstance(item, Found) for item in found) or pattern == "/*"
+    patterns = ("/*/*.jpg", "/**/*.jpg", "/**", "/daisy/x[[]1].jpg", "/daisy/x[0-9].jpg", "/rose/0*", "/ro?e/0[!1-9].jpg")
+    for pattern in ("", *patterns):
+        found = ordered(list_input(root + pattern))
+        assert found == ordered(list_input(str(local_photos) + pattern)), pattern
+        assert any(isinstance(item, Found) for item in found), pattern
 
 
 def test_operations_on_more_objects_than_a_request_holds(bucket: Bucket) -> None:

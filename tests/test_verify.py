@@ -120,6 +120,7 @@ def test_unpublished(directory: Path, capsys: pytest.CaptureFixture[str]) -> Non
         (["{tmp}"], "is not a data set"),
         (["{built}", "--decoded"], "unknown flag --decoded; did you mean --decode?"),
         (["{built}", "--runner", "FlinkRunner"], "--temp_location is missing"),
+        (["{built}", "--runner", "NoRunner", "--temp_location", "{tmp}"], "--runner: "),
         (["--runner", "FlinkRunner", "{built}"], "give the folder first"),
         (["{built}", "--direct_running_mode", "multi_threading"], "loses records"),
         (["ftp://host/data"], "ftp://host/data"),

@@ -351,6 +351,17 @@ def test_a_damaged_end_does_not_hide_faulty_records_before_it(tmp_path: Path) ->
         assert verify_shard(dataset, "train", shard, False, pool, 8) == alone
 
 
+def test_size_is_that_of_the_file_however_early_its_records_end(tmp_path: Path) -> None:
+    records = [encode_example({"data": [bytes(1000)]})] * 4000
+    dataset, shard = _dataset(tmp_path, records, (Feature("data", "bytes"),))
+    _flip(tmp_path / shard.file, 100)
+    data = (tmp_path / shard.file).read_bytes()
+    assert [fault.message for fault in verify_shard(dataset, "train", shard, decode=False)] == [
+        f"has crc32c {google_crc32c.value(data):08x}; the manifest says {shard.crc32c}",
+        "record 0 at byte 0 fails its checksum",
+    ]
+
+
 def test_a_shard_is_never_in_memory_whole(tmp_path: Path) -> None:
     size = 100_000
     records = [encode_example({"data": [bytes((index,)) * size]}) for index in range(200)]

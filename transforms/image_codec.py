@@ -10,6 +10,7 @@ from transforms.image_header import ImageError
 RESIZE_MODES = ("exact", "cover", "contain")
 FORMATS = ("jpeg", "png")
 _JPEG_FORMATS = ("JPEG", "MPO")  # MPO: a jpeg that a second one follows, as many phones write it
+_JPEG_SIDE = 65_500  # pixels: JPEG_MAX_DIMENSION of libjpeg
 Image.MAX_IMAGE_PIXELS = None  # checked here, before anything is decoded, with a limit that is an option
 
 
@@ -69,6 +70,8 @@ def _convert(source: Image.Image, target: str, how: Reencode) -> tuple[bytes, st
         image = _resize(image, how.size, how.mode)
     out = io.BytesIO()
     if target == "jpeg":
+        if max(image.size) > _JPEG_SIDE:
+            raise ValueError(f"{image.width} x {image.height} pixels, where a side may have {_JPEG_SIDE}")
         image.save(out, "JPEG", quality=how.quality)
     else:
         image.save(out, "PNG")

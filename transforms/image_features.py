@@ -15,7 +15,7 @@ def image_features(layout: Layout, rows: int, measured: bool, formats: Counter[s
       measured: whether height and width are known.
       formats: of the images written; where there is only one, it is the feature's encoding.
     """
-    encoding = next(iter(formats)) if len(formats) == 1 else ""
+    encoding = next(iter(formats)) if len(formats) == 1 and measured else ""
     features = [Feature("image", "bytes", "image", encoding=encoding)]
     if layout.class_names is not None:
         features.append(Feature("label", "int64", "class_label", class_names=layout.class_names.names))

@@ -64,6 +64,10 @@ def read_manifest(path: str, allow_outside: bool) -> Iterator[Row | Reject]:
         raw = storage.open_read(path)
     except FileNotFoundError:
         raise UserError(f"--manifest {path}: no such file") from None
+    except OSError as error:
+        if not storage.is_local(path):
+            raise  # an object store that fails: the runner tries again
+        raise UserError(f"--manifest {path} cannot be read: {error.strerror}") from None
     folder = posixpath.dirname(path) or "."
     with raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
         values = _csv_rows(text, path) if is_textual(path) else _json_rows(text, path)
@@ -153,18 +157,20 @@ def _next_row(reader: Any, path: str, line: int) -> list[str] | None:
 
 
 def _check_header(header: Sequence[str], path: str) -> None:
+    if _encoding_problem(header):
+        raise UserError(f"--manifest {path}: the header is not UTF-8; save the file as UTF-8")
     if not set(header) & set(FILE_COLUMNS):
         columns = ", ".join(header)
         raise UserError(f"--manifest {path} has no column {' or '.join(FILE_COLUMNS)}; its columns are {columns[:200]}")
     for name in header:
         if header.count(name) > 1:
             raise UserError(f"--manifest {path} has the column {name!r} twice")
-        if not name:
-            raise UserError(f"--manifest {path} has a column without a name")
         _check_column(name, path)
 
 
 def _check_column(name: str, path: str) -> None:
+    if not name:
+        raise UserError(f"--manifest {path} has a column without a name")
     if name in RESERVED:
         raise UserError(f"--manifest {path} has a column {name!r}, which is the name of a feature that every image has")
 

@@ -40,7 +40,7 @@ class ListFiles(beam.PTransform):
         outputs = (
             pbegin
             | "Pattern" >> beam.Create([self.pattern])
-            | "List" >> beam.FlatMap(_list).with_outputs(REJECTS, SUMMARIES, main="files")
+            | "List" >> beam.FlatMap(_list).with_output_types(pa.RecordBatch).with_outputs(REJECTS, SUMMARIES, main="files")
         )
         return _indexed(outputs["files"], outputs)
 
@@ -62,12 +62,16 @@ class ReadManifest(beam.PTransform):
         rows = (
             pbegin
             | "Path" >> beam.Create([self.path])
-            | "Parse" >> beam.FlatMap(_parse, self.allow_outside).with_outputs(REJECTS, SUMMARIES, main="rows")
+            | "Parse"
+            >> beam.FlatMap(_parse, self.allow_outside)
+            .with_output_types(pa.RecordBatch)
+            .with_outputs(REJECTS, SUMMARIES, main="rows")
         )
         measured = (
             rows["rows"]
             | "Spread" >> beam.Reshuffle().with_output_types(pa.RecordBatch)
-            | "Measure" >> beam.ParDo(_MeasureFn(self.path)).with_outputs(REJECTS, SUMMARIES, main="files")
+            | "Measure"
+            >> beam.ParDo(_MeasureFn(self.path)).with_output_types(pa.RecordBatch).with_outputs(REJECTS, SUMMARIES, main="files")
         )
         return _indexed(measured["files"], measured, rows)
 
@@ -112,11 +116,13 @@ def index_listing(listed: Iterable[Listed]) -> Iterator[Any]:
 
 def _parse(path: str, allow_outside: bool) -> Iterator[Any]:
     rejects: list[Reject] = []
+    missing = ("", None) if is_textual(path) else (None,)
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for row in read_manifest(path, allow_outside):
             if isinstance(row, Row):
-                yield row.name, 0, row.uri, row.label, row.split, row.line, json.dumps(row.columns)
+                columns = {name: value for name, value in row.columns.items() if value not in missing}
+                yield row.name, 0, row.uri, row.label, row.split, row.line, json.dumps(columns)
             else:
                 rejects.append(row)
 

@@ -118,10 +118,9 @@ def _check_not_empty(summary: InputSummary, options: LayoutOptions) -> None:
     if summary.records or summary.rejected:
         return
     if summary.skipped:
-        kind, (number, name) = max(summary.skipped.items(), key=lambda item: item[1])
         raise UserError(
-            f"no image in {options.source}: there is only what is no image by its suffix ({number} {kind}, such as {name!r}); "
-            "give a glob, such as 'folder/*/*', to take every file whatever it is called"
+            f"no image in {options.source}: {'; '.join(_skipped_notices(summary))}; images are known by their suffix, and a glob, "
+            "such as 'folder/*/*', takes every file whatever it is called"
         )
     raise UserError(f"nothing matches {options.source}")
 

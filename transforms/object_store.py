@@ -12,8 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from shardmill.errors import UserError
-
-SCHEMES = ("gs", "s3")
+from transforms.beam_store import BeamStore
 
 
 class ObjectStore(Protocol):
@@ -58,7 +57,13 @@ def object_store(url: str) -> ObjectStore:
         except ModuleNotFoundError:
             raise UserError(f"{url}: s3:// needs boto3; run: pip install 'shardmill[aws]'") from None
         return S3(_options())
-    raise UserError(f"{url}: expected a local path, or one of {', '.join(f'{name}://' for name in SCHEMES)}")
+    try:
+        FileSystems.get_filesystem(url)
+    except ValueError:
+        raise UserError(
+            f"{url}: no file system for {scheme}://; expected a local path, gs://, s3://, or what Beam has installed"
+        ) from None
+    return BeamStore()
 
 
 def set_options(options: PipelineOptions) -> None:
@@ -72,6 +77,17 @@ def _options() -> PipelineOptions:
 
 
 _DEFAULTS = PipelineOptions([])
+
+
+def check_url(url: str) -> None:
+    """Check that `url` can be opened at all: that its scheme is known and, where a scheme has buckets, that it names one.
+
+    Raises:
+      UserError: not so.
+    """
+    object_store(url)
+    if url.startswith(("gs://", "s3://")):
+        split_url(url)
 
 
 def split_url(url: str) -> tuple[str, str]:

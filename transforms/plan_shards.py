@@ -23,7 +23,8 @@ from transforms.refs import BATCH_ROWS, SHARD, concatenate
 
 ShardKey = tuple[str, int]  # (split, shard index)
 
-_DISTRIBUTE_ROWS = 200_000  # about 20 MB; 200 rows a shard where there are a thousand
+_ROWS_A_SHARD = 256  # below which a batch of one shard is mostly metadata
+_MOST_ROWS = 200_000  # gathered at once: about 20 MB, several times over while they are dealt out
 _DISTRIBUTED = [*SHARD.names, "split"]
 
 
@@ -97,7 +98,8 @@ class _DistributeFn(beam.DoFn):
         self._divisions = divisions
         self._parts.append(batch.select(_DISTRIBUTED))
         self._rows += len(batch)
-        if self._rows >= _DISTRIBUTE_ROWS:
+        shards = sum(division.parts for division in divisions.values())
+        if self._rows >= min(_ROWS_A_SHARD * shards, _MOST_ROWS):
             yield from self._flush()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:

@@ -61,7 +61,12 @@ class ShardInfo:
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """How a worker reads: in how many threads (1: inline; 0: one for each of its cores), and how many files a thread takes at once."""
+    """How a worker reads.
+
+    Attributes:
+      threads: 1 reads inline; 0 stands for the number of the worker's cores.
+      files_per_task: how many files a thread takes at once.
+    """
 
     threads: int = 1
     files_per_task: int = 64

@@ -1,0 +1,278 @@
+"""Publishing: nothing lost, all or nothing, any number of times, and never a neighbour's file."""
+
+import os
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from shardmill import naming
+from shardmill.dataset import open_dataset
+from shardmill.errors import JobError
+from shardmill.features import Feature
+from shardmill.labels import ClassNames
+from shardmill.naming import ShardName
+from transforms.balance import ShardCount
+from transforms.describe import Build, PublishOptions
+from transforms.find_cuts import Division, Divisions
+from transforms.input_summary import InputSummary
+from transforms.key_histogram import to_cuts
+from transforms.layout import Layout
+from transforms.publish import check_complete, check_counts, prepare, publish
+from transforms.refs import Reject
+from transforms.stats import ImageStats
+from transforms.write_shards import ShardInfo
+
+FEATURES = (Feature("image", "bytes", "image"), Feature("label", "int64", "class_label", class_names=("ant", "bee")))
+SHARDS = {"train": 4, "test": 2}
+REJECT = Reject("bad.jpg", None, "write", "the file is empty")
+
+
+def options(output: Path, **changes: object) -> PublishOptions:
+    counts = {"": ShardCount(4), "test": ShardCount(2)}
+    made = PublishOptions(str(output), "flowers", "1.0.0", False, 0.1, counts, "photos/", {}, {})
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def build(directory: Path, attempt: str = "1", rejects: int = 0) -> Build:
+    """A build whose shards of ten examples lie in a temporary directory of `directory`."""
+    temporary = directory / f"{naming.TEMP_PREFIX}flowers-{attempt}"
+    temporary.mkdir(parents=True)
+    divisions: Divisions = {
+        split: Division(10 * number, 0, to_cuts([(index, 0) for index in range(1, number)])) for split, number in SHARDS.items()
+    }
+    shards = []
+    for split, number in SHARDS.items():
+        for index in range(number):
+            path = temporary / f"{split}-{index}"
+            path.write_text(f"{attempt}: {split} {index}")
+            rejected = rejects if (split, index) == ("train", 1) else 0
+            stats = ImageStats(labels=Counter({0: 5, 1: 5}))
+            name = ShardName("flowers", split, index, number)
+            shards.append(ShardInfo(name, str(path), 10, 10 - rejected, rejected, path.stat().st_size, 0, stats))
+    layout = Layout(("train", "test"), (Fraction(2, 3), Fraction(1, 3)), False, ClassNames(("ant", "bee")))
+    return Build(InputSummary(60), layout, divisions, shards, [REJECT] * rejects)
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "flowers" / "1.0.0"
+
+
+def run(tmp_path: Path, directory: Path, attempt: str = "1", rejects: int = 0) -> list[str]:
+    prepare(options(tmp_path))
+    return publish(build(directory, attempt, rejects), FEATURES, options(tmp_path))
+
+
+def test_what_is_published(tmp_path: Path, directory: Path) -> None:
+    paths = run(tmp_path, directory)
+
+    names = [
+        str(ShardName("flowers", split, index, SHARDS[split])) for split in ("test", "train") for index in range(SHARDS[split])
+    ]
+    assert paths == [str(directory / name) for name in names]
+    described = {"features.json", "dataset_info.json", "schema.pbtxt", "stats.json", "manifest.json", "label.labels.txt"}
+    assert contents(directory).keys() == {*names, *described, "_SUCCESS"}
+    assert (directory / names[1]).read_text() == "1: test 1"
+    assert (directory.parent / naming.LATEST).read_text() == "1.0.0\n"
+    assert not list(directory.glob(f"{naming.TEMP_PREFIX}*"))
+    assert open_dataset(str(directory.parent)).manifest.split("train").examples == 40
+
+
+def test_publishing_twice_gives_the_same(tmp_path: Path, directory: Path) -> None:
+    prepare(options(tmp_path))
+    made = build(directory)
+    first = publish(made, FEATURES, options(tmp_path))
+    before = contents(tmp_path)
+
+    assert publish(made, FEATURES, options(tmp_path)) == first
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("renamed", range(7))
+@pytest.mark.parametrize("older", [False, True])
+def test_a_retry_goes_on_where_an_attempt_stopped(tmp_path: Path, directory: Path, renamed: int, older: bool) -> None:
+    """An attempt that died after some renames, on an empty directory or over a published data set."""
+    run(tmp_path / "undisturbed", tmp_path / "undisturbed" / "flowers" / "1.0.0", "2")
+    if older:
+        run(tmp_path, directory, "1", rejects=1)
+    prepare(options(tmp_path))
+    made = build(directory, "2")
+    for shard in made.shards[:renamed]:
+        os.replace(shard.temporary, directory / str(shard.name))
+
+    publish(made, FEATURES, options(tmp_path))
+
+    assert contents(directory) == contents(tmp_path / "undisturbed" / "flowers" / "1.0.0")
+
+
+def test_an_earlier_build_leaves_nothing_behind(tmp_path: Path, directory: Path) -> None:
+    """Other numbers of shards, other splits, rejects, gzip: what is not of the new build goes."""
+    run(tmp_path, directory, "1", rejects=1)
+    for name in (
+        "flowers-train.tfrecord-00000-of-00009",
+        "flowers-val.tfrecord-00000-of-00001.gz",
+        "other.labels.txt",
+        "stats.json.tmp",
+    ):
+        (directory / name).touch()
+    assert (directory / "rejects").is_dir()
+
+    run(tmp_path, directory, "2")
+    run(tmp_path / "fresh", tmp_path / "fresh" / "flowers" / "1.0.0", "2")
+
+    assert contents(directory) == contents(tmp_path / "fresh" / "flowers" / "1.0.0")
+
+
+def test_neighbours_are_never_touched(tmp_path: Path, directory: Path) -> None:
+    neighbours = [
+        tmp_path / "flowers-hard" / "1.0.0" / "flowers-hard-train.tfrecord-00000-of-00004",
+        tmp_path / "flowers2" / "1.0.0" / "_SUCCESS",
+        tmp_path / "flowers" / "1.0.0-old" / "flowers-train.tfrecord-00000-of-00004",
+        tmp_path / "flowers" / "1.0.1" / "flowers-train.tfrecord-00000-of-00004",
+        tmp_path / "flowers" / "1.0.1" / "beam-temp-flowers-7" / "part",
+        tmp_path / "flowers" / "1.0.1-rejects.jsonl",
+        directory / "flowers-train-hard.tfrecord-00000-of-00004",
+        directory / "notes.txt",
+        directory / "mine" / "manifest.json",
+    ]
+    for path in neighbours:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"precious {path.name}")
+
+    run(tmp_path, directory, "1")
+    run(tmp_path, directory, "2")
+
+    assert [path.read_text() for path in neighbours] == [f"precious {path.name}" for path in neighbours]
+
+
+def test_a_published_data_set_stands_while_its_successor_is_made(tmp_path: Path, directory: Path) -> None:
+    run(tmp_path, directory)
+    before = contents(directory)
+
+    prepare(options(tmp_path))
+
+    assert contents(directory) == before
+
+
+def test_prepare_clears_what_an_interrupted_job_left(tmp_path: Path, directory: Path) -> None:
+    run(tmp_path, directory)
+    (directory / naming.SUCCESS).unlink()
+    (directory / "beam-temp-flowers-9").mkdir()
+    (directory / "beam-temp-flowers-9" / "part").touch()
+
+    prepare(options(tmp_path))
+
+    assert contents(directory) == {}
+
+
+def test_rejects_are_listed_in_the_order_of_their_sources(tmp_path: Path, directory: Path) -> None:
+    prepare(options(tmp_path))
+    made = build(directory, rejects=1)
+    others = [Reject("z.jpg", 4, "index", "bad"), Reject("a.jpg", None, "index", "sö")]
+    publish(replace(made, rejects=[*others, REJECT], summary=InputSummary(60, 2)), FEATURES, options(tmp_path))
+
+    lines = (directory / "rejects" / naming.REJECTS_FILE).read_text().splitlines()
+    assert lines == [
+        '{"source": "a.jpg", "line": null, "stage": "index", "reason": "sö"}',
+        '{"source": "bad.jpg", "line": null, "stage": "write", "reason": "the file is empty"}',
+        '{"source": "z.jpg", "line": 4, "stage": "index", "reason": "bad"}',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rejects", "fraction", "good"),
+    [(0, 0.0, True), (1, 0.0, False), (6, 0.1, True), (7, 0.1, False), (10, 1.0, True)],
+)
+def test_the_limit_of_rejects(tmp_path: Path, directory: Path, rejects: int, fraction: float, good: bool) -> None:
+    prepare(options(tmp_path))
+    made = build(directory, rejects=rejects)
+    chosen = options(tmp_path, max_reject_fraction=fraction)
+
+    if good:
+        assert publish(made, FEATURES, chosen)
+        assert not Path(chosen.failed_rejects).exists()
+        return
+    sentence = f"^{rejects} of 60 records were rejected, more than --max_reject_fraction {fraction} allows; .*: the file is empty"
+    with pytest.raises(JobError, match=sentence):
+        publish(made, FEATURES, chosen)
+    assert not (directory / naming.SUCCESS).exists()
+    assert len((directory.parent / "1.0.0-rejects.jsonl").read_text().splitlines()) == rejects
+
+
+def test_a_success_clears_the_rejects_of_a_failure(tmp_path: Path, directory: Path) -> None:
+    prepare(options(tmp_path))
+    with pytest.raises(JobError):
+        publish(build(directory, rejects=9), FEATURES, options(tmp_path))
+    run(tmp_path, directory, "2")
+
+    assert not (directory.parent / "1.0.0-rejects.jsonl").exists()
+
+
+def test_all_rejected_is_no_data_set_whatever_is_allowed(tmp_path: Path, directory: Path) -> None:
+    prepare(options(tmp_path))
+    layout = Layout(("train",), (Fraction(1),), False, None)
+    made = Build(InputSummary(0, 1), layout, {}, [], [REJECT])
+
+    with pytest.raises(JobError, match=r"^1 of 1 records were rejected, none is left; "):
+        publish(made, FEATURES, options(tmp_path, max_reject_fraction=1.0))
+
+
+def test_a_failed_job_leaves_the_published_data_set(tmp_path: Path, directory: Path) -> None:
+    run(tmp_path, directory)
+    before = contents(directory)
+    prepare(options(tmp_path))
+    made = build(directory, "2", rejects=9)
+
+    with pytest.raises(JobError):
+        publish(made, FEATURES, options(tmp_path))
+
+    assert {name: data for name, data in contents(directory).items() if not name.startswith(naming.TEMP_PREFIX)} == before
+
+
+def test_lost_records_fail_the_job(tmp_path: Path, directory: Path) -> None:
+    made = build(directory)
+
+    with pytest.raises(
+        JobError, match=r"^61 records read, but 60 written and 0 rejected: records were lost; nothing was published$"
+    ):
+        publish(replace(made, summary=InputSummary(61)), FEATURES, options(tmp_path))
+    with pytest.raises(JobError, match=r"^60 records read, but 60 written and 1 rejected"):
+        check_counts(replace(made, rejects=[REJECT]))
+    short = replace(made.shards[0], examples=9)
+    with pytest.raises(
+        JobError, match=r"^flowers-train.tfrecord-00000-of-00004: 10 records planned, but 9 written and 0 rejected$"
+    ):
+        check_counts(replace(made, shards=[short, *made.shards[1:]]))
+    assert not (directory / naming.SUCCESS).exists()
+
+
+def test_shards_missing_or_twice_fail_the_job(directory: Path) -> None:
+    made = build(directory)
+    shards = list(made.shards)
+    check_complete(shards[::-1], made.divisions)
+
+    with pytest.raises(JobError, match=r"^expected 6 shards, got 5; missing: \[\('train', 0\)\], more than once: \[\]$"):
+        check_complete(shards[1:], made.divisions)
+    with pytest.raises(JobError, match=r"^expected 6 shards, got 7; missing: \[\], more than once: \[\('train', 2\)\]$"):
+        check_complete([*shards, shards[2]], made.divisions)
+    with pytest.raises(
+        JobError, match=r"^expected 6 shards, got 6; missing: \[\('test', 1\)\], more than once: \[\('train', 0\)\]$"
+    ):
+        check_complete([*shards[:-1], shards[0]], made.divisions)
+
+
+def test_a_shard_that_is_nowhere_fails_the_job(tmp_path: Path, directory: Path) -> None:
+    prepare(options(tmp_path))
+    made = build(directory)
+    Path(made.shards[3].temporary).unlink()
+
+    with pytest.raises(FileNotFoundError, match="neither"):
+        publish(made, FEATURES, options(tmp_path))
+    assert not (directory / naming.SUCCESS).exists()

@@ -1,0 +1,88 @@
+"""What is printed when a job is done."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.config import ImagesConfig
+from pipelines.report import human_size, reading_code, splits_table, summary
+from shardmill import naming
+from shardmill.dataset import open_dataset
+from shardmill.features import Feature
+from shardmill.manifest import Manifest, ShardEntry, SplitEntry
+from transforms.storage import write_text
+
+LABEL = Feature("label", "int64", "class_label", class_names=("a",))
+SPLITS = (
+    SplitEntry("train", (ShardEntry("x", 667, 1_000_000, ""), ShardEntry("y", 666, 990_000, "")), 7),
+    SplitEntry("empty", ()),
+)
+
+
+def publish(output: Path, **changes: Any) -> ImagesConfig:
+    config = ImagesConfig(input="photos", output=str(output), name="flowers")
+    values: dict[str, Any] = {"features": (LABEL,), "splits": SPLITS, "compression": "", "rejects": {"records": 0, "reasons": {}}}
+    manifest = Manifest("flowers", "1.0.0", **(values | {"input": {"records": 1340}} | changes))
+    write_text(f"{config.directory}/{naming.MANIFEST}", manifest.to_json())
+    write_text(f"{config.directory}/{naming.SUCCESS}", "")
+    return config
+
+
+def test_the_whole_report(tmp_path: Path) -> None:
+    rejects = {"records": 1007, "reasons": {f"reason {n}": n for n in range(1, 8)} | {"a name": 3}}
+    config = publish(tmp_path, rejects=rejects, notices=("split 'empty' is empty",))
+
+    lines = summary(config).splitlines()
+
+    assert lines[0] == config.directory
+    assert lines[1].split() == ["split", "examples", "shards", "smallest", "largest", "bytes", "rejected"]
+    assert lines[2].split() == ["train", "1,333", "2", "666", "667", "2.0", "MB", "7"]
+    assert lines[3].split() == ["empty", "0", "0", "0", "0", "0", "B", "0"]
+    assert lines[4] == f"1,007 of 1,340 records rejected; see {config.directory}/rejects/:"
+    assert lines[5:10] == ["  7 x reason 7", "  6 x reason 6", "  5 x reason 5", "  4 x reason 4", "  3 x a name"]
+    assert lines[10:13] == ["NOTE: split 'empty' is empty", "", "Read it:"]
+    assert len(lines) == 16
+
+
+def test_nothing_is_said_of_no_rejects(tmp_path: Path) -> None:
+    assert "records rejected" not in summary(publish(tmp_path))
+
+
+def code(output: Path, **changes: Any) -> list[str]:
+    return reading_code(open_dataset(publish(output, **changes).directory))
+
+
+def test_the_code_that_reads_it(tmp_path: Path) -> None:
+    labelled, plain = code(tmp_path / "a"), code(tmp_path / "b", features=())
+
+    assert labelled[1].endswith(f"builder_from_directory('{tmp_path}/a/flowers/1.0.0')")
+    assert labelled[2].endswith("as_dataset(split='train', as_supervised=True)")
+    assert plain[2].endswith("as_dataset(split='train')")
+    for lines in (labelled, plain, code(tmp_path / "c", compression="gzip")):
+        assert len(lines) == 3
+        compile("\n".join(line.strip() for line in lines), "report", "exec")
+
+
+def test_the_code_names_a_split_that_has_examples(tmp_path: Path) -> None:
+    assert "split='train'" in code(tmp_path, splits=SPLITS[::-1])[2]
+
+
+def test_a_table_has_a_row_a_split(tmp_path: Path) -> None:
+    assert len(splits_table(open_dataset(publish(tmp_path).directory)).splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (1_234_567, "1.2 MB"),
+        (5 * 10**9, "5.0 GB"),
+        (10**12, "1.0 TB"),
+        (25 * 10**14, "2500.0 TB"),
+    ],
+)
+def test_sizes_in_words(size: int, text: str) -> None:
+    assert human_size(size) == text
