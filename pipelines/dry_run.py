@@ -94,11 +94,15 @@ def describe(plan: DryRun, config: ImagesConfig) -> str:
             continue
         examples, size_bytes = ([size[column] for size in sizes] for column in (0, 1))
         lines.append(
-            f"Split {split}: {sum(examples):,} examples, about {human_size(sum(size_bytes))}, in {len(sizes):,} shard{'' if len(sizes) == 1 else 's'} "
+            f"Split {split}: {sum(examples):,} examples, about {human_size(sum(size_bytes))}, in {_shards(len(sizes))} "
             f"of {min(examples):,} to {max(examples):,} examples, {human_size(min(size_bytes))} to {human_size(max(size_bytes))}"
         )
     lines += _classes(plan)
     return "\n".join([*lines, *(f"NOTE: {notice}" for notice in layout.notices)])
+
+
+def _shards(number: int) -> str:
+    return f"{number:,} shard{'' if number == 1 else 's'}"
 
 
 def _classes(plan: DryRun) -> list[str]:

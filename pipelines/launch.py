@@ -12,6 +12,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from pipelines.memory import return_large_buffers
 from pipelines.progress import ProgressDisplay
 from pipelines.runner import check_running_mode, is_local, make_runner
 from shardmill.errors import JobError, UserError
@@ -32,6 +33,7 @@ def run(build: Callable[[beam.Pipeline, str | None], Any], options: PipelineOpti
     local = is_local(options)
     folder = tempfile.mkdtemp(prefix="shardmill-progress-") if local else None
     if local:
+        return_large_buffers()
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # a failing step is reported once, by us
     try:
         pipeline = beam.Pipeline(runner=make_runner(options), options=options)

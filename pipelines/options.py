@@ -184,5 +184,16 @@ def beam_options(rest: Sequence[str], own: argparse.ArgumentParser) -> Any:
     return PipelineOptions(list(rest))
 
 
+def check_folder_first(arguments: Sequence[str], folder: str, rest: Sequence[str]) -> None:
+    """Refuse `--runner X FOLDER`: only Beam knows that X belongs to its flag, and we would have taken X for the folder.
+
+    Raises:
+      UserError: an option of Beam comes before the folder.
+    """
+    before = arguments[: list(arguments).index(folder)]
+    if any(flag in before for flag in rest if flag.startswith("-")):
+        raise UserError(f"{folder!r} was taken for the data set's folder; give the folder first, then the options of Beam")
+
+
 def _raise(error: Exception) -> NoReturn:
     raise error

@@ -12,11 +12,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from apache_beam.options.pipeline_options import StandardOptions
 from rich.console import Console
 from rich.table import Table
 
 from pipelines.contact_sheet import contact_sheet, pick_samples
-from pipelines.options import Parser
+from pipelines.options import Parser, beam_options, check_folder_first
 from pipelines.report import human_size, splits_table
 from shardmill import naming
 from shardmill.dataset import Dataset, open_dataset
@@ -26,6 +27,7 @@ from shardmill.features import Feature
 from shardmill.manifest import SplitEntry
 from transforms import storage
 from transforms.image_header import ImageError, read_header
+from transforms.object_store import set_options
 
 _CLASSES_SHOWN = 5  # of each split: the largest
 _VALUES_SHOWN = 8  # of a list
@@ -37,7 +39,8 @@ def inspect_parser() -> Parser:
     parser = Parser(
         prog="shardmill inspect",
         description="Show what is in a data set: features, splits, classes, and some examples.",
-        epilog="Exit status: 0 done; 1 a file of the data set is damaged; 2 a mistake in a flag, or no data set.",
+        epilog="Beam's options that say how to reach an object store are passed through, after the folder: --s3_endpoint_url, … "
+        "Exit status: 0 done; 1 a file of the data set is damaged; 2 a mistake in a flag, or no data set.",
     )
     parser.add_argument("directory", help="of a version, or the folder above it, whose LATEST names one; local, gs://, s3://")
     parser.add_argument("--split", help="show this one only (default: all)")
@@ -62,7 +65,13 @@ def _positive(text: str) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit status."""
-    args = inspect_parser().parse_args(list(arguments))
+    parser = inspect_parser()
+    args, rest = parser.parse_known_args(list(arguments))
+    check_folder_first(arguments, args.directory, rest)
+    options = beam_options(rest, parser)
+    if options.view_as(StandardOptions).runner is not None:
+        raise UserError("--runner has no meaning here: inspect reads the data set in this process")
+    set_options(options)
     try:
         dataset = open_dataset(args.directory, storage.BeamFiles())
         splits = _splits(dataset, args.split)

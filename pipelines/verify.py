@@ -16,7 +16,7 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from pipelines import launch, runner
-from pipelines.options import Parser, beam_options
+from pipelines.options import Parser, beam_options, check_folder_first
 from shardmill import naming, schema, tfds_metadata
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import JobError, UserError
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit status."""
     parser = verify_parser()
     args, rest = parser.parse_known_args(list(arguments))
-    _check_order(arguments, args.directory, rest)
+    check_folder_first(arguments, args.directory, rest)
     options = beam_options(rest, parser)
     set_options(options)
     runner.check_runner(options)
@@ -64,13 +64,6 @@ def main(arguments: Sequence[str]) -> int:
     shards = sum(len(split.shards) for split in splits)
     print(f"verified: {sum(split.examples for split in splits):,} examples in {shards:,} shards, no fault")
     return 0
-
-
-def _check_order(arguments: Sequence[str], directory: str, rest: Sequence[str]) -> None:
-    """Refuse `--runner X DIR`: only Beam knows that X belongs to its flag, and we would have taken X for the folder."""
-    before = arguments[: list(arguments).index(directory)]
-    if any(flag in before for flag in rest if flag.startswith("-")):
-        raise UserError(f"{directory!r} was taken for the data set's folder; give the folder first, then the options of Beam")
 
 
 @contextmanager

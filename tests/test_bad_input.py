@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import struct
-import subprocess
 import time
 import zlib
 from collections.abc import Iterable
@@ -15,16 +14,14 @@ from typing import NamedTuple
 
 import pytest
 from conftest import (
-    REPOSITORY,
     Contents,
+    Process,
     Run,
     bind_root_to_permissions,
     check_mistake,
-    command_line,
     image,
     image_tree,
     read_back,
-    run_process,
     tree_bytes,
     write_files,
 )
@@ -214,10 +211,8 @@ def test_file_without_read_permission_is_one_reject(tmp_path: Path) -> None:
     folder = write_files(tmp_path / "in", GOOD)
     (folder / "ant" / "003.jpg").chmod(0)
     write_files(folder / "locked", {"1.jpg": image(1)}).chmod(0)
-    result = run_process(
-        *("images", "--input", folder, "--output", tmp_path, "--name", "n", *SHARDS, "--max_reject_fraction", "0.5"),
-        preexec_fn=bind_root_to_permissions,
-    )
+    command = ("images", "--input", folder, "--output", tmp_path, "--name", "n", *SHARDS, "--max_reject_fraction", "0.5")
+    result = Process(tmp_path / "process", *command, before=bind_root_to_permissions).result()
     (folder / "locked").chmod(0o755)
     assert result.status == 0, result.err
     contents = read_back(tmp_path / "n")
@@ -257,11 +252,11 @@ def test_files_that_vanish_while_the_job_runs_are_rejects(tmp_path: Path) -> Non
         "--max_reject_fraction",
         "0.6",
     )
-    with subprocess.Popen(command_line(*command), cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        while process.poll() is None and not any(tmp_path.glob("n/1.0.0/beam-temp-*")):
-            time.sleep(0.001)
-        shutil.rmtree(folder / "doomed")
-        assert process.wait(60) == 0
+    process = Process(tmp_path / "process", *command)
+    while process.is_alive() and not any(tmp_path.glob("n/1.0.0/beam-temp-*")):
+        time.sleep(0.001)
+    shutil.rmtree(folder / "doomed")
+    assert process.result().status == 0
     contents = read_back(tmp_path / "n")
     rejects = contents.rejects()
     assert {reject["reason"] for reject in rejects} == {"no such file: it vanished after it was listed"}
@@ -550,7 +545,8 @@ def test_output_that_is_not_writable(good_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out").chmod(0o555)
     command = ("images", "--input", good_folder, "--output", tmp_path / "out", "--name", "n")
-    check_mistake(run_process(*command, preexec_fn=bind_root_to_permissions), f"--output: {tmp_path}/out is not writable")
+    result = Process(tmp_path / "process", *command, before=bind_root_to_permissions).result()
+    check_mistake(result, f"--output: {tmp_path}/out is not writable")
     assert not any((tmp_path / "out").iterdir())
 
 
@@ -577,7 +573,7 @@ def test_input_that_cannot_be_listed(good_folder: Path, tmp_path: Path) -> None:
     folder = write_files(tmp_path / "in", image_tree(("ant",), 2))
     folder.chmod(0)
     command = ("images", "--input", folder, "--output", tmp_path / "out", "--name", "n")
-    result = run_process(*command, preexec_fn=bind_root_to_permissions)
+    result = Process(tmp_path / "process", *command, before=bind_root_to_permissions).result()
     folder.chmod(0o755)
     check_mistake(result, f"--input {folder}", "cannot be read")
     assert not (tmp_path / "out").exists()

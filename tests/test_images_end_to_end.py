@@ -19,7 +19,7 @@ from conftest import (
     image,
     image_tree,
     read_back,
-    run_process,
+    run_program,
     tree_bytes,
     write_files,
 )
@@ -596,7 +596,7 @@ def test_tree_elsewhere_gives_the_same_records(run: Run, plain: Contents, tmp_pa
 
 
 def test_multi_processing_gives_the_same_bytes(tree: Path, plain: Contents, tmp_path: Path) -> None:
-    result = run_process(
+    result = run_program(
         *("images", "--input", tree, "--output", tmp_path, "--name", "n", *SPLITS, "--num_shards", "2"),
         *("--direct_running_mode", "multi_processing", "--direct_num_workers", "2"),
     )

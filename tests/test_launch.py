@@ -87,6 +87,7 @@ RuntimeError: bundle failed"""
         (UserError("as it is"), UserError, "as it is"),
         (RuntimeError(WORKER_TRACE), UserError, "class 'röse' is in the input [but] not in --labels_file"),
         (RuntimeError("x\nshardmill.errors.JobError: lost"), JobError, "lost"),
+        (RuntimeError("shardmill.errors.UserError: first\n\nshardmill.errors.JobError: last\n"), JobError, "last"),
         (RuntimeError("boom [while running 'Write/WriteShard-ptransform-7']"), JobError, None),
         (RuntimeError(""), JobError, "the job failed: RuntimeError"),
         (RuntimeError("Traceback\n  File\nOSError: disk full\n\n"), JobError, "the job failed: OSError: disk full"),

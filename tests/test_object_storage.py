@@ -238,13 +238,18 @@ def _below(files: Files, prefix: str) -> Files:
     return {name.removeprefix(f"{prefix}/"): data for name, data in files.items() if name.startswith(f"{prefix}/")}
 
 
-def test_tree_gives_the_bytes_of_a_local_run(bucket: Bucket, photos: Files, reference: Callable[..., Files]) -> None:
+def test_tree_gives_the_bytes_of_a_local_run(
+    bucket: Bucket, photos: Files, reference: Callable[..., Files], capsys: pytest.CaptureFixture[str]
+) -> None:
     source = _upload(bucket, "photos", photos)
     assert _images(bucket, "--input", source, "--output", f"{bucket.url}/sets", *SPLIT_FLAGS) == 0
     made = _below(bucket.files(), "sets")
     assert "flowers/1.0.0/_SUCCESS" in made
     assert _without_source(made) == _without_source(reference(*SPLIT_FLAGS))
     assert _below(bucket.files(), "photos") == photos
+    for command in ("verify", "inspect"):
+        assert cli.main([command, f"{bucket.url}/sets/flowers", *bucket.flags]) == 0
+    assert "31 examples in 3 shards, no fault" in capsys.readouterr().out
 
 
 def test_manifest_gives_the_bytes_of_a_local_run_and_rejects_what_is_missing(bucket: Bucket, photos: Files, tmp_path: Path) -> None:
@@ -365,7 +370,7 @@ def test_dry_run_plans_and_writes_nothing(bucket: Bucket, photos: Files, capsys:
         (("--input", "{url}/photos", "--output", "{url}-none/sets"), "--output {url}-none/sets cannot be listed"),
         (("--input", "{url}/photos", "--output", "{url}/photos/sets"), "lies inside --input"),
         (("--input", "{url}/photos", "--output", "{url}/sets", "--labels_file", "{url}/none"), "--labels_file {url}/none"),
-        (("--input", "ftp://host/photos", "--output", "{url}/sets"), "expected a local path, or one of gs://, s3://"),
+        (("--input", "ftp://host/photos", "--output", "{url}/sets"), "no file system for ftp://"),
         (("--input", "{scheme}://", "--output", "{url}/sets"), "there is no bucket in it"),
     ],
 )

@@ -268,6 +268,20 @@ def test_shards_missing_or_twice_fail_the_job(directory: Path) -> None:
         check_complete([*shards[:-1], shards[0]], made.divisions)
 
 
+def test_an_attempt_that_dies_over_a_published_data_set_leaves_no_success(tmp_path: Path, directory: Path) -> None:
+    run(tmp_path, directory)
+    prepare(options(tmp_path))
+    made = build(directory, "2")
+    in_the_way = directory / str(made.shards[-1].name)
+    in_the_way.unlink()
+    in_the_way.mkdir()
+
+    with pytest.raises(IsADirectoryError):
+        publish(made, FEATURES, options(tmp_path))
+
+    assert not (directory / naming.SUCCESS).exists()
+
+
 def test_a_shard_that_is_nowhere_fails_the_job(tmp_path: Path, directory: Path) -> None:
     prepare(options(tmp_path))
     made = build(directory)

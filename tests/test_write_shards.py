@@ -179,15 +179,20 @@ def test_map_in_order_holds_no_more_than_its_window() -> None:
 
 
 def test_an_error_comes_out_and_the_rest_is_cancelled() -> None:
-    def fail_at_three(value: int) -> int:
-        if value == 3:
-            raise ValueError("three")
+    raised = threading.Event()
+    calls: list[int] = []
+
+    def fail_first(value: int) -> int:
+        calls.append(value)
+        if value == 0:
+            raise ValueError("zero")
+        assert raised.wait(10)
         return value
 
     items = Counting(1000)
-    with ThreadPoolExecutor(2) as pool:
-        results: Iterator[int] = map_in_order(pool, fail_at_three, items, 4)
-        assert [next(results), next(results), next(results)] == [0, 1, 2]
-        with pytest.raises(ValueError, match="three"):
-            next(results)
-    assert items.taken <= 8
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(ValueError, match="zero"):
+            next(map_in_order(pool, fail_first, items, 5))
+        raised.set()
+    assert items.taken == 5
+    assert len(calls) <= 2  # the one that failed, and the one that had begun

@@ -109,6 +109,8 @@ def _contain(image: Image.Image, size: tuple[int, int]) -> Image.Image:
 
 
 def _open(data: bytes) -> Image.Image:
+    if not data:
+        raise ImageError("the file is empty")
     try:
         return Image.open(io.BytesIO(data))
     except UnidentifiedImageError:

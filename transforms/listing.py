@@ -122,7 +122,8 @@ def _walk(folder: str, prefix: str, ancestors: frozenset[tuple[int, int]], wante
     """
     try:
         status = os.stat(folder)
-        entries = list(os.scandir(folder))
+        # Sorted names compress better: references are what a job holds in memory.
+        entries = sorted(os.scandir(folder), key=lambda item: item.name)
     except OSError as error:
         yield Reject(_printable(prefix or folder), None, "index", f"cannot list the folder: {error.strerror}")
         return

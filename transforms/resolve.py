@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from shardmill import tfrecord
@@ -69,8 +70,7 @@ def _label_id(label: str | None, layout: Layout) -> tuple[int | None, str | None
 
 def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: ResolveOptions) -> pa.RecordBatch:
     names, sizes, uris, labels, lines, entries, splits, values = (list(column) for column in zip(*rows, strict=True))
-    positions = [f"{name}\0{line or 0}" for name, line in zip(names, lines, strict=True)]
-    order, tie = keys.order_keys(names, positions, options.seed)
+    order, tie = _order_keys(names, lines, options.seed)
     groups = _column(values, options.group_by, names) if options.group_by else names
     split_key = keys.split_keys(groups, options.split_seed)
     if layout.fractions is not None and options.stratify_by is None:
@@ -78,6 +78,12 @@ def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: ResolveOption
     strata = _column(values, options.stratify_by, [""] * len(rows)) if options.stratify_by else [None] * len(rows)
     stored_key = split_key if options.stratify_by else [None] * len(rows)
     return to_batch([names, sizes, uris, labels, lines, entries, splits, order, tie, strata, stored_key], PLANNED)
+
+
+def _order_keys(names: list[str], lines: list[int | None], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    if lines[0] is None:  # of a folder, which holds a name once: a tie would be eight bytes a file that do not compress
+        return keys.hash_strings(names, seed), np.zeros(len(names), np.uint64)
+    return keys.order_keys(names, [f"{name}\0{line}" for name, line in zip(names, lines, strict=True)], seed)
 
 
 def _column(values: list[dict[str, Any]], column: str, missing: list[str]) -> list[str]:
