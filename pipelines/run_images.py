@@ -112,7 +112,7 @@ def check_output(config: ImagesConfig, overwrite: bool) -> None:
             f"{config.directory} is a published data set; give --overwrite to replace it, or another --version to keep both"
         )
     for name in names:
-        if not naming.is_dataset_file(name):
+        if not naming.is_dataset_file(name, config.name):
             raise UserError(f"{config.directory} holds {name!r}, which shardmill did not write; give another --output or --name")
 
 

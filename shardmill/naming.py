@@ -75,10 +75,11 @@ def labels_file(feature: str) -> str:
     return f"{feature}.labels.txt"
 
 
-def is_dataset_file(path: str) -> bool:
-    """Whether `path`, relative to a data set's version directory, is one that shardmill writes there."""
+def is_dataset_file(path: str, name: str) -> bool:
+    """Whether `path`, relative to the version directory of data set `name`, is one that shardmill writes there."""
     head, _, rest = path.removesuffix(TEMP_SUFFIX).partition("/")
     if rest:
         return head.startswith(TEMP_PREFIX) or head == REJECTS_DIR
     known = {SUCCESS, MANIFEST, STATS, SCHEMA, FEATURES, DATASET_INFO}
-    return head in known or head.endswith(".labels.txt") or ShardName.parse(head) is not None
+    shard = ShardName.parse(head)
+    return head in known or head.endswith(".labels.txt") or (shard is not None and shard.name == name)

@@ -162,6 +162,7 @@ def test_every_row_fits_the_features_of_all(rows: list[dict[str, Any]]) -> None:
         (ColumnType("float32", 4, 3), 5, Feature("c", "float32", shape=(4,), required=False)),
         (ColumnType("bytes", 2, 5), 5, Feature("c", "bytes", shape=(2,))),
         (ColumnType("int64", -1, 3), 5, Feature("c", "int64", shape=(None,))),
+        (ColumnType("int64", 0, 3), 5, Feature("c", "int64", shape=(None,))),
     ],
 )
 def test_features(column: ColumnType, rows: int, feature: Feature) -> None:

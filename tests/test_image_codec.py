@@ -260,7 +260,7 @@ def test_any_shape_resizes(size: tuple[int, int], mode: str) -> None:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (b"", "not an image that Pillow reads"),
+        (b"", "^the file is empty$"),
         (b"hello, world", "not an image that Pillow reads: the file starts with b'hello, w'"),
         (halves()[:60], "does not decode|not an image"),
         (encode(corners(), "JPEG")[:-40], "does not decode"),
@@ -292,6 +292,6 @@ def test_good_images_decode(format_: str) -> None:
 def test_a_side_too_long_for_a_jpeg_is_refused() -> None:
     data = encode(Image.new("RGB", (70_000, 1)), "PNG")
 
-    with pytest.raises(ImageError, match=r"^cannot be re-encoded as jpeg: "):
+    with pytest.raises(ImageError, match=r"^cannot be re-encoded as jpeg: 70000 x 1 pixels, where a side may have 65500$"):
         reencode(data, Reencode("jpeg"))
     assert reencode(data, Reencode("png"))[1:] == ("png", 70_000, 1)

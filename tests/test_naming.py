@@ -92,6 +92,7 @@ def test_what_is_no_shard(text: str) -> None:
         ("rejects/rejects-00000-of-00001.jsonl", True),
         ("beam-temp-flowers-abc/part", True),
         ("flowers-train-hard.tfrecord-00000-of-00001", False),
+        ("weeds-train.tfrecord-00000-of-00001", False),
         ("notes.txt", False),
         ("other/manifest.json", False),
         ("thesis.tmp", False),
@@ -99,7 +100,7 @@ def test_what_is_no_shard(text: str) -> None:
     ],
 )
 def test_which_files_are_ours(path: str, ours: bool) -> None:
-    assert naming.is_dataset_file(path) is ours
+    assert naming.is_dataset_file(path, "flowers") is ours
 
 
 def test_names_that_readers_know() -> None:

@@ -1,6 +1,7 @@
 """Publishing: nothing lost, all or nothing, any number of times, and never a neighbour's file."""
 
 import os
+import shutil
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -110,6 +111,17 @@ def test_a_retry_goes_on_where_an_attempt_stopped(tmp_path: Path, directory: Pat
     publish(made, FEATURES, options(tmp_path))
 
     assert contents(directory) == contents(tmp_path / "undisturbed" / "flowers" / "1.0.0")
+
+
+def test_shards_of_an_older_build_are_not_taken_for_renamed_ones(tmp_path: Path, directory: Path) -> None:
+    """Another job cleared this one's temporary files, and the older data set has shards of the same names."""
+    run(tmp_path, directory, "older build")
+    made = build(directory, "2")
+    shutil.rmtree(Path(made.shards[0].temporary).parent)
+
+    with pytest.raises(JobError, match=r"flowers-test.tfrecord-00000-of-00002 has 21 bytes, but 9 were written"):
+        publish(made, FEATURES, options(tmp_path))
+    assert not (directory / naming.SUCCESS).exists()
 
 
 def test_an_earlier_build_leaves_nothing_behind(tmp_path: Path, directory: Path) -> None:

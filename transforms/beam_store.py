@@ -33,7 +33,7 @@ class BeamStore:
         raise FileNotFoundError(f"{url}: not found")
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Files below a folder: `prefix` ends with a slash, as all our callers' do."""
+        """Files whose URL starts with `prefix`."""
         yield from sorted(item for item in self._match(f"{prefix}**") if item[0].startswith(prefix))
 
     def delete(self, urls: Sequence[str]) -> None:

@@ -35,6 +35,11 @@ class ColumnType:
     length: int | None
     present: int
 
+    @property
+    def is_variable(self) -> bool:
+        """Whether the column holds lists of no fixed length; empty in every row, a list has none either."""
+        return self.length in (_VARIABLE, 0)
+
     def merge(self, other: "ColumnType") -> "ColumnType":
         """The type over both sets of rows; associative and commutative."""
         dtype = max(self.dtype, other.dtype, key=_RANK.__getitem__)
@@ -43,7 +48,7 @@ class ColumnType:
 
     def feature(self, name: str, rows: int) -> Feature:
         """The feature this column becomes in a data set of `rows` rows."""
-        shape = () if self.length is None else (None,) if self.length == _VARIABLE else (self.length,)
+        shape = () if self.length is None else (None,) if self.is_variable else (self.length,)
         kind = "text" if self.dtype == "bytes" and not shape else "tensor"
         required = self.present == rows or shape == (None,)
         return Feature(name, self.dtype, kind, shape, required)  # type: ignore[arg-type]
@@ -111,7 +116,7 @@ def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType]) -> b
     for name, column in types.items():
         value = row.get(name)
         if value is None or (value == "" and column.dtype != "bytes"):
-            if column.length != _VARIABLE:
+            if not column.is_variable:
                 continue
             value = []
         values = value if isinstance(value, list) else [value]

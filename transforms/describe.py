@@ -159,6 +159,12 @@ def notices(build: Build, options: PublishOptions) -> list[str]:
             said.append(f"split {split!r} has {division.examples} examples, so {division.parts} shards instead of {asked}")
     if build.layout.class_names is not None:
         said += _class_notices(build, build.layout.class_names.names)
+    gifs = sum(shard.stats.formats["gif"] for shard in build.shards)
+    if gifs and not options.gzip:
+        said.append(
+            f"{gifs} of the images {'are GIFs' if gifs > 1 else 'is a GIF'}, which TFDS cannot decode, as TensorFlow makes them "
+            "films; give --image_format png, or decode with tf.io.decode_image(…, expand_animations=False)"
+        )
     return said
 
 

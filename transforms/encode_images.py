@@ -125,20 +125,14 @@ class ImageEncoder:
         self, framed: list[bytes], name: str, image: bytes, header: ImageHeader, label: int | None, entries: bytes | None
     ) -> None:
         filename = name.encode()
-        parts = [
-            example.bytes_entry_header("image", len(image)),
-            image,
-            _label_entry(label),
-            example.bytes_entry_header("filename", len(filename)),
-            filename,
-            _size_entries(header.height, header.width) if self.measures else b"",
-            entries or b"",
-        ]
-        size = sum(map(len, parts))
-        parts.insert(0, example.example_header(size))
-        framed.append(tfrecord.header(size + len(parts[0])))
-        framed += parts
-        framed.append(tfrecord.footer(parts))
+        sizes = _size_entries(header.height, header.width) if self.measures else b""
+        after = _label_entry(label) + example.bytes_entry_header("filename", len(filename)) + filename + sizes + (entries or b"")
+        before = example.bytes_entry_header("image", len(image))
+        before = example.example_header(len(before) + len(image) + len(after)) + before
+        record = (before, image, after)
+        framed.append(tfrecord.header(sum(map(len, record))))
+        framed += record
+        framed.append(tfrecord.footer(record))
 
 
 @lru_cache(maxsize=4096)

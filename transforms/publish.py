@@ -20,7 +20,7 @@ def prepare(options: PublishOptions) -> None:
     """Clear what an interrupted job left. A published data set stands until its successor is complete."""
     delete_temporaries(options.directory)
     if not storage.exists(storage.join(options.directory, naming.SUCCESS)):
-        _delete(options.directory, keep=set())
+        _delete(options, keep=set())
     storage.make_directory(options.directory)
 
 
@@ -50,9 +50,10 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
 
     storage.delete([storage.join(options.directory, naming.SUCCESS)])
     finals = [str(shard.name) for shard in shards]
-    _delete(options.directory, keep={*finals, *texts})
+    _delete(options, keep={*finals, *texts})
     paths = [storage.join(options.directory, name) for name in finals]
     storage.rename([shard.temporary for shard in shards], paths)
+    _check_sizes(shards, options.directory)
     for name, text in texts.items():
         storage.write_text(storage.join(options.directory, name), text)
     delete_temporaries(options.directory)
@@ -99,11 +100,22 @@ def _check_rejects(build: Build, text: str, options: PublishOptions) -> None:
     )
 
 
-def _delete(directory: str, keep: Set[str]) -> None:
-    """Delete what an earlier build left in `directory`, by exact name, but not what is still temporary."""
+def _check_sizes(shards: Sequence[ShardInfo], directory: str) -> None:
+    """Check that the shards in `directory` are those just written: another job may have taken this one's temporary files."""
+    sizes = dict(storage.list_files(directory))
+    for shard in shards:
+        if sizes.get(str(shard.name)) != shard.size_bytes:
+            raise JobError(
+                f"{shard.name} has {sizes.get(str(shard.name))} bytes, but {shard.size_bytes} were written: does another job "
+                f"write to {directory}? Nothing was published"
+            )
+
+
+def _delete(options: PublishOptions, keep: Set[str]) -> None:
+    """Delete what an earlier build left in the version directory, by exact name, but not what is still temporary."""
     doomed = [
         name
-        for name, _ in storage.list_files(directory)
-        if naming.is_dataset_file(name) and not name.startswith(naming.TEMP_PREFIX) and name not in keep
+        for name, _ in storage.list_files(options.directory)
+        if naming.is_dataset_file(name, options.name) and not name.startswith(naming.TEMP_PREFIX) and name not in keep
     ]
-    storage.delete(storage.join(directory, name) for name in doomed)
+    storage.delete(storage.join(options.directory, name) for name in doomed)
