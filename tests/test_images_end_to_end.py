@@ -517,9 +517,10 @@ def test_image_that_cannot_be_reencoded_is_a_reject(run: Run, tmp_path: Path) ->
     long = Image.new("L", (70_000, 1))
     out = io.BytesIO()
     long.save(out, "PNG")
-    bad_exif = bytearray(image(1, "JPEG", exif=b"Exif\0\0MM\0*\0\0\0\x08\xff\xff" + b"\x01\x12" * 8))
+    bad_exif = image(1, "JPEG", exif=b"Exif\0\0MM\0*\0\0\0\x08\xff\xff" + b"\x01\x12" * 8)
     files = {"a/good.jpg": image(0), "a/long.png": out.getvalue(), "a/damaged.png": damaged_in_the_middle(), "a/exif.jpg": bad_exif}
-    folder = write_files(tmp_path / "in", {**files, "a/text.jpg": b"text", "a/empty.jpg": b""})
+    files |= {"a/text.jpg": b"text", "a/empty.jpg": b""}
+    folder = write_files(tmp_path / "in", files)
     contents = convert(run, folder, tmp_path, "--image_format", "jpeg", "--max_reject_fraction", "0.9")
     reasons = {reject["source"]: reject["reason"] for reject in contents.rejects()}
     assert "65500" in reasons["a/long.png"]

@@ -159,13 +159,20 @@ def notices(build: Build, options: PublishOptions) -> list[str]:
             said.append(f"split {split!r} has {division.examples} examples, so {division.parts} shards instead of {asked}")
     if build.layout.class_names is not None:
         said += _class_notices(build, build.layout.class_names.names)
-    gifs = sum(shard.stats.formats["gif"] for shard in build.shards)
-    if gifs and not options.gzip:
-        said.append(
-            f"{gifs} of the images {'are GIFs' if gifs > 1 else 'is a GIF'}, which TFDS cannot decode, as TensorFlow makes them "
-            "films; give --image_format png, or decode with tf.io.decode_image(…, expand_animations=False)"
-        )
+    if not options.gzip:
+        said += _film_notices(build)
     return said
+
+
+def _film_notices(build: Build) -> list[str]:
+    """What TensorFlow decodes to (frames, height, width, 3) unless told otherwise, and TFDS tells it nothing."""
+    counts = {name: sum(shard.stats.formats[name] for shard in build.shards) for name in ("gif", "webp")}
+    return [
+        f"TFDS cannot decode {number:,} of the images, {name} by format, which TensorFlow takes for a film; "
+        "give --image_format png, or decode with tf.io.decode_image(…, expand_animations=False)"
+        for name, number in counts.items()
+        if number
+    ]
 
 
 def _class_notices(build: Build, names: Sequence[str]) -> list[str]:
