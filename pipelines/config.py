@@ -18,6 +18,7 @@ from transforms.resolve import ResolveOptions
 from transforms.write_shards import Concurrency
 
 DEFAULT_SHARD_SIZE = 128 << 20  # bytes: the 100 to 200 MB that TensorFlow's and TFDS's guides recommend
+DEFAULT_QUALITY = 95  # of JPEG: beyond it Pillow's files grow without a visible gain
 # Bytes a pixel of re-encoded photographs, to plan with: jpeg at quality 95, and png.
 _BYTES_PER_PIXEL = {"jpeg": 0.5, "png": 2.0, "": 0.5}
 
@@ -49,7 +50,7 @@ class ImagesConfig:
     image_format: str = ""
     resize: tuple[int, int] | None = None
     resize_mode: str = "exact"
-    jpeg_quality: int = 95
+    jpeg_quality: int = DEFAULT_QUALITY
     max_pixels: int = MAX_PIXELS
     max_reject_fraction: float = 0.01
     threads: int = 0
@@ -80,6 +81,19 @@ class ImagesConfig:
         _check(0 <= self.threads <= 256, f"--threads {self.threads}: expected 0 (chosen for you) to 256")
         for flag, seed in (("--seed", self.seed), ("--split_seed", self.split_seed)):
             _check(0 <= seed < 1 << 64, f"{flag} {seed}: expected 0 to 2^64 - 1")
+
+        self._check_effects()
+
+    def _check_effects(self) -> None:
+        """Refuse what would be accepted and then ignored."""
+        if self.jpeg_quality != DEFAULT_QUALITY and (self.reencode is None or self.image_format == "png"):
+            raise UserError(f"--jpeg_quality {self.jpeg_quality} needs --resize or --image_format jpeg: no JPEG is made without")
+        if self.max_pixels != MAX_PIXELS and self.verify == "none" and self.reencode is None:
+            raise UserError(f"--max_pixels {self.max_pixels} contradicts --verify none, which does not look into images")
+        if self.seed and self.no_shuffle:
+            raise UserError(
+                f"--seed {self.seed} contradicts --no_shuffle: there is no order to draw; --split_seed is for the splits"
+            )
 
     def _check_splits(self) -> None:
         if self.group_by is not None and self.stratify_by is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from pipelines.config import ImagesConfig
+from pipelines.config import DEFAULT_QUALITY, ImagesConfig
 from shardmill.errors import UserError
 from shardmill.labels import ON_NEW_LABEL, parse_labels
 from transforms import storage
@@ -126,7 +126,7 @@ def images_parser() -> Parser:
     image.add_argument(
         "--resize_mode", choices=RESIZE_MODES, default="exact", help="stretch, crop to fill, or pad to fit (default: %(default)s)"
     )
-    image.add_argument("--jpeg_quality", type=int, default=95, help="of re-encoded images (default: %(default)s)")
+    image.add_argument("--jpeg_quality", type=int, default=DEFAULT_QUALITY, help="of re-encoded images (default: %(default)s)")
     image.add_argument("--max_pixels", type=int, default=MAX_PIXELS, help="more make an image a reject (default: %(default)s)")
     run = parser.add_argument_group("run")
     run.add_argument("--max_reject_fraction", type=float, default=0.01, help="more rejects fail the job (default: %(default)s)")

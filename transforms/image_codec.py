@@ -1,6 +1,7 @@
 """Decode, turn upright, resize and re-encode an image, with Pillow."""
 
 import io
+import warnings
 from dataclasses import dataclass
 
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -11,6 +12,7 @@ RESIZE_MODES = ("exact", "cover", "contain")
 FORMATS = ("jpeg", "png")
 _JPEG_FORMATS = ("JPEG", "MPO")  # MPO: a jpeg that a second one follows, as many phones write it
 _JPEG_SIDE = 65_500  # pixels: JPEG_MAX_DIMENSION of libjpeg
+warnings.filterwarnings("ignore", module=r"PIL\.")  # of an odd tag in one of a million files; what fails is a reject
 Image.MAX_IMAGE_PIXELS = None  # checked here, before anything is decoded, with a limit that is an option
 
 
