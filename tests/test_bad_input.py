@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import struct
+import subprocess
 import time
 import zlib
 from collections.abc import Iterable
@@ -197,6 +198,21 @@ def test_symbolic_link_loop_below_a_glob_is_passed_over(run: Run, tmp_path: Path
     contents = read_back(tmp_path / "n")
     assert contents.records.keys() == {"ant/000.jpg", "ant/001.jpg", "bee/000.jpg", "bee/001.jpg"}
     assert any("symbolic link loop" in notice for notice in contents.dataset.manifest.notices)
+
+
+def test_folders_nested_too_deep_are_one_reject(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_files(tmp_path / "in", {"a/1.jpg": image(1)})
+    monkeypatch.chdir(folder / "a")
+    for _ in range(1000):  # one by one, as no single path may be so long
+        os.mkdir("d")
+        os.chdir("d")
+    monkeypatch.chdir(tmp_path)
+    flags = ("--output", tmp_path / "out", "--name", "n", "--max_reject_fraction", "0.5")
+    assert run("images", "--input", folder, *flags).status == 0
+    subprocess.run(["rm", "-r", folder], check=True)  # Python's own rmtree, by which pytest clears up, would not get down there
+    contents = read_back(tmp_path / "out" / "n")
+    assert contents.records.keys() == {"a/1.jpg"}
+    assert ["more than 500 deep" in reject["reason"] for reject in contents.rejects()] == [True]
 
 
 def test_link_to_another_folder_is_followed(run: Run, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ IMAGE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".dib", ".webp", ".tif", ".tiff"}
     | {".jp2", ".ppm", ".pgm", ".pbm", ".pnm", ".tga", ".ico", ".avif", ".heic", ".heif"}
 )
+_MAX_DEPTH = 500  # of folders: what Python's stack has room for
 _WILDCARD = re.compile(r"[*?[]")
 
 
@@ -130,6 +131,9 @@ def _walk(folder: str, prefix: str, ancestors: frozenset[tuple[int, int]], wante
     here = (status.st_dev, status.st_ino)
     if here in ancestors:
         yield Skipped(_printable(prefix[:-1]), "symbolic link loop")
+        return
+    if len(ancestors) > _MAX_DEPTH:
+        yield Reject(_printable(prefix), None, "index", f"folders are nested more than {_MAX_DEPTH} deep")
         return
     images = 0
     for item in entries:
