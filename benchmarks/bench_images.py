@@ -19,7 +19,7 @@ def commands(images: Path, output: Path) -> dict[str, list[str]]:
     """What is timed, by its name in the table."""
     loop = [sys.executable, str(BENCHMARKS / "loop_images.py"), str(images), str(output / "loop.tfrecord")]
     shardmill = [SHARDMILL, "images", "--input", str(images), "--output", str(output), "--name", "bench", "--splits", _SPLITS]
-    copy = ["sh", "-c", 'find "$0" -name "*.jpg" -exec cat {} + > "$1"', str(images), str(output / "copy")]
+    copy = ["sh", "-c", 'find -L "$0" -name "*.jpg" -exec cat {} + > "$1"', str(images), str(output / "copy")]
     return {"the loop": loop, "shardmill images": shardmill, "a copy of the bytes": copy}
 
 
