@@ -1,7 +1,6 @@
 """Files to framed examples: what is stored, what is refused and why, and that one file never changes another's bytes."""
 
 import io
-import os
 from pathlib import Path
 from typing import Any
 
@@ -158,17 +157,6 @@ def test_odd_names(root: Path) -> None:
     found = examples(ImageEncoder(str(root))(planned(names)))
 
     assert [example["filename"][0].decode() for example in found] == names
-
-
-def test_an_unreadable_file(root: Path) -> None:
-    (root / "secret.png").write_bytes(encode("png"))
-    (root / "secret.png").chmod(0)
-    if os.access(root / "secret.png", os.R_OK):
-        pytest.skip("this user may read everything")
-
-    (reject,) = ImageEncoder(str(root))(planned(["secret.png"])).rejects
-
-    assert reject.reason == "cannot be read: Permission denied"
 
 
 MEBI = 1 << 20
