@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["tensor", "text", "image", "class_label"]
+Kind = Literal["tensor", "bool", "text", "image", "class_label"]
 DType = Literal["int64", "float32", "bytes"]
 
 
@@ -32,8 +32,8 @@ class Feature:
     def __post_init__(self) -> None:
         if len(self.shape) > 1:
             raise ValueError(f"feature {self.name!r} has shape {self.shape}; expected at most one dimension")
-        if self.kind == "class_label" and self.dtype != "int64":
-            raise ValueError(f"feature {self.name!r} is a class label of {self.dtype}; expected int64")
+        if self.kind in ("bool", "class_label") and self.dtype != "int64":
+            raise ValueError(f"feature {self.name!r} is a {self.kind.replace("_", " ")} of {self.dtype}; expected int64")
 
     @property
     def is_dense(self) -> bool:

@@ -44,5 +44,7 @@ def _add(proto: schema_pb2.Feature, feature: Feature) -> None:
         proto.int_domain.min = 0
         proto.int_domain.max = len(feature.class_names) - 1
         proto.int_domain.is_categorical = True
+    elif feature.kind == "bool":
+        proto.bool_domain.SetInParent()
     elif feature.kind == "image":
         proto.image_domain.SetInParent()

@@ -5,15 +5,17 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from shardmill import example
-from shardmill.features import DType, Feature
+from shardmill.features import DType, Feature, Kind
 
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")  # no leading zeros: a code such as 007 stays a string
-_RANK: dict[DType, int] = {"int64": 0, "float32": 1, "bytes": 2}
+# A column of booleans alone is stored as int64; beside anything else, true and false are words.
+Spelled = Literal["bool", "int64", "float32", "bytes"]
+_RANK: dict[Spelled, int] = {"bool": 0, "int64": 0, "float32": 1, "bytes": 2}
 _VARIABLE = -1
 
 
@@ -26,12 +28,12 @@ class ColumnType:
     """The type of a column over some rows.
 
     Attributes:
-      dtype: the narrowest of int64, float32, bytes that holds every value.
+      dtype: the narrowest of bool, int64, float32, bytes that holds every value.
       length: None for scalars, n for lists of n, -1 for lists of differing lengths.
       present: in how many rows the column has a value.
     """
 
-    dtype: DType
+    dtype: Spelled
     length: int | None
     present: int
 
@@ -42,16 +44,23 @@ class ColumnType:
 
     def merge(self, other: "ColumnType") -> "ColumnType":
         """The type over both sets of rows; associative and commutative."""
-        dtype = max(self.dtype, other.dtype, key=_RANK.__getitem__)
+        dtype = widest(self.dtype, other.dtype)
         length = self.length if self.length == other.length else _VARIABLE
         return ColumnType(dtype, length, self.present + other.present)
 
     def feature(self, name: str, rows: int) -> Feature:
         """The feature this column becomes in a data set of `rows` rows."""
         shape = () if self.length is None else (None,) if self.is_variable else (self.length,)
-        kind = "text" if self.dtype == "bytes" and not shape else "tensor"
+        kind: Kind = "bool" if self.dtype == "bool" else "text" if self.dtype == "bytes" and not shape else "tensor"
         required = self.present == rows or shape == (None,)
-        return Feature(name, self.dtype, kind, shape, required)  # type: ignore[arg-type]
+        return Feature(name, "int64" if self.dtype == "bool" else self.dtype, kind, shape, required)
+
+
+def widest(one: Spelled, other: Spelled) -> Spelled:
+    """The narrowest type that holds the values of both."""
+    if one != other and "bool" in (one, other):
+        return "bytes"
+    return max(one, other, key=_RANK.__getitem__)
 
 
 def value_type(value: Any, textual: bool) -> ColumnType | None:
@@ -67,8 +76,8 @@ def value_type(value: Any, textual: bool) -> ColumnType | None:
     if value is None or (textual and value == ""):
         return None
     if isinstance(value, list):
-        types = [_scalar_type(item, textual) for item in value]
-        dtype: DType = max(types, key=_RANK.__getitem__, default="int64")
+        types: list[Spelled] = [_scalar_type(item, textual) for item in value]
+        dtype: Spelled = max(types, key=_RANK.__getitem__, default="int64")
         return ColumnType(dtype, len(value), 1)
     return ColumnType(_scalar_type(value, textual), None, 1)
 
@@ -124,7 +133,7 @@ def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType]) -> b
     return b"".join(entries)
 
 
-def _feature(values: list[Any], dtype: DType) -> bytes:
+def _feature(values: list[Any], dtype: Spelled) -> bytes:
     if dtype == "int64":
         return example.int64_feature(int(value) for value in values)
     if dtype == "float32":

@@ -1,0 +1,108 @@
+"""What a format of records inside files is to the rest: files are indexed as blocks, a block is read as typed rows.
+
+A format is a frozen dataclass, pure but for reading files, that workers receive pickled. CSV, JSON lines, Parquet, text lines and
+TFRecords are formats.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from transforms.columns import ColumnType, merge_types
+from transforms.refs import Reject
+
+MAX_VALUES = 100_000  # distinct values of a column that are collected: no label has more classes
+
+
+@dataclass(frozen=True, slots=True)
+class FileRef:
+    """A file of the input.
+
+    Attributes:
+      name: relative to the input's root, as errors and rejects call it.
+      path: where it lies.
+      size_bytes: on disk.
+    """
+
+    name: str
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRef:
+    """Some consecutive records of a file, read by one worker at once.
+
+    Attributes:
+      file: that holds them.
+      offset, length: its bytes, from the start of a record to the end of one; a compressed file is one block, whose length is
+        that of the file on disk. Of a Parquet file, the row group's number and its bytes.
+      first_line: the line, from 1, on which the first record starts; where a format has no lines, the record, from 1.
+      columns: the columns of the file in its order, where a header says them.
+    """
+
+    file: FileRef
+    offset: int
+    length: int
+    first_line: int = 1
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Some records of one block, typed, in their order.
+
+    Attributes:
+      batch: a column for each type asked for, in that order: int64, float32, large_binary, or a large_list of them; null where a
+        value is missing.
+      lines: int64, shape (rows,), the line on which each record starts: with the file's name, its position.
+      rejects: records left out; `source` is the file's name, `stage` is "read".
+      blank: lines without a record that were passed over.
+    """
+
+    batch: pa.RecordBatch
+    lines: np.ndarray
+    rejects: list[Reject] = field(default_factory=list)
+    blank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """What some rows say of their columns; mergeable in any order.
+
+    Attributes:
+      types: of every column that has a value in some row.
+      rows: how many there are, those left out apart.
+      values: the distinct values of one column, as spelled; None once there are more than MAX_VALUES.
+    """
+
+    types: Mapping[str, ColumnType] = field(default_factory=dict)
+    rows: int = 0
+    values: frozenset[str] | None = frozenset()
+
+    def merge(self, other: "Inferred") -> "Inferred":
+        """What both sets of rows say."""
+        values = None if self.values is None or other.values is None else self.values | other.values
+        if values is not None and len(values) > MAX_VALUES:
+            values = None
+        return Inferred(merge_types(self.types, other.types), self.rows + other.rows, values)
+
+
+class RecordFormat(Protocol):
+    """How the records of one format are found and read. Every method may be called on any worker, any number of times."""
+
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
+        """The blocks of `file`, in order; a Reject for what cannot be read at all.
+
+        Raises:
+          UserError: the file is not what the flags say it is, and the whole input is suspect.
+        """
+
+    def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
+        """The types of `columns` (None: all) over the block's rows, and the distinct values of column `values_of`."""
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType]) -> Iterator[Rows]:
+        """The rows of a block, in pieces that fit into memory; a row that does not fit `types` is a Reject."""
