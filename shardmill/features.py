@@ -33,7 +33,7 @@ class Feature:
         if len(self.shape) > 1:
             raise ValueError(f"feature {self.name!r} has shape {self.shape}; expected at most one dimension")
         if self.kind in ("bool", "class_label") and self.dtype != "int64":
-            raise ValueError(f"feature {self.name!r} is a {self.kind.replace("_", " ")} of {self.dtype}; expected int64")
+            raise ValueError(f"feature {self.name!r} is a {self.kind.replace('_', ' ')} of {self.dtype}; expected int64")
 
     @property
     def is_dense(self) -> bool:
