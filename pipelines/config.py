@@ -15,7 +15,6 @@ from transforms.image_manifest import is_textual
 from transforms.layout import LayoutOptions
 from transforms.listing import input_root
 from transforms.resolve import ResolveOptions
-from transforms.write_shards import Concurrency
 
 DEFAULT_SHARD_SIZE = 128 << 20  # bytes: the 100 to 200 MB that TensorFlow's and TFDS's guides recommend
 DEFAULT_QUALITY = 95  # of JPEG: beyond it Pillow's files grow without a visible gain
@@ -164,17 +163,28 @@ class ImagesConfig:
         return ResolveOptions(self.seed, self.split_seed, self.group_by, self.stratify_by, record_bytes)
 
     @property
-    def concurrency(self) -> Concurrency:
-        """How a worker reads.
+    def read_threads(self) -> int:
+        """How many threads of a worker read and encode; 0 stands for the number of its cores.
 
         Reading small local files is a matter of microseconds, in which threads only contend for the interpreter; decoding
         runs outside it; and an object store answers after milliseconds, whatever the machine.
         """
-        if not storage.is_local(self.root) or self.allow_outside:
-            return Concurrency(self.threads or 32, 4)
-        if self.reencode is not None or self.verify == "decode":
-            return Concurrency(self.threads, 8)
-        return Concurrency(self.threads or 1)
+        if self._is_remote:
+            return self.threads or 32
+        return self.threads if self._decodes else self.threads or 1
+
+    @property
+    def files_per_task(self) -> int:
+        """How many files a thread takes at once: few where each takes long."""
+        return 4 if self._is_remote else 8 if self._decodes else 64
+
+    @property
+    def _is_remote(self) -> bool:
+        return not storage.is_local(self.root) or self.allow_outside
+
+    @property
+    def _decodes(self) -> bool:
+        return self.reencode is not None or self.verify == "decode"
 
     def to_json(self) -> dict[str, Any]:
         """The options that shape the output, for the manifest; not where it lies or how it was computed."""

@@ -17,8 +17,9 @@ from pipelines.config import ImagesConfig
 from transforms import publish
 from transforms.describe import Build, PublishOptions
 from transforms.encode_images import ImageEncoder
+from transforms.file_shards import FileShards
 from transforms.find_cuts import Divisions
-from transforms.image_features import image_features
+from transforms.image_features import film_notices, image_features
 from transforms.index_files import Indexed, ListFiles, ReadManifest
 from transforms.input_summary import InputSummary
 from transforms.layout import DEFAULT_SPLITS, Layout, make_layout
@@ -26,6 +27,7 @@ from transforms.plan_shards import AssignStrata, KeepOrder, PlanShards, ShardKey
 from transforms.progress import report_plan
 from transforms.refs import Reject
 from transforms.resolve import ResolveOptions, resolve
+from transforms.stats import ImageStats, merge_by_split
 from transforms.write_shards import REJECTS, ShardInfo, WriteShards
 
 
@@ -74,11 +76,11 @@ def build_images(root: beam.Pipeline, config: ImagesConfig, progress_folder: str
     write = WriteShards(
         config.directory,
         config.name,
-        encode,
+        FileShards(encode, config.files_per_task),
         plan.divisions,
         temporary,
         config.compression == "gzip",
-        config.concurrency,
+        config.read_threads,
         progress_folder,
     )
     written = plan.shards | "ByShard" >> beam.GroupByKey() | "Write" >> write
@@ -142,8 +144,20 @@ def _publish(
     measured: bool,
     options: PublishOptions,
 ) -> list[str]:
-    build = Build(summary, layout, divisions, list(shards), list(rejects))
-    formats: Counter[str] = sum((shard.stats.formats for shard in build.shards), Counter())
+    written = list(shards)
+    stats = merge_by_split((shard.name.split, shard.stats) for shard in written if shard.stats is not None)
+    formats: Counter[str] = sum((images.formats for images in stats.values() if isinstance(images, ImageStats)), Counter())
+    build = Build(
+        records=summary.matched,
+        size_bytes=summary.size_bytes,
+        fingerprint=summary.fingerprint,
+        splits=layout.splits,
+        divisions=divisions,
+        shards=written,
+        rejects=list(rejects),
+        stats=stats,
+        notices=(*layout.notices, *(film_notices(formats) if not options.gzip else ())),
+    )
     return publish.publish(build, image_features(layout, summary.records, measured, formats), options)
 
 

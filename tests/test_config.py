@@ -140,8 +140,8 @@ def test_reencode(values: dict[str, Any], how: Reencode | None) -> None:
         ({"manifest": "m.csv", "allow_outside": True}, 32),
     ],
 )
-def test_concurrency(values: dict[str, Any], threads: int) -> None:
-    assert config(**values).concurrency.threads == threads
+def test_read_threads(values: dict[str, Any], threads: int) -> None:
+    assert config(**values).read_threads == threads
 
 
 def test_planned_sizes_of_resized_images() -> None:

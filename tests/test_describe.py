@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -12,17 +11,14 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from shardmill.features import Feature
-from shardmill.labels import ClassNames
 from shardmill.manifest import Manifest
 from shardmill.naming import ShardName
 from transforms.balance import ShardCount
 from transforms.describe import Build, PublishOptions, make_manifest, metadata_texts, notices, rejects_text, stats_json
 from transforms.find_cuts import Division
-from transforms.input_summary import InputSummary
 from transforms.key_histogram import to_cuts
-from transforms.layout import Layout
 from transforms.refs import Reject
-from transforms.stats import ImageStats
+from transforms.stats import ImageStats, merge_by_split
 from transforms.write_shards import ShardInfo
 
 FEATURES = (Feature("image", "bytes", "image"), Feature("label", "int64", "class_label", class_names=("ant", "bee", "cow")))
@@ -41,18 +37,29 @@ def division(examples: int, parts: int) -> Division:
     return Division(examples, 100 * examples, to_cuts([(index, 0) for index in range(1, parts)]))
 
 
-BUILD = Build(
-    InputSummary(records=9, rejected=1, size_bytes=900, fingerprint=255),
-    Layout(("train", "test"), (Fraction(1, 2), Fraction(1, 2)), False, ClassNames(("ant", "bee", "cow"))),
+def made_of(build: Build, shards: list[ShardInfo]) -> Build:
+    """`build` with other shards."""
+    stats = merge_by_split((shard.name.split, shard.stats) for shard in shards if shard.stats is not None)
+    return replace(build, shards=shards, stats=stats)
+
+
+SHARDS = [
+    shard("test", 1, 2, {0: 1}),
+    shard("train", 1, 2, {0: 1, 1: 2}),
+    shard("train", 0, 2, {0: 1, 1: 1}, 1),
+    shard("test", 0, 2, {1: 2}),
+]
+EMPTY = Build(
+    10,
+    900,
+    255,
+    ("train", "test"),
     {"train": division(6, 2), "test": division(3, 2)},
-    [
-        shard("test", 1, 2, {0: 1}),
-        shard("train", 1, 2, {0: 1, 1: 2}),
-        shard("train", 0, 2, {0: 1, 1: 1}, 1),
-        shard("test", 0, 2, {1: 2}),
-    ],
+    [],
     [Reject("b.jpg", 3, "write", "the file is empty"), Reject("a.jpg", None, "index", "no label")],
+    {},
 )
+BUILD = made_of(EMPTY, SHARDS)
 
 
 def manifest() -> Manifest:
@@ -76,7 +83,7 @@ def test_manifest() -> None:
 
 
 def test_the_order_of_arrival_changes_no_text() -> None:
-    turned = replace(BUILD, shards=BUILD.shards[::-1], rejects=BUILD.rejects[::-1])
+    turned = replace(made_of(BUILD, SHARDS[::-1]), rejects=BUILD.rejects[::-1])
 
     assert metadata_texts(make_manifest(turned, FEATURES, OPTIONS), turned) == metadata_texts(manifest(), BUILD)
     assert rejects_text(turned.rejects) == rejects_text(BUILD.rejects)
@@ -107,8 +114,7 @@ def test_gzip_gets_no_file_that_would_lead_tfds_astray() -> None:
 
 
 def test_unlabelled_images_have_no_labels_file() -> None:
-    build = replace(BUILD, layout=replace(BUILD.layout, class_names=None))
-    texts = metadata_texts(make_manifest(build, FEATURES[:1], OPTIONS), build)
+    texts = metadata_texts(make_manifest(BUILD, FEATURES[:1], OPTIONS), BUILD)
 
     assert "label.labels.txt" not in texts
     assert "supervisedKeys" not in json.loads(texts["dataset_info.json"])
@@ -124,7 +130,7 @@ def test_stats() -> None:
 
 
 def test_an_empty_split_has_a_manifest_entry_but_none_for_tfds() -> None:
-    build = replace(BUILD, divisions={"train": division(6, 2)}, shards=[s for s in BUILD.shards if s.name.split == "train"])
+    build = replace(made_of(BUILD, [s for s in SHARDS if s.name.split == "train"]), divisions={"train": division(6, 2)})
     made = make_manifest(build, FEATURES, OPTIONS)
 
     assert made.split("test").shards == ()
@@ -142,25 +148,25 @@ def test_an_empty_split_has_a_manifest_entry_but_none_for_tfds() -> None:
     ],
 )
 def test_fewer_shards_than_asked_for_is_said(counts: dict[str, ShardCount], said: list[str]) -> None:
-    found = notices(BUILD, replace(OPTIONS, shard_counts=counts))
+    found = notices(BUILD, FEATURES, replace(OPTIONS, shard_counts=counts))
 
     assert [notice for notice in found if "shards instead of" in notice] == said
 
 
 def test_classes_in_one_split_or_none_are_said() -> None:
-    assert notices(BUILD, OPTIONS) == ["class 'cow' has no examples"]
-    lopsided = replace(BUILD, shards=[shard("train", 0, 2, {0: 3, 1: 1, 2: 1}), shard("test", 0, 2, {0: 2})])
-    assert notices(lopsided, OPTIONS) == [
+    assert notices(BUILD, FEATURES, OPTIONS) == ["class 'cow' has no examples"]
+    lopsided = made_of(BUILD, [shard("train", 0, 2, {0: 3, 1: 1, 2: 1}), shard("test", 0, 2, {0: 2})])
+    assert notices(lopsided, FEATURES, OPTIONS) == [
         "2 classes, such as 'bee', have examples in one split only ('bee': train); --stratify_by label spreads each class"
     ]
-    single = replace(BUILD, shards=[shard("train", 0, 2, {0: 3, 1: 1, 2: 1})])
-    assert notices(single, OPTIONS) == []
+    single = made_of(BUILD, [shard("train", 0, 2, {0: 3, 1: 1, 2: 1})])
+    assert notices(single, FEATURES, OPTIONS) == []
 
 
-def test_the_layout_s_notices_come_first() -> None:
-    build = replace(BUILD, layout=replace(BUILD.layout, notices=("passed over 1 hidden file, such as '.x'",)))
+def test_the_route_s_notices_come_first() -> None:
+    build = replace(BUILD, notices=("passed over 1 hidden file, such as '.x'",))
 
-    assert notices(build, OPTIONS)[0] == "passed over 1 hidden file, such as '.x'"
+    assert notices(build, FEATURES, OPTIONS)[0] == "passed over 1 hidden file, such as '.x'"
 
 
 def test_directories() -> None:

@@ -10,9 +10,12 @@ from PIL import Image
 
 from shardmill.example import decode_example, entry, int64_feature
 from shardmill.tfrecord import read_records
-from transforms.encode_images import EncodedChunk, ImageEncoder, chunks
+from transforms.encode_images import ImageEncoder
+from transforms.file_shards import chunks
 from transforms.image_codec import Reencode
 from transforms.refs import PLANNED, to_batch
+from transforms.shard_source import EncodedChunk
+from transforms.stats import ImageStats
 
 
 def encode(format_: str, size: tuple[int, int] = (8, 6), colour: int = 90, mode: str = "L") -> bytes:
@@ -25,6 +28,11 @@ def planned(names: list[str], sizes: list[int] | None = None, **columns: list[An
     empty: dict[str, list[Any]] = {field.name: [None] * len(names) for field in PLANNED}
     known = {"name": names, "size": sizes or [100] * len(names), "split": ["train"] * len(names)}
     return to_batch(list((empty | known | columns).values()), PLANNED)
+
+
+def image_stats(chunk: EncodedChunk) -> ImageStats:
+    assert isinstance(chunk.stats, ImageStats)
+    return chunk.stats
 
 
 def examples(chunk: EncodedChunk) -> list[dict[str, Any]]:
@@ -55,9 +63,9 @@ def test_bytes_pass_through_untouched(root: Path) -> None:
         for name, label in zip(names, (0, 1, 2, 3, 300), strict=True)
     ]
     assert not chunk.rejects
-    assert chunk.stats.formats == {"jpeg": 1, "png": 1, "gif": 1, "bmp": 1, "webp": 1}
-    assert chunk.stats.labels == {0: 1, 1: 1, 2: 1, 3: 1, 300: 1}
-    assert chunk.stats.sizes.total == sum((root / name).stat().st_size for name in names)
+    assert image_stats(chunk).formats == {"jpeg": 1, "png": 1, "gif": 1, "bmp": 1, "webp": 1}
+    assert image_stats(chunk).labels == {0: 1, 1: 1, 2: 1, 3: 1, 300: 1}
+    assert image_stats(chunk).sizes.total == sum((root / name).stat().st_size for name in names)
 
 
 def test_features_stand_in_schema_order(root: Path) -> None:
@@ -96,7 +104,7 @@ def test_rejects(root: Path, name: str, reason: str) -> None:
     chunk = ImageEncoder(str(root))(planned([name], line=[7]))
 
     assert [(reject.source, reject.line, reject.stage, reject.reason) for reject in chunk.rejects] == [(name, 7, "write", reason)]
-    assert (chunk.framed, chunk.examples, chunk.stats.sizes.count) == (b"", 0, 0)
+    assert (chunk.framed, chunk.examples, image_stats(chunk).sizes.count) == (b"", 0, 0)
 
 
 def test_a_bad_record_changes_no_other(root: Path) -> None:

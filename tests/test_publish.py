@@ -4,7 +4,6 @@ import os
 import shutil
 from collections import Counter
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -13,17 +12,14 @@ from shardmill import naming
 from shardmill.dataset import open_dataset
 from shardmill.errors import JobError
 from shardmill.features import Feature
-from shardmill.labels import ClassNames
 from shardmill.naming import ShardName
 from transforms.balance import ShardCount
 from transforms.describe import Build, PublishOptions
 from transforms.find_cuts import Division, Divisions
-from transforms.input_summary import InputSummary
 from transforms.key_histogram import to_cuts
-from transforms.layout import Layout
 from transforms.publish import check_complete, check_counts, prepare, publish
 from transforms.refs import Reject
-from transforms.stats import ImageStats
+from transforms.stats import ImageStats, merge_by_split
 from transforms.write_shards import ShardInfo
 
 FEATURES = (Feature("image", "bytes", "image"), Feature("label", "int64", "class_label", class_names=("ant", "bee")))
@@ -53,8 +49,8 @@ def build(directory: Path, attempt: str = "1", rejects: int = 0) -> Build:
             stats = ImageStats(labels=Counter({0: 5, 1: 5}))
             name = ShardName("flowers", split, index, number)
             shards.append(ShardInfo(name, str(path), 10, 10 - rejected, rejected, path.stat().st_size, 0, stats))
-    layout = Layout(("train", "test"), (Fraction(2, 3), Fraction(1, 3)), False, ClassNames(("ant", "bee")))
-    return Build(InputSummary(60), layout, divisions, shards, [REJECT] * rejects)
+    by_split = merge_by_split((shard.name.split, shard.stats) for shard in shards if shard.stats is not None)
+    return Build(60, 0, 0, ("train", "test"), divisions, shards, [REJECT] * rejects, by_split)
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -188,7 +184,7 @@ def test_rejects_are_listed_in_the_order_of_their_sources(tmp_path: Path, direct
     prepare(options(tmp_path))
     made = build(directory, rejects=1)
     others = [Reject("z.jpg", 4, "index", "bad"), Reject("a.jpg", None, "index", "sö")]
-    publish(replace(made, rejects=[*others, REJECT], summary=InputSummary(60, 2)), FEATURES, options(tmp_path))
+    publish(replace(made, rejects=[*others, REJECT], records=62), FEATURES, options(tmp_path))
 
     lines = (directory / "rejects" / naming.REJECTS_FILE).read_text().splitlines()
     assert lines == [
@@ -229,8 +225,7 @@ def test_a_success_clears_the_rejects_of_a_failure(tmp_path: Path, directory: Pa
 
 def test_all_rejected_is_no_data_set_whatever_is_allowed(tmp_path: Path, directory: Path) -> None:
     prepare(options(tmp_path))
-    layout = Layout(("train",), (Fraction(1),), False, None)
-    made = Build(InputSummary(0, 1), layout, {}, [], [REJECT])
+    made = Build(1, 0, 0, ("train",), {}, [], [REJECT], {})
 
     with pytest.raises(JobError, match=r"^1 of 1 records were rejected, none is left; "):
         publish(made, FEATURES, options(tmp_path, max_reject_fraction=1.0))
@@ -254,7 +249,7 @@ def test_lost_records_fail_the_job(tmp_path: Path, directory: Path) -> None:
     with pytest.raises(
         JobError, match=r"^61 records read, but 60 written and 0 rejected: records were lost; nothing was published$"
     ):
-        publish(replace(made, summary=InputSummary(61)), FEATURES, options(tmp_path))
+        publish(replace(made, records=61), FEATURES, options(tmp_path))
     with pytest.raises(JobError, match=r"^60 records read, but 60 written and 1 rejected"):
         check_counts(replace(made, rejects=[REJECT]))
     short = replace(made.shards[0], examples=9)

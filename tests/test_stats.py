@@ -77,7 +77,7 @@ def test_images_of_a_split_are_merged() -> None:
     merged = merge_by_split(parts)
 
     assert merged == merge_by_split([("train", image_stats(60, "png", 0)), ("train", image_stats(600, "jpeg", 0)), parts[1]])
-    train = merged["train"].to_json(("ant", "bee"))
+    train = merged["train"].to_json({"label": ("ant", "bee")})
     assert train["image"]["formats"] == {"jpeg": 1, "png": 1}
     assert train["image"]["size_bytes"]["mean"] == 330
     assert train["label"] == {"classes": {"ant": 2, "bee": 0}}
@@ -88,4 +88,4 @@ def test_unlabelled_and_unmeasured_images() -> None:
     stats = ImageStats()
     stats.sizes.add([5])
 
-    assert list(stats.to_json(None)) == ["image"]
+    assert list(stats.to_json({})) == ["image"]

@@ -22,11 +22,13 @@ from shardmill.example import decode_example
 from shardmill.naming import TEMP_PREFIX, ShardName
 from shardmill.tfrecord import read_records
 from transforms.encode_images import ImageEncoder
+from transforms.file_shards import FileShards
 from transforms.find_cuts import Division
 from transforms.key_histogram import to_cuts
 from transforms.progress import Progress, read_progress
 from transforms.refs import PLANNED, to_batch
-from transforms.write_shards import REJECTS, Concurrency, ShardInfo, WriteShards, map_in_order
+from transforms.stats import ImageStats
+from transforms.write_shards import REJECTS, ShardInfo, WriteShards, map_in_order
 
 FILES = 40
 DIVISIONS = {"train": Division(30, 0, to_cuts([(15, 0)])), "test": Division(FILES - 30, 0, to_cuts([]))}
@@ -55,16 +57,17 @@ ELEMENTS = [
 ]
 
 
-def write(images: Path, output: Path, compress: bool = False, **options: Any) -> list[ShardInfo]:
+def write(images: Path, output: Path, compress: bool = False, files_per_task: int = 64, **options: Any) -> list[ShardInfo]:
     """Run the PTransform; the ShardInfo of each shard, in order."""
     output.mkdir()
+    source = FileShards(ImageEncoder(str(images)), files_per_task)
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
         divisions = pipeline | "Divisions" >> beam.Create([DIVISIONS])
         temporary = divisions | beam.Map(lambda _: WriteShards.make_temporary(str(output), "photos"))
         written = (
             pipeline
             | "Shards" >> beam.Create(ELEMENTS)
-            | WriteShards(str(output), "photos", ImageEncoder(str(images)), divisions, temporary, compress, **options)
+            | WriteShards(str(output), "photos", source, divisions, temporary, compress, **options)
         )
         sources = written[REJECTS] | beam.Map(lambda reject: reject.source)
         assert_that(sources, equal_to(["07.png"]), label="Rejects")
@@ -99,18 +102,19 @@ def test_shards(images: Path, tmp_path: Path, compress: bool) -> None:
         assert Path(info.temporary).parent.parent == tmp_path / "out"
         expected = [f"{i:02}.png" for i in reversed(indices) if i != 7]
         assert names(gzip.decompress(data) if compress else data) == expected
+        assert isinstance(info.stats, ImageStats)
         assert info.stats.formats == {"png": info.examples}
 
 
 @pytest.mark.parametrize("compress", [False, True])
 def test_threads_do_not_change_the_bytes(images: Path, tmp_path: Path, compress: bool) -> None:
-    def contents(output: Path, concurrency: Concurrency) -> list[bytes]:
-        return [Path(info.temporary).read_bytes() for info in write(images, output, compress, concurrency=concurrency)]
+    def contents(output: Path, threads: int, files_per_task: int) -> list[bytes]:
+        return [Path(info.temporary).read_bytes() for info in write(images, output, compress, files_per_task, threads=threads)]
 
-    inline = contents(tmp_path / "inline", Concurrency())
+    inline = contents(tmp_path / "inline", 1, 64)
 
-    for number, concurrency in enumerate([Concurrency(4, 1), Concurrency(0, 8)]):
-        assert contents(tmp_path / str(number), concurrency) == inline
+    for threads, files_per_task in [(4, 1), (0, 8)]:
+        assert contents(tmp_path / str(threads), threads, files_per_task) == inline
 
 
 def test_progress_is_reported(images: Path, tmp_path: Path) -> None:

@@ -13,10 +13,8 @@ from shardmill.tfds_metadata import SplitInfo
 from transforms import storage
 from transforms.balance import ShardCount
 from transforms.find_cuts import Divisions
-from transforms.input_summary import InputSummary
-from transforms.layout import Layout
 from transforms.refs import Reject
-from transforms.stats import merge_by_split
+from transforms.stats import SplitStats
 from transforms.write_shards import ShardInfo
 
 
@@ -62,18 +60,30 @@ class PublishOptions:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What was found, planned and written, once all of it is."""
+    """What was found, planned and written, once all of it is.
 
-    summary: InputSummary
-    layout: Layout
+    Attributes:
+      records: in the input, good or bad: what written and rejected must add up to.
+      size_bytes, fingerprint: of the input.
+      splits: in their order, empty ones too.
+      stats: of each split that has examples.
+      notices: what the user must be told at the end, beside what every route says.
+    """
+
+    records: int
+    size_bytes: int
+    fingerprint: int
+    splits: Sequence[str]
     divisions: Divisions
     shards: Sequence[ShardInfo]
     rejects: Sequence[Reject]
+    stats: Mapping[str, SplitStats]
+    notices: Sequence[str] = ()
 
 
 def make_manifest(build: Build, features: Features, options: PublishOptions) -> Manifest:
     """The manifest of a build."""
-    by_split: dict[str, list[ShardInfo]] = {split: [] for split in build.layout.splits}
+    by_split: dict[str, list[ShardInfo]] = {split: [] for split in build.splits}
     for shard in sorted(build.shards, key=lambda shard: shard.name.shard):
         by_split[shard.name.split].append(shard)
     reasons = Counter(reject.reason for reject in build.rejects)
@@ -88,14 +98,14 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
         ),
         input={
             "pattern": options.source,
-            "records": build.summary.matched,
-            "size_bytes": build.summary.size_bytes,
-            "fingerprint": f"{build.summary.fingerprint:032x}",
+            "records": build.records,
+            "size_bytes": build.size_bytes,
+            "fingerprint": f"{build.fingerprint:032x}",
         },
         configuration=options.configuration,
         versions=options.versions,
         rejects={"records": len(build.rejects), "reasons": dict(sorted(reasons.most_common(100)))},
-        notices=tuple(notices(build, options)),
+        notices=tuple(notices(build, features, options)),
     )
 
 
@@ -117,7 +127,8 @@ def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
             for split in manifest.splits
             if split.shards
         ]
-        supervised = ("image", "label") if {"image", "label"} <= keys else None
+        inputs = [name for name in ("image", "text") if {name, "label"} <= keys]
+        supervised = (inputs[0], "label") if inputs else None
         description = f"Made by shardmill from {manifest.input['pattern']}."
         texts[naming.DATASET_INFO] = tfds_metadata.to_dataset_info_json(
             manifest.name, manifest.version, infos, supervised, description
@@ -131,25 +142,24 @@ def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
 
 def stats_json(manifest: Manifest, build: Build) -> dict[str, Any]:
     """The content of stats.json: per split, counts, sizes, and statistics by feature."""
-    merged = merge_by_split((shard.name.split, shard.stats) for shard in build.shards)
-    class_names = build.layout.class_names.names if build.layout.class_names else None
+    class_names = _class_names(manifest.features)
     return {
         "splits": {
             split.name: {
                 "examples": split.examples,
                 "size_bytes": split.size_bytes,
                 "rejected": split.rejected,
-                "features": merged[split.name].to_json(class_names) if split.name in merged else {},
+                "features": build.stats[split.name].to_json(class_names) if split.name in build.stats else {},
             }
             for split in manifest.splits
         }
     }
 
 
-def notices(build: Build, options: PublishOptions) -> list[str]:
-    """What the user must be told at the end, beside the layout's own notices."""
-    said = list(build.layout.notices)
-    for split in build.layout.splits:
+def notices(build: Build, features: Features, options: PublishOptions) -> list[str]:
+    """What the user must be told at the end, beginning with the route's own notices."""
+    said = list(build.notices)
+    for split in build.splits:
         division = build.divisions.get(split)
         if division is None:
             said.append(f"split {split!r} is empty")
@@ -157,35 +167,28 @@ def notices(build: Build, options: PublishOptions) -> list[str]:
         asked = options.shard_counts.get(split, options.shard_counts[""]).number
         if asked is not None and asked > division.parts:
             said.append(f"split {split!r} has {division.examples} examples, so {division.parts} shards instead of {asked}")
-    if build.layout.class_names is not None:
-        said += _class_notices(build, build.layout.class_names.names)
-    if not options.gzip:
-        said += _film_notices(build)
+    for feature, names in _class_names(features).items():
+        said += _class_notices(build, feature, names)
     return said
 
 
-def _film_notices(build: Build) -> list[str]:
-    """What TensorFlow decodes to (frames, height, width, 3) unless told otherwise, and TFDS tells it nothing."""
-    counts = {name: sum(shard.stats.formats[name] for shard in build.shards) for name in ("gif", "webp")}
-    return [
-        f"TFDS cannot decode {number:,} of the images, {name} by format, which TensorFlow takes for a film; "
-        "give --image_format png, or decode with tf.io.decode_image(…, expand_animations=False)"
-        for name, number in counts.items()
-        if number
-    ]
+def _class_names(features: Features) -> dict[str, Sequence[str]]:
+    return {feature.name: feature.class_names for feature in features if feature.kind == "class_label"}
 
 
-def _class_notices(build: Build, names: Sequence[str]) -> list[str]:
-    merged = merge_by_split((shard.name.split, shard.stats) for shard in build.shards)
-    where = {index: [split for split, stats in merged.items() if stats.labels[index]] for index in range(len(names))}
+def _class_notices(build: Build, feature: str, names: Sequence[str]) -> list[str]:
+    counts = {split: stats.label_counts(feature) for split, stats in build.stats.items()}
+    where = {index: [split for split, labels in counts.items() if labels[index]] for index in range(len(names))}
     said = []
     lost = [names[index] for index, splits in where.items() if not splits]
     if lost:
         said.append(f"{_some(lost)} no examples")
     single = [names[index] for index, splits in where.items() if len(splits) == 1]
-    if single and len(merged) > 1:
+    if single and len(counts) > 1:
         only = where[names.index(single[0])][0]
-        said.append(f"{_some(single)} examples in one split only ({single[0]!r}: {only}); --stratify_by label spreads each class")
+        said.append(
+            f"{_some(single)} examples in one split only ({single[0]!r}: {only}); --stratify_by {feature} spreads each class"
+        )
     return said
 
 

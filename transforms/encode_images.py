@@ -1,6 +1,5 @@
 """From references to framed examples: read, check, re-encode if asked, serialize. Pure but for reading the files."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,34 +10,12 @@ from transforms import storage
 from transforms.image_codec import Reencode, check_decodes, measure, reencode
 from transforms.image_header import ImageError, ImageHeader, check_end, read_header
 from transforms.refs import Reject
+from transforms.shard_source import EncodedChunk
 from transforms.stats import ImageStats
 
 VERIFY = ("header", "decode", "none")
 MAX_PIXELS = 178_956_970  # twice what Pillow warns of: where it, too, calls an image a decompression bomb
-_CHUNK_BYTES = 1 << 20
 _STAGE = "write"
-
-
-@dataclass(slots=True)
-class EncodedChunk:
-    """Some consecutive records of a shard: their framed bytes, how many there are, and what was left out."""
-
-    framed: bytes
-    examples: int
-    rejects: list[Reject]
-    stats: ImageStats
-
-
-def chunks(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
-    """Slices of at most `rows` rows and about a mebibyte, so that what is in flight is bounded in both."""
-    start = size = 0
-    for row, row_size in enumerate(batch["size"].to_pylist()):
-        if row > start and (row - start == rows or size + row_size > _CHUNK_BYTES):
-            yield batch.slice(start, row - start)
-            start, size = row, 0
-        size += row_size
-    if start < len(batch):
-        yield batch.slice(start)
 
 
 @dataclass(frozen=True)

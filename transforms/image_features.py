@@ -24,3 +24,14 @@ def image_features(layout: Layout, rows: int, measured: bool, formats: Counter[s
         features += [Feature("height", "int64"), Feature("width", "int64")]
     features += [column.feature(name, rows) for name, column in layout.columns.items()]
     return tuple(features)
+
+
+def film_notices(formats: Counter[str]) -> list[str]:
+    """What must be said of images by `formats`: films have shape (frames, height, width, 3) unless TensorFlow is told otherwise."""
+    counts = {name: formats[name] for name in ("gif", "webp")}
+    return [
+        f"TFDS cannot decode {number:,} of the images, {name} by format, which TensorFlow takes for a film; "
+        "give --image_format png, or decode with tf.io.decode_image(…, expand_animations=False)"
+        for name, number in counts.items()
+        if number
+    ]

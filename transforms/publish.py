@@ -80,15 +80,15 @@ def check_counts(build: Build) -> None:
                 f"{shard.name}: {shard.planned} records planned, but {shard.examples} written and {shard.rejected} rejected"
             )
     written = sum(shard.examples for shard in build.shards)
-    if build.summary.matched != written + len(build.rejects):
+    if build.records != written + len(build.rejects):
         raise JobError(
-            f"{build.summary.matched} records read, but {written} written and {len(build.rejects)} rejected: "
+            f"{build.records} records read, but {written} written and {len(build.rejects)} rejected: "
             "records were lost; nothing was published"
         )
 
 
 def _check_rejects(build: Build, text: str, options: PublishOptions) -> None:
-    number, matched = len(build.rejects), build.summary.matched
+    number, matched = len(build.rejects), build.records
     if number <= options.max_reject_fraction * matched and number < matched:
         return
     storage.write_text(options.failed_rejects, text)

@@ -1,10 +1,26 @@
 """Statistics of examples, exact and mergeable: integers only, so that no order of merging changes a digit."""
 
+import copy
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, Self
+
+ClassNames = Mapping[str, Sequence[str]]  # by feature
+
+
+class SplitStats(Protocol):
+    """Statistics of the examples of a split, or of a part of it."""
+
+    def merge(self, other: Self) -> None:
+        """Add what `other` counted."""
+
+    def label_counts(self, feature: str) -> Counter[int]:
+        """Examples by class id of a class label."""
+
+    def to_json(self, class_names: ClassNames) -> dict[str, Any]:
+        """What stands in stats.json for a split: statistics by feature."""
 
 
 @dataclass(slots=True)
@@ -76,19 +92,26 @@ class ImageStats:
         self.formats.update(other.formats)
         self.labels.update(other.labels)
 
-    def to_json(self, class_names: tuple[str, ...] | None) -> dict[str, Any]:
+    def label_counts(self, feature: str) -> Counter[int]:
+        """Images by class id; `label` is the only class label there is."""
+        return self.labels
+
+    def to_json(self, class_names: ClassNames) -> dict[str, Any]:
         """What stands in stats.json for a split: statistics by feature."""
         features: dict[str, Any] = {"image": {"formats": dict(sorted(self.formats.items())), "size_bytes": self.sizes.to_json()}}
-        if class_names is not None:
-            features["label"] = {"classes": {name: self.labels[index] for index, name in enumerate(class_names)}}
+        for feature, names in class_names.items():
+            features[feature] = {"classes": {name: self.labels[index] for index, name in enumerate(names)}}
         if self.heights.count:
             features["height"], features["width"] = self.heights.to_json(), self.widths.to_json()
         return features
 
 
-def merge_by_split(parts: Iterable[tuple[str, ImageStats]]) -> Mapping[str, ImageStats]:
-    """The statistics of each split from those of its shards."""
-    merged: dict[str, ImageStats] = {}
+def merge_by_split(parts: Iterable[tuple[str, SplitStats]]) -> dict[str, SplitStats]:
+    """The statistics of each split from those of its parts, which stay as they are."""
+    merged: dict[str, SplitStats] = {}
     for split, stats in parts:
-        merged.setdefault(split, ImageStats()).merge(stats)
+        if split in merged:
+            merged[split].merge(stats)
+        else:
+            merged[split] = copy.deepcopy(stats)
     return merged

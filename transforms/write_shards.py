@@ -23,12 +23,11 @@ from apache_beam.pvalue import AsSingleton
 
 from shardmill.naming import GZIP_SUFFIX, ShardName, shard_prefix
 from transforms import storage
-from transforms.encode_images import EncodedChunk, chunks
 from transforms.find_cuts import Divisions
 from transforms.plan_shards import ShardKey
 from transforms.progress import ProgressReporter
-from transforms.refs import sorted_by_key
-from transforms.stats import ImageStats
+from transforms.shard_source import ShardSource
+from transforms.stats import SplitStats
 
 REJECTS = "rejects"
 _WRITE_BYTES = 1 << 20  # local disks want large writes; object stores buffer anyway
@@ -46,7 +45,7 @@ class ShardInfo:
       temporary: the path it was written to.
       planned: references it was to hold; `planned == examples + rejected`.
       crc32c: of the bytes on disk.
-      stats: of its examples.
+      stats: of its examples, where they were gathered in writing.
     """
 
     name: ShardName
@@ -56,20 +55,7 @@ class ShardInfo:
     rejected: int
     size_bytes: int
     crc32c: int
-    stats: ImageStats
-
-
-@dataclass(frozen=True, slots=True)
-class Concurrency:
-    """How a worker reads.
-
-    Attributes:
-      threads: 1 reads inline; 0 stands for the number of the worker's cores.
-      files_per_task: how many files a thread takes at once.
-    """
-
-    threads: int = 1
-    files_per_task: int = 64
+    stats: SplitStats | None = None
 
 
 class WriteShards(beam.io.WriteToTFRecord):
@@ -83,22 +69,22 @@ class WriteShards(beam.io.WriteToTFRecord):
         self,
         directory: str,
         name: str,
-        encode: Callable[[pa.RecordBatch], EncodedChunk],
+        source: ShardSource,
         divisions: beam.PCollection[Divisions],
         temporary: beam.PCollection[str],
         gzip: bool = False,
-        concurrency: Concurrency = Concurrency(),
+        threads: int = 1,
         progress_folder: str | None = None,
     ) -> None:
         """Args:
 
         directory: the data set's version directory.
         name: the data set's name.
-        encode: PLANNED batch -> EncodedChunk.
+        source: of the records of each shard.
         divisions: of the splits, for the number of shards of each.
         temporary: the directory that shards are written to first.
         gzip: compress the shards.
-        concurrency: how each worker reads.
+        threads: that encode in each worker; 1 encodes inline, 0 stands for the number of its cores.
         progress_folder: where workers on the launcher's machine report, or None.
         """
         # Compression is done here, not by the sink: the crc32c has to be that of the bytes on disk.
@@ -108,7 +94,7 @@ class WriteShards(beam.io.WriteToTFRecord):
             compression_type=CompressionTypes.UNCOMPRESSED,
         )
         self._divisions, self._temporary = divisions, temporary
-        self._write = _WriteShardFn(self._sink, name, encode, gzip, concurrency, progress_folder)
+        self._write = _WriteShardFn(self._sink, name, source, gzip, threads, progress_folder)
 
     @staticmethod
     def make_temporary(directory: str, name: str) -> str:
@@ -123,25 +109,25 @@ class WriteShards(beam.io.WriteToTFRecord):
 
 
 class _WriteShardFn(beam.DoFn):
-    """Holds the thread pool that reads files while shards are written."""
+    """Holds the thread pool that encodes while shards are written."""
 
     def __init__(
         self,
         sink: FileBasedSink,
         name: str,
-        encode: Callable[[pa.RecordBatch], EncodedChunk],
+        source: ShardSource,
         gzip: bool,
-        concurrency: Concurrency,
+        threads: int,
         progress_folder: str | None,
     ) -> None:
-        self._sink, self._name, self._encode, self._gzip = sink, name, encode, gzip
-        self._concurrency, self._progress_folder = concurrency, progress_folder
+        self._sink, self._name, self._source, self._gzip = sink, name, source, gzip
+        self._wanted_threads, self._progress_folder = threads, progress_folder
         self._examples = Metrics.counter("shardmill", "examples_written")
         self._rejected = Metrics.counter("shardmill", "records_rejected")
         self._bytes = Metrics.counter("shardmill", "bytes_written")
 
     def setup(self) -> None:
-        self._threads = self._concurrency.threads or os.cpu_count() or 1  # of the worker, not of the launcher
+        self._threads = self._wanted_threads or os.cpu_count() or 1  # of the worker, not of the launcher
         self._pool = ThreadPoolExecutor(self._threads, "shardmill-read") if self._threads > 1 else None
         self._progress = ProgressReporter(self._progress_folder) if self._progress_folder else None
 
@@ -152,17 +138,20 @@ class _WriteShardFn(beam.DoFn):
     def process(self, element: tuple[ShardKey, Iterable[pa.RecordBatch]], divisions: Divisions, temporary: str) -> Iterator[Any]:
         (split, shard), parts = element
         name = ShardName(self._name, split, shard, divisions[split].parts, self._gzip)
-        batch = sorted_by_key(parts)
+        planned, tasks = self._source.plan(parts)
         # The prefix is the sink's file path prefix plus the split, as it is in the final name. The random part keeps attempts
         # apart: a retried or speculative one must never write to another's file.
         writer = self._sink.open_writer(temporary, f"{shard_prefix(self._name, split)}-{shard:05d}-{uuid.uuid4().hex}")
         output = _ShardFile(writer.temp_handle, self._gzip)
-        stats, examples, rejects = ImageStats(), 0, 0
+        stats: SplitStats | None = None
+        examples = rejects = 0
         try:
-            tasks = chunks(batch, self._concurrency.files_per_task)
-            for chunk in map_in_order(self._pool, self._encode, tasks, 2 * self._threads):
+            for chunk in map_in_order(self._pool, self._source.encode, tasks, 2 * self._threads):
                 output.write(chunk.framed)
-                stats.merge(chunk.stats)
+                if stats is None:
+                    stats = chunk.stats
+                elif chunk.stats is not None:
+                    stats.merge(chunk.stats)
                 examples += chunk.examples
                 rejects += len(chunk.rejects)
                 for reject in chunk.rejects:
@@ -177,7 +166,7 @@ class _WriteShardFn(beam.DoFn):
         self._examples.inc(examples)
         self._rejected.inc(rejects)
         self._bytes.inc(output.size_bytes)
-        yield ShardInfo(name, path, len(batch), examples, rejects, output.size_bytes, output.crc32c, stats)
+        yield ShardInfo(name, path, planned, examples, rejects, output.size_bytes, output.crc32c, stats)
 
 
 class _ShardFile:
