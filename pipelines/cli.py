@@ -1,15 +1,24 @@
-"""The command line: `shardmill images | inspect | verify`."""
+"""The command line: `shardmill COMMAND …`; each command is imported when it is called."""
 
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import shardmill
 from shardmill.errors import CorruptDataError, JobError, UserError
 
+if TYPE_CHECKING:
+    from pipelines.records_config import Route
+
 _USAGE = """usage: shardmill COMMAND ...
 
   images    turn a tree of images, or a manifest that lists them, into TFRecord shards
+  csv       turn CSV or TSV files into TFRecord shards
+  jsonl     turn JSON lines into TFRecord shards
+  parquet   turn Parquet files into TFRecord shards
+  text      turn text into TFRecord shards, an example a line or a file
+  reshard   deal existing TFRecords out to balanced, shuffled shards
   inspect   show what is in a data set
   verify    re-read a data set and check every shard
 
@@ -20,6 +29,15 @@ def _images(arguments: Sequence[str]) -> int:
     from pipelines import run_images
 
     return run_images.main(arguments)
+
+
+def _records(route: "Route") -> Callable[[Sequence[str]], int]:
+    def command(arguments: Sequence[str]) -> int:
+        from pipelines import run_records
+
+        return run_records.main(route, arguments)
+
+    return command
 
 
 def _inspect(arguments: Sequence[str]) -> int:
@@ -34,7 +52,16 @@ def _verify(arguments: Sequence[str]) -> int:
     return verify.main(arguments)
 
 
-_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"images": _images, "inspect": _inspect, "verify": _verify}
+_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "images": _images,
+    "csv": _records("csv"),
+    "jsonl": _records("jsonl"),
+    "parquet": _records("parquet"),
+    "text": _records("lines"),
+    "reshard": _records("tfrecords"),
+    "inspect": _inspect,
+    "verify": _verify,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
@@ -13,9 +14,10 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipelines import launch
-from pipelines.config import ImagesConfig
-from pipelines.images import plan_images
+from pipelines.files import plan_files
+from pipelines.files_config import FilesConfig
 from pipelines.report import human_size
+from transforms.index_files import Indexed
 from transforms.input_summary import InputSummary
 from transforms.layout import Layout
 from transforms.plan_shards import ShardKey, numpy_column
@@ -40,18 +42,18 @@ class DryRun:
     rejects: list[Reject]
 
 
-def dry_run(config: ImagesConfig, options: PipelineOptions) -> str:
+def dry_run(config: FilesConfig, options: PipelineOptions, index: beam.PTransform[Any, Indexed]) -> str:
     """Index and plan on this machine, whatever the runner, and describe the plan."""
     options.view_as(StandardOptions).runner = None
     with tempfile.TemporaryDirectory(prefix="shardmill-plan-") as folder:
         path = os.path.join(folder, "plan")
-        launch.run(lambda pipeline, _: _build(pipeline, config, path), options, f"{config.name}, dry run")
+        launch.run(lambda pipeline, _: _build(pipeline, config, index, path), options, f"{config.name}, dry run")
         with open(path, "rb") as file:
             return describe(pickle.load(file), config)
 
 
-def _build(root: beam.Pipeline, config: ImagesConfig, path: str) -> None:
-    plan = plan_images(root, config)
+def _build(root: beam.Pipeline, config: FilesConfig, index: beam.PTransform[Any, Indexed], path: str) -> None:
+    plan = plan_files(root, config, index)
     shards = plan.shards | "CountShard" >> beam.MapTuple(_count)
     _ = plan.summary | "Save" >> beam.Map(_save, AsSingleton(plan.layout), AsIter(shards), AsIter(plan.rejects), path)
 
@@ -78,7 +80,7 @@ def _save(
         pickle.dump(DryRun(summary, layout, shards, labels, list(rejects)), file)
 
 
-def describe(plan: DryRun, config: ImagesConfig) -> str:
+def describe(plan: DryRun, config: FilesConfig) -> str:
     """The plan in words."""
     summary, layout = plan.summary, plan.layout
     lines = [

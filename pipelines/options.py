@@ -1,4 +1,4 @@
-"""Flags to configuration: parsing, with one sentence for each mistake."""
+"""The flags that every job has: parsing, with one sentence for each mistake."""
 
 import argparse
 import difflib
@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from pipelines.config import DEFAULT_QUALITY, ImagesConfig
 from shardmill.errors import UserError
 from shardmill.labels import ON_NEW_LABEL, parse_labels
 from transforms import storage
-from transforms.encode_images import MAX_PIXELS, VERIFY
-from transforms.image_codec import FORMATS, RESIZE_MODES
 
 _UNITS = {"": 1, "b": 1, **{f"{u}{s}": (1024 if "i" in s else 1000) ** p for p, u in enumerate("kmgt", 1) for s in ("", "b", "ib")}}
 
@@ -72,44 +69,44 @@ def parse_num_shards(text: str) -> int | tuple[tuple[str, int], ...]:
     return counts
 
 
-def parse_resolution(text: str) -> tuple[int, int]:
-    """(width, height) from `224x224`."""
-    match = re.fullmatch(r"(\d+)x(\d+)", text.lower())
-    if match is None or not 0 < int(match[1]) <= 65_500 or not 0 < int(match[2]) <= 65_500:  # the limit of JPEG encoders
-        raise argparse.ArgumentTypeError(f"{text!r} is not WIDTHxHEIGHT in pixels, such as 224x224")
-    return int(match[1]), int(match[2])
+EPILOG = (
+    "Every option of Apache Beam is passed through: --runner, --direct_num_workers, --region, … "
+    "Exit status: 0 done; 1 the job failed, nothing was published; 2 a mistake in a flag or the input, nothing was written; "
+    "130 interrupted."
+)
 
 
-def images_parser() -> Parser:
-    """The parser of `shardmill images`."""
-    parser = Parser(
-        prog="shardmill images",
-        description="Turn a tree of images, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
-        epilog="Every option of Apache Beam is passed through: --runner, --direct_num_workers, --region, … "
-        "Exit status: 0 done; 1 the job failed, nothing was published; 2 a mistake in a flag or the input, nothing was written; "
-        "130 interrupted.",
-    )
-    source = parser.add_argument_group("input")
-    source.add_argument("--input", help="a folder (<label>/*.jpg, <split>/<label>/*.jpg, or flat) or a glob; local, gs://, s3://")
-    source.add_argument("--manifest", help="a .csv or .jsonl with file_name or image_uri, and label, split and further columns")
-    source.add_argument("--allow_outside", action="store_true", help="images of a manifest may lie outside its folder")
-    source.add_argument("--labels_file", help="class names, one a line: freezes their ids")
-    source.add_argument(
+def add_label_options(group: Any) -> None:
+    """The flags about class names."""
+    group.add_argument("--labels_file", help="class names, one a line: freezes their ids")
+    group.add_argument(
         "--on_new_label", choices=ON_NEW_LABEL, default="fail", help="what a class not in --labels_file does (default: %(default)s)"
     )
+
+
+def add_output_options(parser: Parser) -> None:
+    """The flags about where the data set is written."""
     output = parser.add_argument_group("output")
     output.add_argument("--output", required=True, help="the folder of all data sets")
     output.add_argument("--name", required=True, help="of the data set")
     output.add_argument("--version", default="1.0.0", help="of the data set (default: %(default)s)")
     output.add_argument("--overwrite", action="store_true", help="replace a published version")
     output.add_argument("--dry_run", action="store_true", help="say what would be read and written, and write nothing")
+
+
+def add_split_options(parser: Parser, order: str) -> None:
+    """The flags about splits and order; `order` is what --no_shuffle keeps."""
     split = parser.add_argument_group("splits and order")
     split.add_argument("--splits", type=parse_splits, help="name=fraction,… (default: all in train)")
     split.add_argument("--group_by", help="a column whose equal values stay in one split")
     split.add_argument("--stratify_by", help="label, or a column: exact fractions within each of its values")
     split.add_argument("--seed", type=int, default=0, help="of the order (default: %(default)s)")
     split.add_argument("--split_seed", type=int, default=0, help="of the splits (default: %(default)s)")
-    split.add_argument("--no_shuffle", action="store_true", help="keep the order of paths, or of a manifest's lines")
+    split.add_argument("--no_shuffle", action="store_true", help=f"keep the order of {order}")
+
+
+def add_shard_options(parser: Parser) -> None:
+    """The flags about shards."""
     shards = parser.add_argument_group("shards")
     shards.add_argument("--shard_size", type=parse_size, help="of a shard, about (default: 128MiB)")
     shards.add_argument("--num_shards", type=parse_num_shards, help="of every split, or split=number,…")
@@ -119,24 +116,19 @@ def images_parser() -> Parser:
     shards.add_argument(
         "--compression", choices=("none", "gzip"), default="none", help="gzip keeps TFDS from reading it (default: %(default)s)"
     )
-    image = parser.add_argument_group("images")
-    image.add_argument("--verify", choices=VERIFY, default="header", help="how far each image is checked (default: %(default)s)")
-    image.add_argument("--image_format", choices=FORMATS, default="", help="re-encode every image (default: bytes untouched)")
-    image.add_argument("--resize", type=parse_resolution, help="WIDTHxHEIGHT: decode, turn upright, make RGB, resize, re-encode")
-    image.add_argument(
-        "--resize_mode", choices=RESIZE_MODES, default="exact", help="stretch, crop to fill, or pad to fit (default: %(default)s)"
-    )
-    image.add_argument("--jpeg_quality", type=int, default=DEFAULT_QUALITY, help="of re-encoded images (default: %(default)s)")
-    image.add_argument("--max_pixels", type=int, default=MAX_PIXELS, help="more make an image a reject (default: %(default)s)")
+
+
+def add_run_options(parser: Parser) -> Any:
+    """The flags about the run; returns their group."""
     run = parser.add_argument_group("run")
     run.add_argument("--max_reject_fraction", type=float, default=0.01, help="more rejects fail the job (default: %(default)s)")
     run.add_argument("--threads", type=int, default=0, help="that read and encode in each worker (default: chosen by the input)")
     run.add_argument("--debug", action="store_true", help="show the full trace of a failure")
-    return parser
+    return run
 
 
-def to_config(args: argparse.Namespace) -> ImagesConfig:
-    """The configuration that parsed flags describe; reads --labels_file.
+def common_values(args: argparse.Namespace) -> dict[str, Any]:
+    """The fields of a JobConfig, and whatever else was parsed; reads --labels_file.
 
     Raises:
       UserError: a mistake, named.
@@ -151,7 +143,7 @@ def to_config(args: argparse.Namespace) -> ImagesConfig:
         values["num_shards"] = counts
     if labels_file is not None:
         values["labels"] = _read_labels(labels_file)
-    return ImagesConfig(**values)
+    return values
 
 
 def _read_labels(path: str) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ class ProgressDisplay:
 def phase(counts: Counts) -> str:
     """What the job is doing."""
     if not counts.planned_examples:
-        return "listing and planning"
+        return f"encoding, {counts.staged:,} records" if counts.staged else "listing and planning"
     return "writing" if counts.examples < counts.planned_examples else "publishing"
 
 

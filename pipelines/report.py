@@ -5,13 +5,14 @@ import io
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.config import ImagesConfig
+from pipelines.config import JobConfig
+from shardmill import tfds_metadata
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.manifest import SplitEntry
 from transforms import storage
 
 
-def summary(config: ImagesConfig) -> str:
+def summary(config: JobConfig) -> str:
     """The report on the data set that `config` has made."""
     dataset = open_dataset(config.directory, storage.BeamFiles())
     lines = [f"{dataset.directory}", splits_table(dataset)]
@@ -76,7 +77,8 @@ def reading_code(dataset: Dataset) -> list[str]:
             f"  files = tf.data.Dataset.list_files({pattern!r})",
             "  examples = tf.data.TFRecordDataset(files, compression_type='GZIP')",
         ]
-    supervised = ", as_supervised=True" if any(feature.kind == "class_label" for feature in dataset.manifest.features) else ""
+    keys = {feature.name for feature in dataset.manifest.features}
+    supervised = ", as_supervised=True" if tfds_metadata.supervised_keys(keys) else ""
     return [
         "  import tensorflow_datasets as tfds",
         f"  builder = tfds.builder_from_directory({dataset.directory!r})",

@@ -5,7 +5,7 @@ is a tensor of shape (None,): it reads as zero or one value.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,11 @@ def to_dataset_info_json(
     if supervised is not None:
         content["supervisedKeys"] = {"tuple": {"items": [{"featureKey": key} for key in supervised]}}
     return dump_json(content)
+
+
+def supervised_keys(names: Set[str]) -> tuple[str, str] | None:
+    """Input and target of `as_supervised=True` among the names of all features, if there are such."""
+    return next(((name, "label") for name in ("image", "text") if {name, "label"} <= names), None)
 
 
 def dump_json(content: Mapping[str, Any]) -> str:

@@ -54,7 +54,8 @@ def run_program(*arguments: object) -> Result:
 
 # Processes are forked from one that has imported everything but done nothing: each starts in milliseconds instead of seconds.
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(["conftest", "pipelines.run_images", "pipelines.images", "pipelines.launch", "pipelines.report"])
+_PRELOADED = ("run_images", "images", "run_records", "records", "launch", "report")
+_forks.set_forkserver_preload(["conftest", *(f"pipelines.{module}" for module in _PRELOADED)])
 
 
 class Process:

@@ -609,9 +609,9 @@ def test_input_whose_own_path_is_not_utf8(run: Run, tmp_path: Path) -> None:
     ("files", "words"),
     [
         ({}, ("nothing matches --input",)),
-        ({"ant/": b"", "bee/": b""}, ("no image in --input", "2 folders without images")),
-        ({"notes.txt": b"", "ant/list.csv": b""}, ("no image in --input", "1 .txt file, such as 'notes.txt'", "glob")),
-        ({".hidden/1.jpg": image(1)}, ("no image in --input", "1 hidden file, such as '.hidden'")),
+        ({"ant/": b"", "bee/": b""}, ("no images in --input", "2 folders without images")),
+        ({"notes.txt": b"", "ant/list.csv": b""}, ("no images in --input", "1 .txt file, such as 'notes.txt'", "glob")),
+        ({".hidden/1.jpg": image(1)}, ("no images in --input", "1 hidden file, such as '.hidden'")),
     ],
     ids=["empty", "empty label folders", "no images", "hidden"],
 )

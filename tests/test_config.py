@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.config import DEFAULT_SHARD_SIZE, ImagesConfig
+from pipelines.config import DEFAULT_SHARD_SIZE
+from pipelines.images_config import ImagesConfig
 from shardmill.errors import UserError
 from transforms.balance import ShardCount
 from transforms.image_codec import Reencode

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
-from pipelines.config import ImagesConfig
+from pipelines.images_config import ImagesConfig
 from pipelines.dry_run import DryRun, describe
 from shardmill.labels import ClassNames
 from transforms.input_summary import InputSummary

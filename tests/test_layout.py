@@ -126,7 +126,7 @@ def test_frozen_labels() -> None:
         (
             InputSummary(skipped={".txt file": (3, "a.txt"), "hidden file": (1, ".x")}),
             {},
-            r"^no image in --input photos: passed over 3 .txt files, such as 'a.txt'; passed over 1 hidden file, .* a glob",
+            r"^no images in --input photos: passed over 3 .txt files, such as 'a.txt'; passed over 1 hidden file, .* a glob",
         ),
         (tree("train/a", "test/a"), {"fractions": HALVES}, "^--splits was given, but the input's split folders say the split; "),
         (

@@ -8,16 +8,9 @@ from typing import Any
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptions, StandardOptions
 
-from pipelines.config import ImagesConfig
-from pipelines.options import (
-    beam_options,
-    images_parser,
-    parse_num_shards,
-    parse_resolution,
-    parse_size,
-    parse_splits,
-    to_config,
-)
+from pipelines.images_config import ImagesConfig
+from pipelines.images_options import images_parser, parse_resolution, to_config
+from pipelines.options import beam_options, parse_num_shards, parse_size, parse_splits
 from shardmill.errors import UserError
 
 MINIMAL = ["--input", "photos", "--output", "out", "--name", "flowers"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.config import ImagesConfig
+from pipelines.images_config import ImagesConfig
 from pipelines.report import human_size, reading_code, splits_table, summary
 from shardmill import naming
 from shardmill.dataset import open_dataset
@@ -22,7 +22,7 @@ SPLITS = (
 
 def publish(output: Path, **changes: Any) -> ImagesConfig:
     config = ImagesConfig(input="photos", output=str(output), name="flowers")
-    values: dict[str, Any] = {"features": (LABEL,), "splits": SPLITS, "compression": "", "rejects": {"records": 0, "reasons": {}}}
+    values: dict[str, Any] = {"features": (Feature("image", "bytes", "image"), LABEL), "splits": SPLITS, "compression": "", "rejects": {"records": 0, "reasons": {}}}
     manifest = Manifest("flowers", "1.0.0", **(values | {"input": {"records": 1340}} | changes))
     write_text(f"{config.directory}/{naming.MANIFEST}", manifest.to_json())
     write_text(f"{config.directory}/{naming.SUCCESS}", "")

@@ -20,6 +20,15 @@ class BeamStore:
         except (OSError, BeamIOError) as error:
             raise self._error(url, error) from error
 
+    def read_range(self, url: str, offset: int, length: int) -> bytes:
+        """Some of a file's bytes."""
+        try:
+            with FileSystems.open(url, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+                file.seek(offset)
+                return bytes(file.read(length))
+        except (OSError, BeamIOError) as error:
+            raise self._error(url, error) from error
+
     def write(self, url: str, data: bytes) -> None:
         """Write a file; one that is there is replaced."""
         with FileSystems.create(url, compression_type=CompressionTypes.UNCOMPRESSED) as file:

@@ -25,11 +25,14 @@ class FileRef:
       name: relative to the input's root, as errors and rejects call it.
       path: where it lies.
       size_bytes: on disk.
+      key_start, key_span: the file's share of the 64-bit key space where files keep the order of their names.
     """
 
     name: str
     path: str
     size_bytes: int
+    key_start: int = 0
+    key_span: int = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,9 @@ class RecordFormat(Protocol):
         Raises:
           UserError: the file is not what the flags say it is, and the whole input is suspect.
         """
+
+    def header(self, file: FileRef) -> tuple[str, ...]:
+        """The columns that `file` itself names, in its order; () where its format names none ahead of the records."""
 
     def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
         """The types of `columns` (None: all) over the block's rows, and the distinct values of column `values_of`."""

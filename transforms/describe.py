@@ -127,8 +127,7 @@ def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
             for split in manifest.splits
             if split.shards
         ]
-        inputs = [name for name in ("image", "text") if {name, "label"} <= keys]
-        supervised = (inputs[0], "label") if inputs else None
+        supervised = tfds_metadata.supervised_keys(keys)
         description = f"Made by shardmill from {manifest.input['pattern']}."
         texts[naming.DATASET_INFO] = tfds_metadata.to_dataset_info_json(
             manifest.name, manifest.version, infos, supervised, description

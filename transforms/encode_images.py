@@ -51,12 +51,12 @@ class ImageEncoder:
             try:
                 image, header = self._image(path)
             except (ImageError, FileNotFoundError, PermissionError, IsADirectoryError) as error:
-                rejects.append(Reject(name, line, _STAGE, _reason(error)))
+                rejects.append(Reject(name, line, _STAGE, reason(error)))
                 continue
             except OSError as error:
                 if not storage.is_local(path):
                     raise  # an object store that fails: the runner tries again, where a bad disk will not get better
-                rejects.append(Reject(name, line, _STAGE, _reason(error)))
+                rejects.append(Reject(name, line, _STAGE, reason(error)))
                 continue
             self._append(framed, name, image, header, label, entries)
             sizes.append(len(image))
@@ -103,7 +103,7 @@ class ImageEncoder:
     ) -> None:
         filename = name.encode()
         sizes = _size_entries(header.height, header.width) if self.measures else b""
-        after = _label_entry(label) + example.bytes_entry_header("filename", len(filename)) + filename + sizes + (entries or b"")
+        after = label_entry(label) + example.bytes_entry_header("filename", len(filename)) + filename + sizes + (entries or b"")
         before = example.bytes_entry_header("image", len(image))
         before = example.example_header(len(before) + len(image) + len(after)) + before
         record = (before, image, after)
@@ -113,7 +113,8 @@ class ImageEncoder:
 
 
 @lru_cache(maxsize=4096)
-def _label_entry(label: int | None) -> bytes:
+def label_entry(label: int | None) -> bytes:
+    """The entry of a label by id; nothing for none."""
     return b"" if label is None else example.entry("label", example.int64_feature([label]))
 
 
@@ -122,7 +123,8 @@ def _size_entries(height: int, width: int) -> bytes:
     return example.entry("height", example.int64_feature([height])) + example.entry("width", example.int64_feature([width]))
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """Why a file could not be read, as it will stand in rejects/."""
     if isinstance(error, FileNotFoundError):
         return "no such file: it vanished after it was listed"
     if isinstance(error, OSError):

@@ -1,18 +1,17 @@
 """PTransforms that find where each group of keys is cut: exact, by count or by bytes."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
 
 from transforms import balance
 from transforms.key_histogram import Cuts, Histogram, bin_of, histogram, merge, pick, to_cuts
 
-# A batch's keys by group: group -> (keys, ties, sizes), arrays of shape (n,).
-Grouped = dict[Hashable, tuple[np.ndarray, np.ndarray, np.ndarray]]
+# The keys of a batch or a run by group: group -> (keys, ties, sizes), arrays of shape (n,).
+Grouped = dict[Any, tuple[np.ndarray, np.ndarray, np.ndarray]]
 RanksOf = Callable[[Any, int, int], list[int]]  # (group, examples, size in bytes) -> ranks at which it is cut
 
 
@@ -35,19 +34,19 @@ Divisions = dict[Any, Division]
 
 @dataclass(eq=False)
 class FindExampleCuts(beam.PTransform):
-    """Batches -> one Divisions, cutting each group at the given ranks of its keys.
+    """Batches, or runs, -> one Divisions, cutting each group at the given ranks of its keys.
 
     Keys are counted by prefix; only those in bins that hold a cut are looked at again, each bin on a worker of its own.
 
     Attributes:
-      group: a batch's keys by group.
+      group: the keys of a batch or a run by group.
       ranks_of: the ranks at which a group is cut, given its examples and bytes.
     """
 
-    group: Callable[[pa.RecordBatch], Grouped]
+    group: Callable[[Any], Grouped]
     ranks_of: RanksOf
 
-    def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[Divisions]:
+    def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
         """Count, locate the bins that are cut, pick the cuts in them."""
         histograms = (
             pcoll
@@ -67,19 +66,19 @@ class FindExampleCuts(beam.PTransform):
 
 @dataclass(eq=False)
 class FindByteCuts(beam.PTransform):
-    """Batches -> one Divisions, cutting each group into parts that differ by at most one record's bytes.
+    """Batches, or runs, -> one Divisions, cutting each group into parts that differ by at most one record's bytes.
 
     All keys and sizes meet on one worker, 24 bytes a record: no local rule can give that guarantee.
 
     Attributes:
-      group: a batch's keys by group.
+      group: the keys of a batch or a run by group.
       parts_of: the number of parts of a group, given the group, its examples and bytes.
     """
 
-    group: Callable[[pa.RecordBatch], Grouped]
+    group: Callable[[Any], Grouped]
     parts_of: Callable[[Any, int, int], int]
 
-    def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[Divisions]:
+    def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
         """Gather and cut."""
         grouped = pcoll | "Group" >> beam.Map(self.group).with_output_types(Any)
         return (
@@ -89,8 +88,8 @@ class FindByteCuts(beam.PTransform):
         )
 
 
-def _histograms(batch: pa.RecordBatch, group: Callable[[pa.RecordBatch], Grouped]) -> dict[Any, Histogram]:
-    return {name: histogram(keys, sizes) for name, (keys, _, sizes) in group(batch).items()}
+def _histograms(keyed: Any, group: Callable[[Any], Grouped]) -> dict[Any, Histogram]:
+    return {name: histogram(keys, sizes) for name, (keys, _, sizes) in group(keyed).items()}
 
 
 class _MergeHistograms(beam.CombineFn):
@@ -120,9 +119,9 @@ def _locate(histograms: dict[Any, Histogram], ranks_of: RanksOf) -> dict[Any, di
 
 
 def _keys_in_bins(
-    batch: pa.RecordBatch, located: dict[Any, dict[int, list[int]]], group: Callable[[pa.RecordBatch], Grouped]
+    keyed: Any, located: dict[Any, dict[int, list[int]]], group: Callable[[Any], Grouped]
 ) -> Iterator[tuple[tuple[Any, int], tuple[np.ndarray, np.ndarray]]]:
-    for name, (keys, ties, _) in group(batch).items():
+    for name, (keys, ties, _) in group(keyed).items():
         wanted = np.array(sorted(located.get(name, ())), np.uint32)
         bins = bin_of(keys)
         rows = np.flatnonzero(np.isin(bins, wanted))

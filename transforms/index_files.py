@@ -14,7 +14,7 @@ from transforms import storage
 from transforms.columns import ColumnError, ColumnType, merge_types, value_type
 from transforms.image_manifest import Row, is_textual, read_manifest
 from transforms.input_summary import InputSummary, MergeSummaries, summarize_batch, summarize_skipped
-from transforms.listing import Found, Listed, Skipped, list_input
+from transforms.listing import IMAGES, FileKind, Found, Listed, Skipped, list_input
 from transforms.refs import FOUND, Reject, batches
 
 REJECTS, SUMMARIES = "rejects", "summaries"
@@ -31,16 +31,23 @@ class Indexed(NamedTuple):
 
 @dataclass(eq=False)
 class ListFiles(beam.PTransform):
-    """Root -> Indexed: every file of a folder or a glob."""
+    """Root -> Indexed: every file of a folder or a glob.
+
+    Attributes:
+      pattern: the folder or glob.
+      kind: of the files that a folder is searched for.
+    """
 
     pattern: str
+    kind: FileKind = IMAGES
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
         """List on one worker; a listing is a stream of small things."""
         outputs = (
             pbegin
             | "Pattern" >> beam.Create([self.pattern])
-            | "List" >> beam.FlatMap(_list).with_output_types(pa.RecordBatch).with_outputs(REJECTS, SUMMARIES, main="files")
+            | "List"
+            >> beam.FlatMap(_list, self.kind).with_output_types(pa.RecordBatch).with_outputs(REJECTS, SUMMARIES, main="files")
         )
         return _indexed(outputs["files"], outputs)
 
@@ -86,8 +93,8 @@ def _indexed(files: beam.PCollection[pa.RecordBatch], outputs: Any, earlier: Any
     return Indexed(files, rejects, summary)
 
 
-def _list(pattern: str) -> Iterator[Any]:
-    yield from index_listing(list_input(pattern))
+def _list(pattern: str, kind: FileKind) -> Iterator[Any]:
+    yield from index_listing(list_input(pattern, kind))
 
 
 def index_listing(listed: Iterable[Listed]) -> Iterator[Any]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import apache_beam as beam
 import pyarrow as pa
@@ -11,6 +12,8 @@ import xxhash
 from transforms.columns import ColumnType, merge_types
 
 _MODULUS = 1 << 128
+
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class InputSummary:
       labels, splits: rows of a manifest by label and by split; "" where it is missing.
       columns: types of a manifest's further columns.
       skipped: what is not part of the input, by kind, as (number, one name).
+      headers: columns of tables, as (number of files, one name).
       fingerprint: the sum modulo 2^128 of xxh3_128 of each name and size: equal for equal inputs in any order.
     """
 
@@ -37,6 +41,7 @@ class InputSummary:
     columns: dict[str, ColumnType] = field(default_factory=dict)
     skipped: dict[str, tuple[int, str]] = field(default_factory=dict)
     fingerprint: int = 0
+    headers: dict[tuple[str, ...], tuple[int, str]] = field(default_factory=dict)
 
     def merge(self, other: "InputSummary") -> "InputSummary":
         """The summary of both parts."""
@@ -48,8 +53,9 @@ class InputSummary:
             self.labels + other.labels,
             self.splits + other.splits,
             merge_types(self.columns, other.columns),
-            _merge_skipped(self.skipped, other.skipped),
+            _merge_named(self.skipped, other.skipped),
             (self.fingerprint + other.fingerprint) % _MODULUS,
+            _merge_named(self.headers, other.headers),
         )
 
     @property
@@ -58,7 +64,7 @@ class InputSummary:
         return self.records + self.rejected
 
 
-def _merge_skipped(one: dict[str, tuple[int, str]], other: dict[str, tuple[int, str]]) -> dict[str, tuple[int, str]]:
+def _merge_named(one: dict[Key, tuple[int, str]], other: dict[Key, tuple[int, str]]) -> dict[Key, tuple[int, str]]:
     merged = dict(one)
     for kind, (number, name) in other.items():
         mine, first = merged.get(kind, (0, name))
@@ -69,6 +75,22 @@ def _merge_skipped(one: dict[str, tuple[int, str]], other: dict[str, tuple[int, 
 def summarize_skipped(kind: str, name: str) -> InputSummary:
     """The summary of one thing passed over."""
     return InputSummary(skipped={kind: (1, name)})
+
+
+def summarize_files(files: Iterable[tuple[str, int]]) -> InputSummary:
+    """The summary of files that hold records: (name, bytes) of each."""
+    listed = list(files)
+    digest = xxhash.xxh3_128_intdigest
+    return InputSummary(
+        size_bytes=sum(size for _, size in listed),
+        folders=Counter("/".join(name.split("/")[:-1][:2]) for name, _ in listed),
+        fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in listed) % _MODULUS,
+    )
+
+
+def summarize_header(columns: tuple[str, ...], name: str) -> InputSummary:
+    """The summary of one file's header."""
+    return InputSummary(headers={columns: (1, name)})
 
 
 def summarize_batch(batch: pa.RecordBatch, columns: dict[str, ColumnType] | None = None) -> InputSummary:

@@ -28,9 +28,14 @@ def order_keys(identities: Sequence[str], positions: Sequence[str], seed: int) -
     return hash_strings(identities, seed), hash_strings(positions, seed ^ _TIE_SEED)
 
 
+def split_salt(seed: int) -> int:
+    """The seed of the hashes that decide splits."""
+    return seed ^ _SPLIT_SALT
+
+
 def split_keys(groups: Sequence[str], seed: int) -> np.ndarray:
     """What decides the split: uint64, shape (n,), equal for members of a group."""
-    return hash_strings(groups, seed ^ _SPLIT_SALT)
+    return hash_strings(groups, split_salt(seed))
 
 
 def thresholds(fractions: Sequence[Fraction]) -> np.ndarray:

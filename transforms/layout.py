@@ -9,6 +9,7 @@ from shardmill.errors import UserError
 from shardmill.labels import ClassNames, resolve_class_names
 from transforms.columns import ColumnType
 from transforms.input_summary import InputSummary
+from transforms.listing import IMAGES, FileKind
 
 # Split folders in either case; the names that they get.
 SPLIT_FOLDERS = {"train": "train", "validation": "validation", "val": "validation", "test": "test"}
@@ -28,6 +29,7 @@ class LayoutOptions:
       frozen_labels: the names of `--labels_file`.
       on_new_label: see shardmill.labels.
       split_shards: the splits that `--num_shards` names.
+      kind: of the files.
     """
 
     source: str
@@ -37,6 +39,7 @@ class LayoutOptions:
     frozen_labels: tuple[str, ...] | None = None
     on_new_label: str = "fail"
     split_shards: tuple[str, ...] = ()
+    kind: FileKind = IMAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
         raise UserError(f"--labels_file was given, but {options.source} has no labels: no class folders and no column 'label'")
     notices = (*_skipped_notices(summary), *_folder_notices(summary, split_folders), *_label_notices(class_names))
     if from_input:
-        splits = tuple(sorted(_split_names(summary, split_folders), key=_split_order))
+        splits = tuple(sorted(_split_names(summary, split_folders), key=split_order))
         _check_splits(splits, options)
         return Layout(splits, None, split_folders, class_names, columns, notices)
     fractions = options.fractions or DEFAULT_SPLITS
@@ -100,7 +103,8 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
     return Layout(splits, tuple(part for _, part in fractions), False, class_names, columns, notices)
 
 
-def _split_order(split: str) -> tuple[int, str]:
+def split_order(split: str) -> tuple[int, str]:
+    """What sorts splits: the usual three first, in their usual order."""
     usual = ("train", "validation", "test")
     return usual.index(split) if split in usual else len(usual), split
 
@@ -119,8 +123,8 @@ def _check_not_empty(summary: InputSummary, options: LayoutOptions) -> None:
         return
     if summary.skipped:
         raise UserError(
-            f"no image in {options.source}: {'; '.join(_skipped_notices(summary))}; images are known by their suffix, and a glob, "
-            "such as 'folder/*/*', takes every file whatever it is called"
+            f"no {options.kind.plural} in {options.source}: {'; '.join(_skipped_notices(summary))}; they are known by their suffix, "
+            "and a glob, such as 'folder/*/*', takes every file whatever it is called"
         )
     raise UserError(f"nothing matches {options.source}")
 

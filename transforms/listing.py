@@ -8,19 +8,39 @@ import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from shardmill.errors import UserError
 from transforms import storage
 from transforms.object_store import object_store
 from transforms.refs import Reject
 
-# What a folder is searched for. A glob takes what it matches, whatever it is called.
-IMAGE_SUFFIXES = frozenset(
-    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".dib", ".webp", ".tif", ".tiff"}
-    | {".jp2", ".ppm", ".pgm", ".pbm", ".pnm", ".tga", ".ico", ".avif", ".heic", ".heif"}
-)
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """What a folder is searched for. A glob takes what it matches, whatever it is called.
+
+    Attributes:
+      plural: how errors call the files.
+      suffixes: of their names, without the first dot, as alternatives of a regular expression; in either case.
+    """
+
+    plural: str
+    suffixes: str
+
+    def accepts(self, name: str) -> bool:
+        """Whether the file called `name`, a path or its last part, is of this kind."""
+        return _pattern(self.suffixes).search(name) is not None
+
+
+IMAGES = FileKind("images", "jpg|jpeg|jpe|jfif|png|gif|bmp|dib|webp|tif|tiff|jp2|ppm|pgm|pbm|pnm|tga|ico|avif|heic|heif")
 _MAX_DEPTH = 500  # of folders: what Python's stack has room for
 _WILDCARD = re.compile(r"[*?[]")
+
+
+@lru_cache
+def _pattern(suffixes: str) -> re.Pattern[str]:
+    return re.compile(rf"[^/]\.(?:{suffixes})\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +80,22 @@ def input_root(pattern: str) -> str:
     return "/".join(parts[:first]) or ("/" if pattern.startswith("/") else ".")
 
 
-def list_input(pattern: str) -> Iterator[Listed]:
-    """Everything that `pattern`, a folder or a glob, holds."""
+def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[Listed]:
+    """Everything that `pattern`, a folder or a glob, holds; of a folder, the files of one kind."""
     root = input_root(pattern)
     if not storage.is_local(pattern):
-        yield from _list_remote(pattern, root)
+        yield from _list_remote(pattern, root, kind)
     elif not is_glob(pattern) and not os.path.isfile(pattern):
-        yield from _walk(root, "", frozenset())
+        yield from _walk(root, "", frozenset(), kind)
     elif "**" in pattern.split("/"):  # which the glob module would follow round every symbolic link loop
-        yield from _walk(root, "", frozenset(), pattern.removeprefix(f"{root}/").lstrip("/").split("/"))
+        yield from _walk(root, "", frozenset(), kind, pattern.removeprefix(f"{root}/").lstrip("/").split("/"))
     else:
         for path in glob.iglob(pattern) if is_glob(pattern) else [pattern]:
             if not os.path.isdir(path):
                 yield _stat(os.path.relpath(path, root) if root != "." else os.path.normpath(path), path)
 
 
-def _list_remote(pattern: str, root: str) -> Iterator[Listed]:
+def _list_remote(pattern: str, root: str, kind: FileKind) -> Iterator[Listed]:
     by_glob = is_glob(pattern)
     wanted = pattern[len(root) + 1 :]
     prefix = f"{root}/{re.split(_WILDCARD, wanted)[0] if by_glob else ''}"
@@ -92,7 +112,7 @@ def _list_remote(pattern: str, root: str) -> Iterator[Listed]:
                 yield Skipped(hidden, "hidden file")
             last_hidden = hidden
         else:
-            yield Found(name, size) if _is_image(name) else _skipped(name)
+            yield Found(name, size) if kind.accepts(name) else _skipped(name)
 
 
 def _objects(pattern: str, prefix: str, root: str) -> Iterator[tuple[str, int]]:
@@ -116,7 +136,9 @@ def matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     return fnmatch.fnmatchcase(parts[0], pattern[0]) and matches(parts[1:], pattern[1:])
 
 
-def _walk(folder: str, prefix: str, ancestors: frozenset[tuple[int, int]], wanted: Sequence[str] | None = None) -> Iterator[Listed]:
+def _walk(
+    folder: str, prefix: str, ancestors: frozenset[tuple[int, int]], kind: FileKind, wanted: Sequence[str] | None = None
+) -> Iterator[Listed]:
     """Files below `folder`, following links; a link to a folder that it lies in is passed over.
 
     `wanted` is a glob split at `/`, which takes what it matches and says nothing of what it does not.
@@ -135,22 +157,22 @@ def _walk(folder: str, prefix: str, ancestors: frozenset[tuple[int, int]], wante
     if len(ancestors) > _MAX_DEPTH:
         yield Reject(_printable(prefix), None, "index", f"folders are nested more than {_MAX_DEPTH} deep")
         return
-    images = 0
+    found = 0
     for item in entries:
         name = f"{prefix}{item.name}"
         if wanted is None and item.name.startswith("."):
             yield Skipped(_printable(name), "hidden file")
         elif _is_folder(item):
-            images += 1  # or none: then that folder says so itself
-            yield from _walk(item.path, f"{name}/", ancestors | {here}, wanted)
-        elif _is_image(item.name) if wanted is None else matches(name.split("/"), wanted):
-            images += 1
+            found += 1  # or none: then that folder says so itself
+            yield from _walk(item.path, f"{name}/", ancestors | {here}, kind, wanted)
+        elif kind.accepts(item.name) if wanted is None else matches(name.split("/"), wanted):
+            found += 1
             yield _stat(name, item.path)
         elif wanted is None:
             broken = item.is_symlink() and not os.path.exists(item.path)
             yield Skipped(_printable(name), "broken symbolic link") if broken else _skipped(_printable(name))
-    if prefix and not images and wanted is None:
-        yield Skipped(_printable(prefix[:-1]), "folder without images")
+    if prefix and not found and wanted is None:
+        yield Skipped(_printable(prefix[:-1]), f"folder without {kind.plural}")
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -173,10 +195,6 @@ def _stat(name: str, path: str) -> Listed:
     if not stat.S_ISREG(status.st_mode):
         return Skipped(name, "special file")
     return Found(name, status.st_size)
-
-
-def _is_image(name: str) -> bool:
-    return posixpath.splitext(name)[1].lower() in IMAGE_SUFFIXES
 
 
 def _skipped(name: str) -> Skipped:

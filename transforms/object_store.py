@@ -21,6 +21,9 @@ class ObjectStore(Protocol):
     def read(self, url: str) -> bytes:
         """The bytes of an object, in one request."""
 
+    def read_range(self, url: str, offset: int, length: int) -> bytes:
+        """At least one byte of an object, in one request: `length` bytes from `offset`, fewer at its end."""
+
     def write(self, url: str, data: bytes) -> None:
         """Write an object, in one request: it is there whole or not at all."""
 

@@ -11,19 +11,26 @@ _INTERVAL = 0.2  # seconds between two writes of one worker's file
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Examples and bytes written so far, and planned in all (0 while the plan is not made)."""
+    """Examples and bytes written so far, planned in all (0 while the plan is not made), and records staged before that."""
 
     examples: int = 0
     size_bytes: int = 0
     planned_examples: int = 0
     planned_bytes: int = 0
+    staged: int = 0
 
 
 class ProgressReporter:
     """Counts what this thread of this process did, and writes it to a file of its own now and then."""
 
-    def __init__(self, folder: str) -> None:
-        self._path = os.path.join(folder, f"{os.getpid()}-{threading.get_ident()}.json")
+    def __init__(self, folder: str, counter: str = "examples") -> None:
+        """Args:
+
+        folder: that the launcher reads.
+        counter: what is counted, `examples` as they are written, or records as they are `staged`.
+        """
+        self._path = os.path.join(folder, f"{counter}-{os.getpid()}-{threading.get_ident()}.json")
+        self._counter = counter
         self._examples = self._bytes = 0
         self._last = 0.0
 
@@ -38,7 +45,7 @@ class ProgressReporter:
 
     def flush(self) -> None:
         """Write the counts now."""
-        _write(self._path, {"examples": self._examples, "size_bytes": self._bytes})
+        _write(self._path, {self._counter: self._examples, "size_bytes": self._bytes})
 
 
 def report_plan(folder: str, examples: int, size_bytes: int) -> None:
@@ -48,7 +55,7 @@ def report_plan(folder: str, examples: int, size_bytes: int) -> None:
 
 def read_progress(folder: str) -> Progress:
     """The sum of what all workers reported."""
-    totals = {"examples": 0, "size_bytes": 0, "planned_examples": 0, "planned_bytes": 0}
+    totals = {"examples": 0, "size_bytes": 0, "planned_examples": 0, "planned_bytes": 0, "staged": 0}
     for name in os.listdir(folder):
         if name.endswith(".json"):
             with open(os.path.join(folder, name)) as file:

@@ -1,7 +1,7 @@
 """S3 by exact names, through one boto3 client, made from Beam's --s3_* options."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -45,8 +45,18 @@ class S3:
                     return self._read(bucket, key)
             return self._read(bucket, key)
 
-    def _read(self, bucket: str, key: str) -> bytes:
-        return bytes(self._client.get_object(Bucket=bucket, Key=key)["Body"].read())
+    def read_range(self, url: str, offset: int, length: int) -> bytes:
+        """Some of an object's bytes."""
+        bucket, key = split_url(url)
+        wanted = {"Range": f"bytes={offset}-{offset + length - 1}"}
+        with _errors(url):
+            for _ in range(_ATTEMPTS - 1):
+                with suppress(HTTPClientError, IncompleteReadError):
+                    return self._read(bucket, key, wanted)
+            return self._read(bucket, key, wanted)
+
+    def _read(self, bucket: str, key: str, more: Mapping[str, str] = {}) -> bytes:
+        return bytes(self._client.get_object(Bucket=bucket, Key=key, **more)["Body"].read())
 
     def write(self, url: str, data: bytes) -> None:
         """Write an object; it may be empty, which the multipart upload of Beam's file system may not."""

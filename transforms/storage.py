@@ -9,7 +9,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
@@ -71,6 +71,27 @@ def _read_all(descriptor: int, size: int) -> bytes:
     return b"".join(parts)
 
 
+def read_range(path: str, offset: int, length: int) -> bytes:
+    """`length` bytes of `path` from `offset`, all of which must be there.
+
+    Raises:
+      OSError: it cannot be read; EOFError if it ends before.
+    """
+    if not length:
+        return b""
+    if is_local(path):
+        with open(path, "rb", buffering=0) as file:
+            file.seek(offset)
+            data = file.read(length)
+            while len(data) < length and (more := file.read(length - len(data))):  # the kernel gives 2 GiB at most
+                data += more
+    else:
+        data = object_store(path).read_range(path, offset, length)
+    if len(data) < length:
+        raise EOFError(f"{path}: {len(data)} bytes at {offset}, expected {length}")
+    return data
+
+
 def exists(path: str) -> bool:
     """Whether there is a file or a local directory at `path`."""
     if is_local(path):
@@ -123,6 +144,19 @@ def make_directory(path: str) -> None:
     """Make `path` and its parents; nothing to do on an object store."""
     if is_local(path):
         os.makedirs(path, exist_ok=True)
+
+
+def write_parts(path: str, parts: Sequence[Any]) -> None:
+    """Write a new file from bytes-like `parts`; a temporary one, since a local file is there before it is whole."""
+    if is_local(path):
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        with open(path, "xb", buffering=0) as file:
+            for part in parts:
+                view = memoryview(part).cast("B")
+                while view:
+                    view = view[file.write(view) :]
+        return
+    object_store(path).write(path, b"".join(parts))
 
 
 def write_text(path: str, text: str) -> None:

@@ -1,0 +1,43 @@
+"""What the graphs share at their ends: preparing the output directory, and the options of publishing."""
+
+from collections.abc import Sequence
+from importlib import metadata
+
+import shardmill
+from pipelines.config import JobConfig
+from transforms import publish
+from transforms.describe import PublishOptions
+from transforms.find_cuts import Divisions
+from transforms.progress import report_plan
+from transforms.write_shards import WriteShards
+
+
+def publish_options(config: JobConfig, libraries: Sequence[str]) -> PublishOptions:
+    """How this configuration is published and described; `libraries` are those whose release can change the bytes."""
+    return PublishOptions(
+        output=config.output,
+        name=config.name,
+        version=config.version,
+        gzip=config.compression == "gzip",
+        max_reject_fraction=config.max_reject_fraction,
+        shard_counts=config.shard_counts,
+        source=config.source.split(" ", 1)[1],
+        configuration=config.to_json(),
+        versions={"shardmill": shardmill.__version__, **{name: metadata.version(name) for name in libraries}},
+    )
+
+
+def prepare(options: PublishOptions) -> str:
+    """Clear the version directory and make a temporary one in it, whose path comes out."""
+    publish.prepare(options)
+    return WriteShards.make_temporary(options.directory, options.name)
+
+
+def report_divisions(divisions: Divisions, progress_folder: str | None) -> None:
+    """Tell the launcher how much there is to write."""
+    if progress_folder is not None:
+        report_plan(
+            progress_folder,
+            sum(division.examples for division in divisions.values()),
+            sum(division.size_bytes for division in divisions.values()),
+        )

@@ -1,0 +1,181 @@
+"""The graph of jobs over records inside files: index, infer, stage, plan, write, publish."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+
+import apache_beam as beam
+from apache_beam.pvalue import AsIter, AsSingleton
+
+from pipelines.publishing import prepare, publish_options, report_divisions
+from pipelines.records_config import RecordsConfig
+from shardmill.errors import UserError
+from shardmill.features import Feature, Features
+from transforms import balance, publish
+from transforms.balance import ShardCount
+from transforms.blocks import Inferred
+from transforms.describe import Build, PublishOptions
+from transforms.find_cuts import Divisions, FindByteCuts, FindExampleCuts
+from transforms.index_blocks import IndexBlocks, IndexedBlocks
+from transforms.infer_columns import InferColumns
+from transforms.input_summary import InputSummary
+from transforms.keys import stratum_cuts
+from transforms.layout import DEFAULT_SPLITS
+from transforms.merge_runs import RunShards
+from transforms.plan_shards import shard_count
+from transforms.refs import Reject
+from transforms.runs import Run, read_keys
+from transforms.slice_runs import SliceRuns
+from transforms.stage_runs import KeyStrata, Staged, StagedRuns, StageRuns, Staging
+from transforms.table_layout import TableLayout, TableOptions, make_layout_of, wanted_columns
+from transforms.write_shards import REJECTS, ShardInfo, WriteShards
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is known once the files are indexed and their columns inferred; nothing is written."""
+
+    indexed: IndexedBlocks
+    inferred: beam.PCollection[Inferred]
+    layout: beam.PCollection[TableLayout]
+
+
+def read_layout(root: beam.Pipeline, config: RecordsConfig) -> Reading:
+    """Index the input and decide how it is read."""
+    options = config.table_options
+    indexed = root | "Index" >> IndexBlocks(config.input, config.kind, config.format, config.block_size, config.threads)
+    if config.route in ("lines", "tfrecords") or not options.needs_inference:
+        inferred = root | "NothingInferred" >> beam.Create([Inferred()])
+    else:
+        columns = wanted_columns(options)
+        inferred = indexed.tasks | "Infer" >> InferColumns(config.format, columns, config.label, config.threads)
+    layout = indexed.summary | "Layout" >> beam.Map(
+        make_layout_of[config.route], AsSingleton(inferred), options, config.line_numbers
+    ).with_output_types(TableLayout)
+    return Reading(indexed, inferred, layout)
+
+
+def build_records(root: beam.Pipeline, progress_folder: str | None, config: RecordsConfig) -> beam.PCollection[str]:
+    """The whole job; the paths of the published shards come out.
+
+    Args:
+      root: an empty pipeline.
+      progress_folder: where workers on this machine report, or None.
+      config: what to do.
+    """
+    reading = read_layout(root, config)
+    options = publish_options(config, ["pyarrow", "xxhash"])
+    # The layout stands for "the input makes sense": a user's mistake is found before anything is written.
+    temporary = reading.layout | "Prepare" >> beam.Map(lambda _: prepare(options)).with_output_types(str)
+    staged = _stage(reading, temporary, config, progress_folder)
+    divisions = staged.runs | "Plan" >> _find_cuts(config.shard_counts, config.balance)
+    slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.threads)
+    written = (
+        slices
+        | "ByShard" >> beam.GroupByKey()
+        | "Write"
+        >> WriteShards(
+            config.directory,
+            config.name,
+            RunShards(),
+            divisions,
+            temporary,
+            config.compression == "gzip",
+            config.threads,
+            progress_folder,
+        )
+    )
+    _ = divisions | "ReportPlan" >> beam.Map(report_divisions, progress_folder)
+    rejects = (reading.indexed.rejects, staged.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
+    return reading.indexed.summary | "Publish" >> beam.FlatMap(
+        _publish,
+        AsSingleton(reading.layout),
+        AsSingleton(divisions),
+        AsSingleton(staged.staged),
+        AsIter(written["shards"]),
+        AsIter(rejects),
+        config.table_options,
+        options,
+    ).with_output_types(str)
+
+
+def _stage(reading: Reading, temporary: beam.PCollection[str], config: RecordsConfig, progress_folder: str | None) -> StagedRuns:
+    staging = Staging(config.format, config.encoder, config.key_options, config.block_size)
+    strata = None
+    if config.stratify_by is not None:
+        keys = reading.indexed.tasks | "KeyStrata" >> KeyStrata(staging, reading.layout, temporary, config.threads)
+        fractions = tuple(fraction for _, fraction in config.splits or DEFAULT_SPLITS)
+        strata = keys | "CutStrata" >> FindExampleCuts(read_keys, partial(_stratum_ranks, fractions))
+    return reading.indexed.tasks | "Stage" >> StageRuns(staging, reading.layout, temporary, strata, config.threads, progress_folder)
+
+
+def _stratum_ranks(fractions: tuple[Fraction, ...], stratum: str, examples: int, size_bytes: int) -> list[int]:
+    return stratum_cuts(examples, fractions)
+
+
+def _find_cuts(counts: Mapping[str, ShardCount], by: str) -> beam.PTransform[Run, Divisions]:
+    count = partial(shard_count, counts)
+    if by == "bytes":
+        return FindByteCuts(read_keys, count)
+    return FindExampleCuts(read_keys, partial(_shard_ranks, count))
+
+
+def _shard_ranks(count: partial[int], split: str, examples: int, size_bytes: int) -> list[int]:
+    return balance.example_cuts(examples, count(split, examples, size_bytes))
+
+
+def _publish(
+    summary: InputSummary,
+    layout: TableLayout,
+    divisions: Divisions,
+    staged: Staged,
+    shards: Iterable[ShardInfo],
+    rejects: Iterable[Reject],
+    table: TableOptions,
+    options: PublishOptions,
+) -> list[str]:
+    if not staged.read and not summary.rejected:
+        raise UserError(f"{table.source} has no rows")
+    notices = list(layout.notices)
+    if staged.blank:
+        notices.append(f"passed over {staged.blank:,} blank line{'' if staged.blank == 1 else 's'}")
+    build = Build(
+        records=staged.read + summary.rejected,
+        size_bytes=summary.size_bytes,
+        fingerprint=summary.fingerprint,
+        splits=layout.splits,
+        divisions=divisions,
+        shards=list(shards),
+        rejects=list(rejects),
+        stats=staged.stats,
+        notices=notices,
+    )
+    return publish.publish(build, _features(layout, staged.inferred, table), options)
+
+
+def _features(layout: TableLayout, inferred: Inferred, table: TableOptions) -> Features:
+    """The features as published: those of existing records are known only now."""
+    if not inferred.rows:
+        return layout.features
+    if table.schema is not None:
+        return table.schema
+    for flag, column in (("--key", table.key), ("--group_by", table.group_by), ("--stratify_by", table.stratify_by)):
+        if column is not None and column not in inferred.types:
+            raise UserError(f"{flag} {column}: no example has such a feature; they have {', '.join(sorted(inferred.types))}")
+    features = {name: column.feature(name, inferred.rows) for name, column in sorted(inferred.types.items())}
+    if table.label is not None:
+        features[table.label] = _labelled(features, table)
+    return tuple(features.values())
+
+
+def _labelled(features: Mapping[str, Feature], table: TableOptions) -> Feature:
+    assert table.label is not None
+    feature = features.get(table.label)
+    if feature is None:
+        raise UserError(f"--label {table.label}: no example has such a feature; they have {', '.join(features)}")
+    if table.frozen_labels is None:
+        return feature
+    if feature.dtype != "int64":
+        raise UserError(f"--labels_file was given, but feature {table.label!r} holds {feature.dtype}; expected ids, int64")
+    return replace(feature, kind="class_label", class_names=table.frozen_labels)

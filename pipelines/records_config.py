@@ -1,0 +1,141 @@
+"""What a job over records inside files is told, validated: tables, lines of text, existing TFRecords."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pipelines.config import JobConfig, check
+from shardmill.errors import UserError
+from shardmill.features import Features
+from transforms.blocks import RecordFormat
+from transforms.encode_rows import KeyOptions, LineEncoder, RecordEncoder, RecordPasser, TableEncoder
+from transforms.listing import FileKind
+from transforms.read_csv import MISSING, CsvFormat
+from transforms.read_json_lines import JsonLinesFormat
+from transforms.read_lines import LinesFormat
+from transforms.read_parquet import ParquetFormat
+from transforms.read_tfrecords import TFRecordFormat
+from transforms.table_layout import TableOptions
+
+DEFAULT_BLOCK_SIZE = 16 << 20  # bytes: large enough for vectorised work, small enough for a few in memory at once
+
+Route = Literal["csv", "jsonl", "parquet", "lines", "tfrecords"]
+_COMPRESSED = r"(?:\.(?:gz|bz2|zst))?"
+KINDS: dict[Route, FileKind] = {
+    "csv": FileKind("CSV files", f"(?:csv|tsv){_COMPRESSED}"),
+    "jsonl": FileKind("JSON lines", f"(?:jsonl|ndjson|json){_COMPRESSED}"),
+    "parquet": FileKind("Parquet files", "parquet|pq"),
+    "lines": FileKind("text files", f"(?:txt|text){_COMPRESSED}"),
+    "tfrecords": FileKind("TFRecord files", r"(?:tfrecords?|tfr)(?:-\d+-of-\d+)?(?:\.gz)?"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsConfig(JobConfig):
+    """The flags of `shardmill csv`, `jsonl`, `parquet`, `text --record line` and `reshard`; see pipelines.records_options."""
+
+    route: Route
+    delimiter: str | None = None
+    quote: str = '"'
+    columns: tuple[str, ...] | None = None
+    encoding: str = "utf-8"
+    missing: tuple[str, ...] = MISSING
+    fill: tuple[tuple[str, str], ...] = ()
+    schema: Features | None = None
+    drop: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    label: str | None = None
+    key: str | None = None
+    line_numbers: bool = False
+    block_size: int = DEFAULT_BLOCK_SIZE
+
+    def __post_init__(self) -> None:
+        JobConfig.__post_init__(self)
+        if self.input is None:
+            raise UserError("give --input, a folder, a file or a glob")
+        check(1 << 10 <= self.block_size < 1 << 30, f"--block_size {self.block_size}: expected 1KiB to 1GiB")
+        check(self.delimiter != self.quote or not self.quote, f"--delimiter and --quote are both {self.quote!r}")
+        try:
+            _ = self.format  # built to be checked
+        except ValueError as error:
+            raise UserError(str(error)) from None
+
+    @property
+    def format(self) -> RecordFormat:
+        """How the records are read."""
+        match self.route:
+            case "csv":
+                return CsvFormat(self._delimiter, self.quote, self.columns, self.encoding, self.missing, self.fill, self.block_size)
+            case "jsonl":
+                return JsonLinesFormat(self.block_size, self.fill)
+            case "parquet":
+                return ParquetFormat(self.fill)
+            case "lines":
+                return LinesFormat(self.block_size, self.encoding, self.line_numbers)
+            case "tfrecords":
+                return TFRecordFormat(self.block_size)
+
+    @property
+    def _delimiter(self) -> str:
+        return self.delimiter or ("\t" if re.search(r"\.tsv(\.\w+)?$", self.input or "") else ",")
+
+    @property
+    def encoder(self) -> RecordEncoder:
+        """What becomes of the rows."""
+        helpers = tuple(self.table_options.helpers)
+        if self.route == "tfrecords":
+            return RecordPasser(helpers)
+        return LineEncoder(helpers) if self.route == "lines" else TableEncoder(helpers)
+
+    @property
+    def kind(self) -> FileKind:
+        """The files that a folder is searched for."""
+        return KINDS[self.route]
+
+    @property
+    def _schema_label(self) -> str | None:
+        """The class label of --schema: what the command that wrote it was given as --label."""
+        labels = [feature.name for feature in self.schema or () if feature.kind == "class_label"]
+        return labels[0] if len(labels) == 1 and self.route != "tfrecords" else None
+
+    @property
+    def table_options(self) -> TableOptions:
+        """What the layout is decided with."""
+        return TableOptions(
+            source=self.source,
+            schema=self.schema,
+            drop=self.drop,
+            only=self.only,
+            label=self.label or self._schema_label,
+            key=self.key,
+            group_by=self.group_by,
+            stratify_by=self.stratify_by,
+            fractions=self.splits,
+            frozen_labels=self.labels,
+            on_new_label=self.on_new_label,
+            split_shards=tuple(name for name, _ in self.split_shards),
+        )
+
+    @property
+    def key_options(self) -> KeyOptions:
+        """What keys and splits are computed with."""
+        return KeyOptions(self.seed, self.split_seed, self.key, self.group_by, self.stratify_by, self.no_shuffle)
+
+    def to_json(self) -> dict[str, Any]:
+        """The options that shape the output, for the manifest; not where it lies or how it was computed."""
+        return {
+            **JobConfig.to_json(self),
+            "format": self.route,
+            "delimiter": self.delimiter,
+            "quote": self.quote,
+            "columns": list(self.columns) if self.columns is not None else None,
+            "encoding": self.encoding,
+            "missing": list(self.missing),
+            "fill": dict(self.fill),
+            "schema": [feature.name for feature in self.schema] if self.schema is not None else None,
+            "drop": list(self.drop),
+            "only": list(self.only),
+            "label": self.label,
+            "key": self.key,
+            "line_numbers": self.line_numbers,
+        }

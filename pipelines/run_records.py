@@ -1,0 +1,33 @@
+"""`shardmill csv | jsonl | parquet | text | reshard`: flags to a run."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from pipelines.options import beam_options
+from pipelines.records_config import Route
+from pipelines.records_options import records_parser, to_config
+from transforms.object_store import set_options
+
+
+def main(route: Route, arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit status."""
+    parser = records_parser(route)
+    args, rest = parser.parse_known_args(list(arguments))
+    options = beam_options(rest, parser)
+    set_options(options)
+    if route == "lines" and args.record == "file":
+        from pipelines import run_text_files
+
+        return run_text_files.run(args, options)
+    config = to_config(args, route)
+
+    from pipelines import command
+    from pipelines.dry_run_records import dry_run
+    from pipelines.records import build_records
+
+    command.check(config, options)
+    if args.dry_run:
+        print(dry_run(config, options))
+    else:
+        command.run(partial(build_records, config=config), config, options)
+    return 0

@@ -1,0 +1,51 @@
+"""Keys of rows: from values, positions and order."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import xxhash
+
+from transforms.blocks import FileRef
+from transforms.index_blocks import to_refs
+from transforms.listing import Found
+from transforms.row_keys import as_text, hash_values, input_order, position_ties
+
+
+@pytest.mark.parametrize(
+    ("column", "texts"),
+    [
+        (pa.array([1, None, -5], pa.int64()), [b"1", None, b"-5"]),
+        (pa.array([0.5, 2.0], pa.float32()), [b"0.5", b"2"]),
+        (pa.array([b"\xff", b"", None], pa.large_binary()), [b"\xff", b"", None]),
+        (pa.array([b"a", b"b"], pa.binary()), [b"a", b"b"]),
+        (pa.array([[1], None, [1, 2], []], pa.large_list(pa.int64())), [b"1", None, b"1,2", b""]),
+        (pa.array([[9], [b"x"], [b"y", b"z"]][1:], pa.list_(pa.large_binary())), [b"x", b"y,z"]),
+    ],
+)
+def test_texts_and_their_hashes(column: pa.Array, texts: list[bytes | None]) -> None:
+    assert as_text(column).to_pylist() == texts
+    assert as_text(column.slice(1)).to_pylist() == texts[1:]
+    assert hash_values(column, 7).tolist() == [xxhash.xxh3_64_intdigest(text or b"", 7) for text in texts]
+
+
+def test_ties_are_distinct_and_of_the_position_alone() -> None:
+    one, other = FileRef("a.csv", "/x/a.csv", 100), FileRef("b.csv", "/x/b.csv", 100)
+    lines = np.arange(1, 100_001)
+    ties = position_ties(one, lines)
+
+    assert len(np.unique(np.concatenate([ties, position_ties(other, lines)]))) == 200_000
+    assert np.array_equal(position_ties(FileRef("a.csv", "/elsewhere", 5, 1, 2), lines[50:]), ties[50:])
+    assert 0.49 < (ties < np.uint64(1 << 63)).mean() < 0.51
+
+
+@pytest.mark.parametrize("lines", [np.arange(1, 200_001), np.array([1, 2, 3, 10**9, 10**9 + 1])])
+def test_input_order_is_that_of_names_then_lines(lines: np.ndarray) -> None:
+    found = [Found("b.csv", 10**9), Found("a.csv", 5_000), Found("c/a.csv", 0)]
+    files = to_refs(found, "/root")
+    keys = np.concatenate([input_order(file, lines) for file in files])
+
+    assert [file.path for file in files] == ["/root/a.csv", "/root/b.csv", "/root/c/a.csv"]
+    assert keys.dtype == np.uint64
+    assert (np.diff(keys[len(lines) : 2 * len(lines)].astype(object)) > 0).all()
+    assert (np.diff(keys.astype(object)) >= 0).all()
+    assert sum(file.key_span for file in files) < 1 << 64

@@ -1,0 +1,160 @@
+"""A CSV text, read forwards in pieces: its header, its ranges for an index, and pieces of whole records."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from shardmill.errors import UserError
+from transforms.compressed import TruncatedError
+from transforms.csv_scan import Dialect, Range, records, scan
+from transforms.text_encoding import Stream
+
+MAX_PIECE = (1 << 31) - (1 << 16)  # bytes: Arrow's parser counts with 31 bits
+_MAX_HEADER = 64 << 20  # bytes
+_FIRST_READ = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first record of a text that is not blank.
+
+    Attributes:
+      record: its bytes, with the newline; b"" if there is none.
+      line: where it starts, from 1.
+      stop: where it ends, counted from the text's first byte.
+      next_line: the line after it.
+      rest: what has been read of the text after it.
+    """
+
+    record: bytes
+    line: int
+    stop: int
+    next_line: int
+    rest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some whole records, the first of which starts on `line`, from 1."""
+
+    text: bytes
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What cannot be read: all from the record that starts on `line`, and why."""
+
+    line: int
+    reason: str
+
+
+def read_head(stream: Stream, dialect: Dialect, name: str) -> Head:
+    """The first record of the text in `stream`, that of the file `name`.
+
+    Raises:
+      UserError: it does not end within a reasonable length, or has a quote that is never closed.
+      OSError: it cannot be read; TruncatedError where it is compressed and cut short before the record's end.
+    """
+    text, size, line, offset = b"", _FIRST_READ, 1, 0
+    while True:
+        more = stream.read(size)
+        text += more
+        size *= 2
+        found = records(text, dialect)
+        whole = [number for number in (~found.blank).nonzero()[0][:1].tolist() if not more or found.stops[number] < len(text)]
+        if whole:
+            start, stop = int(found.starts[whole[0]]), int(found.stops[whole[0]])
+            break
+        if not more:
+            start = stop = len(text)
+            break
+        if found.blank.all():  # so far nothing but newlines, which may be many; a CR may be half of one
+            kept = text.rstrip(b"\r")
+            line += scan(kept, dialect).lines
+            offset += len(kept)
+            text = text[len(kept) :]
+        elif len(text) > _MAX_HEADER:
+            raise UserError(
+                f"{name}: no record ends within the first {len(text):,} bytes; expected lines of CSV: is it a text file?"
+            )
+    lines = scan(text, dialect, 0, start).lines
+    if not more and stop == len(text) and scan(text[start:], dialect).sides[0].inside:
+        raise unclosed(name, line + lines, dialect)
+    next_line = line + lines + scan(text, dialect, start, stop).lines
+    return Head(text[start:stop], line + lines, offset + stop, next_line, text[stop:])
+
+
+def read_ranges(stream: Stream, dialect: Dialect, size: int, at: int, rest: bytes = b"") -> Iterator[tuple[bytes, Range]]:
+    """The text of `rest` and then of `stream`, in consecutive parts of about `size` bytes, and what each is.
+
+    Args:
+      stream: where the text goes on.
+      dialect: how it is written.
+      size: in bytes.
+      at: where `rest` begins, to which positions are relative; a record starts there.
+      rest: what has been read of the text already.
+    """
+    before, held = b"", b""
+    fragile = dialect.quote + b"\r"  # a range may not end between quotes, or between CR and LF
+    at_end = False
+    while not at_end:
+        more, rest = rest[:size], rest[size:]
+        if len(more) < size:
+            more += stream.read(size - len(more))
+        at_end = not more
+        text = held + more
+        data = text if at_end else text.rstrip(fragile)
+        held = text[len(data) :]
+        if data:
+            yield data, scan(before + data, dialect, len(before), None, at - len(before))
+            before, at = data[-1:], at + len(data)
+
+
+def read_pieces(stream: Stream, dialect: Dialect, size: int, name: str, head: Head) -> Iterator[Piece | Lost]:
+    """The records of the text after `head`, in pieces of about `size` bytes; a Lost at the end if its compressed data is damaged.
+
+    Raises:
+      UserError: a quote is never closed, or a record is too long for any reader.
+      OSError: the file cannot be read.
+    """
+    at, line, inside, open_line = head.stop, head.next_line, False, 0
+    pending: list[bytes] = []  # of the record that is not finished
+    first_line = line
+    try:
+        for data, part in read_ranges(stream, dialect, size, at, head.rest):
+            side = part.sides[inside]
+            pending.append(data)
+            if side.last is not None:
+                cut = len(data) - (part.stop - side.last)
+                yield Piece(b"".join([*pending[:-1], data[:cut]]), first_line)
+                pending = [data[cut:]]
+                first_line = line + side.last_lines
+            if side.opened is not None:
+                open_line = line + side.opened_lines
+            line += part.lines
+            inside = side.inside
+            check_length(sum(map(len, pending)), first_line, name)
+    except TruncatedError as error:
+        yield Lost(first_line, str(error))
+        return
+    if inside:
+        raise unclosed(name, open_line, dialect)
+    if any(pending):
+        yield Piece(b"".join(pending), first_line)
+
+
+def check_length(size_bytes: int, line: int, name: str) -> None:
+    """Check that the records from `line` on can be parsed in one go; raises UserError if they are too long."""
+    if size_bytes > MAX_PIECE:
+        raise UserError(
+            f"{name}, line {line}: {size_bytes:,} bytes cannot be parsed at once, and a record may have at most {MAX_PIECE:,}; "
+            "is a quote never closed? give --quote '' if quotes mean nothing in this file"
+        )
+
+
+def unclosed(name: str, line: int, dialect: Dialect) -> UserError:
+    """The error of a field of the file `name` that opens a quote on `line` and does not close it."""
+    return UserError(
+        f"{name}, line {line}: a field opens with {dialect.quote.decode()} there and is never closed; close it, doubling the "
+        "quotes within, or give --quote '' if quotes mean nothing in this file"
+    )

@@ -1,0 +1,279 @@
+"""Where the records of a CSV text begin and end: RFC 4180 as Arrow reads it, over bytes, vectorised.
+
+A quote opens a field only where the field starts, and a lone quote elsewhere in a field without quotes is itself. So of the runs
+of consecutive quotes, those of even length change nothing; one of odd length after a delimiter or a line end opens a field or
+closes one; another one of odd length closes a field, or is text. Whatever precedes a range of bytes, its newlines are ends of
+records or not depending on one bit only, whether it starts inside quotes: ranges are scanned apart, for both, and then stitched.
+
+Lines end in LF, CR LF or a lone CR.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Positions = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+_LF, _CR = 10, 13
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The two bytes that a CSV text is written with, as one-byte strings; no quote, b"", if fields are never quoted."""
+
+    delimiter: bytes = b","
+    quote: bytes = b'"'
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What a range of bytes is, given whether it starts inside quotes.
+
+    Attributes:
+      inside: whether it ends inside quotes.
+      last: where the last record that ends in it does, after the newline; None if none does.
+      last_lines: the lines of the range up to there.
+      opened, opened_lines: where the field opens that is still open at the range's end, and the lines up to there; None if it is
+        none, or was open before.
+    """
+
+    inside: bool
+    last: int | None = None
+    last_lines: int = 0
+    opened: int | None = None
+    opened_lines: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A range of bytes, scanned without knowing what precedes it.
+
+    Attributes:
+      stop: where it ends; all positions count from the same byte.
+      lines: how many lines end in it, in quotes or not.
+      sides: what it is if it starts outside quotes, and inside.
+    """
+
+    stop: int
+    lines: int
+    sides: tuple[Side, Side]
+
+
+def scan(data: bytes, dialect: Dialect, begin: int = 0, end: int | None = None, at: int = 0) -> Range:
+    """Scan data[begin:end].
+
+    Args:
+      data: with one byte before `begin`, unless the text starts there, and up to a byte past `end` that is no quote, unless the
+        text ends earlier: a run of quotes belongs to the range in which it starts, a newline to that of its last byte.
+      dialect: how the text is written.
+      begin, end: the range; all of `data` by default.
+      at: the position of data[0], to which the positions of the result are relative.
+    """
+    end = len(data) if end is None else end
+    if not dialect.quote or data.find(dialect.quote, begin, end) < 0:
+        return _scan_without_quotes(data, begin, end, at)
+    codes = np.frombuffer(data, np.uint8)
+    newlines = line_ends(data, begin, end)
+    runs = _quote_runs(codes, dialect, begin, end)
+    before = np.searchsorted(runs.starts, newlines)  # runs before each newline
+    outside, inside = (_side(newlines, before, runs, runs.states(inside), at) for inside in (False, True))
+    return Range(end + at, len(newlines), (outside, inside))
+
+
+def _scan_without_quotes(data: bytes, begin: int, end: int, at: int) -> Range:
+    if data.find(b"\r", begin, end) < 0:
+        lines = int(np.count_nonzero(np.frombuffer(data, np.uint8)[begin:end] == _LF))
+        last = data.rfind(b"\n", begin, end)
+    else:
+        newlines = line_ends(data, begin, end)
+        lines = len(newlines)
+        last = int(newlines[-1]) if lines else -1
+    return Range(end + at, lines, (Side(False, last + 1 + at, lines) if lines else Side(False), Side(True)))
+
+
+def line_ends(data: bytes, begin: int = 0, end: int | None = None) -> Positions:
+    """Where lines end: the positions of each LF and of each CR that no LF follows, within data[begin:end]."""
+    end = len(data) if end is None else end
+    codes = np.frombuffer(data, np.uint8)
+    part = codes[begin:end]
+    if data.find(b"\r", begin, end) < 0:
+        return np.flatnonzero(part == _LF) + begin
+    following = codes[begin + 1 : end + 1]
+    ends = (part == _LF) | (part == _CR)
+    ends[: len(following)] &= (part[: len(following)] == _LF) | (following != _LF)
+    return np.flatnonzero(ends) + begin
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """The runs of quotes that start in a range: where, where they stop, and what they do.
+
+    Attributes:
+      odd: whether their length is odd.
+      leads: whether they follow a delimiter or a newline, or start the text: outside quotes, a field starts there.
+    """
+
+    starts: Positions
+    stops: Positions
+    odd: Flags
+    leads: Flags
+
+    def states(self, inside: bool) -> Flags:
+        """Whether it is inside quotes before the first run, and after each, given the state before the first."""
+        toggles = np.cumsum(self.odd & self.leads)
+        closes = self.odd & ~self.leads
+        # Since the last run that can only close, the state has changed with every run that can do both.
+        base = np.where(closes, toggles, -1 if inside else 0)
+        base = np.maximum.accumulate(base, out=base) if closes.any() else base
+        states = np.empty(len(toggles) + 1, bool)
+        states[0] = inside
+        np.not_equal((toggles - base) & 1, 0, out=states[1:])
+        return states
+
+
+def _quote_runs(codes: npt.NDArray[np.uint8], dialect: Dialect, begin: int, end: int) -> _Runs:
+    quote = dialect.quote[0]
+    stop = end  # a run that starts in the range may go on after it
+    while stop < len(codes) and codes[stop] == quote:
+        stop += 1
+    quotes = np.flatnonzero(codes[begin:stop] == quote) + begin
+    first = np.ones(len(quotes), bool)
+    np.not_equal(quotes[1:], quotes[:-1] + 1, out=first[1:])
+    if begin > 0 and len(quotes) and quotes[0] == begin:
+        first[0] = codes[begin - 1] != quote
+    heads = np.flatnonzero(first)
+    starts = quotes[heads]
+    stops = quotes[np.append(heads[1:], len(quotes)) - 1] + 1 if len(heads) else starts
+    kept = starts < end
+    starts, stops = starts[kept], stops[kept]
+    previous = codes[starts - 1]  # of the first, maybe that of the last byte; mended below
+    leads = (previous == _LF) | (previous == _CR) | (previous == dialect.delimiter[0])
+    if len(starts) and starts[0] == 0:
+        leads[0] = True
+    return _Runs(starts, stops, (stops - starts) % 2 == 1, leads)
+
+
+def _side(newlines: Positions, before: Positions, runs: _Runs, states: Flags, at: int) -> Side:
+    ends = np.flatnonzero(~states[before])
+    inside = bool(states[-1])
+    opens = np.flatnonzero(states[1:] & ~states[:-1])
+    opened = int(runs.starts[opens[-1]]) if inside and len(opens) else None
+    return Side(
+        inside,
+        int(newlines[ends[-1]]) + 1 + at if len(ends) else None,
+        int(ends[-1]) + 1 if len(ends) else 0,
+        None if opened is None else opened + at,
+        0 if opened is None else int(np.searchsorted(newlines, opened)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stitched:
+    """Consecutive ranges in one: where to cut them into blocks.
+
+    Attributes:
+      cuts: (position, line from 1) of records: of the text's first one, and where the last one that ends in each range does.
+      open_line: the line of the field that is open at the end, None if none is.
+    """
+
+    cuts: list[tuple[int, int]]
+    open_line: int | None
+
+
+def stitch(ranges: Iterable[Range], begin: int = 0, line: int = 1) -> Stitched:
+    """The consecutive `ranges` of a text whose first record is at `begin`, on line `line`, as if it had been scanned at once."""
+    cuts, inside, open_line = [(begin, line)], False, None
+    for part in ranges:
+        side = part.sides[inside]
+        if side.last is not None:
+            cuts.append((side.last, line + side.last_lines))
+        if side.opened is not None:
+            open_line = line + side.opened_lines
+        line += part.lines
+        inside = side.inside
+    return Stitched(cuts, open_line if inside else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records of a whole text, blank ones too.
+
+    Attributes:
+      starts, stops: where each begins and ends, its newline included; the next one begins there.
+      lines: on which line each starts, from 0.
+      blank: which consist of nothing but the newline.
+      malformed: which have a quoted field that goes on after its closing quote, as if a stray quote had swallowed some records.
+    """
+
+    starts: Positions
+    stops: Positions
+    lines: Positions
+    blank: Flags
+    malformed: Flags
+
+    def of(self, positions: Positions) -> Positions:
+        """The numbers of the records that hold the bytes at `positions`."""
+        return np.searchsorted(self.stops, positions, side="right")
+
+
+def records(data: bytes, dialect: Dialect) -> Records:
+    """The records of a text that starts with one; one that is not finished counts too."""
+    newlines = line_ends(data)
+    quoted = bool(dialect.quote) and dialect.quote in data
+    lines = np.arange(len(newlines) + 1)
+    ends = newlines
+    if quoted:
+        runs = _quote_runs(np.frombuffer(data, np.uint8), dialect, 0, len(data))
+        states = runs.states(False)
+        outside = ~states[np.searchsorted(runs.starts, newlines)]
+        ends = newlines[outside]
+        lines = np.append(0, np.flatnonzero(outside) + 1)
+    stops = ends + 1
+    if not len(stops) or stops[-1] < len(data):
+        stops = np.append(stops, len(data)) if data else stops
+    starts = np.append(0, stops[:-1]) if len(stops) else stops
+    found = Records(starts, stops, lines[: len(stops)], _blank(data, starts, stops), np.zeros(len(stops), bool))
+    if quoted:
+        found.malformed[found.of(_stray(data, dialect, runs, states))] = True
+    return found
+
+
+def is_malformed(data: bytes, dialect: Dialect) -> bool:
+    """Whether a record of `data`, which starts with one, is malformed; quicker than `records`."""
+    if not dialect.quote or dialect.quote not in data:
+        return False
+    runs = _quote_runs(np.frombuffer(data, np.uint8), dialect, 0, len(data))
+    return len(_stray(data, dialect, runs, runs.states(False))) > 0
+
+
+def _blank(data: bytes, starts: Positions, stops: Positions) -> Flags:
+    codes = np.frombuffer(data, np.uint8)
+    length = stops - starts
+    blank = length == 1
+    blank[blank] = np.isin(codes[starts[blank]], (_LF, _CR))
+    two = np.flatnonzero(length == 2)
+    blank[two] = (codes[starts[two]] == _CR) & (codes[starts[two] + 1] == _LF)
+    return blank
+
+
+def _stray(data: bytes, dialect: Dialect, runs: _Runs, states: Flags) -> Positions:
+    """Where runs end that close a field which then goes on."""
+    codes = np.frombuffer(data, np.uint8)
+    before = states[:-1]
+    closes = np.where(before, runs.odd, runs.leads & ~runs.odd)
+    ends = runs.stops[closes]
+    following = codes[np.minimum(ends, len(codes) - 1)]
+    fine = (ends == len(codes)) | (following == _LF) | (following == _CR) | (following == dialect.delimiter[0])
+    return ends[~fine]
+
+
+def delimiters(data: bytes, dialect: Dialect) -> Positions:
+    """Where fields of `data`, which starts with a record, are parted: the delimiters outside quotes."""
+    codes = np.frombuffer(data, np.uint8)
+    found = np.flatnonzero(codes == dialect.delimiter[0])
+    if not dialect.quote or dialect.quote not in data:
+        return found
+    runs = _quote_runs(codes, dialect, 0, len(data))
+    return found[~runs.states(False)[np.searchsorted(runs.starts, found)]]

@@ -1,0 +1,135 @@
+"""Serialized tf.train.Examples as Arrow columns, decoded by tfx_bsl in C++, whatever kinds their features are."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from transforms.blocks import Inferred
+from transforms.columns import ColumnType, Spelled, widest
+from transforms.typed_columns import as_text, distinct_texts
+
+_NOTHING = b""  # a schema without features: records are parsed, and no value is copied
+_KINDS: dict[pa.DataType, Spelled] = {pa.int64(): "int64", pa.float32(): "float32", pa.large_binary(): "bytes"}
+_TYPES = {spelled: kind for kind, spelled in _KINDS.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """records[start:stop], decoded; one that is no Example is a part of its own, without features."""
+
+    start: int
+    stop: int
+    features: pa.RecordBatch | None
+
+
+@lru_cache(maxsize=2)
+def _decoder(schema: bytes | None) -> Any:
+    # Imported late: it takes half a second, and most commands have no need of it.
+    from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder  # type: ignore[import-untyped]
+
+    return ExamplesToRecordBatchDecoder(schema)
+
+
+def not_examples(records: pa.LargeBinaryArray) -> npt.NDArray[np.bool_]:
+    """Which records are no serialized tf.train.Examples: shape (records,)."""
+    return _refused(_decode(records.to_pylist(), _NOTHING), len(records))
+
+
+def _refused(parts: Iterable[_Part], rows: int) -> npt.NDArray[np.bool_]:
+    bad = np.zeros(rows, bool)
+    for part in parts:
+        bad[part.start : part.stop] = part.features is None
+    return bad
+
+
+def decode_examples(records: pa.LargeBinaryArray) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
+    """The features of serialized tf.train.Examples.
+
+    Returns:
+      A column for each feature, by name: a large_list of int64, float32 or large_binary, null where a record does not have the
+      feature or it is of no kind. Of a feature that is of several kinds in different records the widest one holds all: integers
+      become floats, and numbers beside bytes are written as JSON. A feature that has no kind in any record is no column.
+      And which records are no Examples, shape (records,): all nulls.
+    """
+    parts = list(_decode(records.to_pylist(), None))
+    bad = _refused(parts, len(records))
+    kinds: dict[str, Spelled] = {}
+    for part in parts:
+        for field in part.features.schema if part.features is not None else ():
+            if not pa.types.is_null(field.type):
+                kind = _KINDS[field.type.value_type]
+                kinds[field.name] = widest(kinds.get(field.name, kind), kind)
+    arrays = {name: _column(name, kinds[name], parts) for name in sorted(kinds)}
+    if not arrays:  # a batch that is made without columns has no rows
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([]))), bad
+    return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays)), bad
+
+
+def infer_examples(features: pa.RecordBatch, columns: Iterable[str] | None = None, values_of: str | None = None) -> Inferred:
+    """The types of what `decode_examples` returns; a feature with one value wherever it is present is a scalar.
+
+    Args:
+      features: of Examples.
+      columns: to look at; None stands for all.
+      values_of: the feature whose distinct values are collected, if any.
+    """
+    wanted = set(features.schema.names if columns is None else columns)
+    types = {}
+    for name, array in zip(features.schema.names, features.columns):
+        if name in wanted and array.null_count < len(array):
+            types[name] = ColumnType(_KINDS[array.type.value_type], _length(array), len(array) - array.null_count)
+    values = distinct_texts(features[values_of].flatten()) if values_of in features.schema.names else frozenset()
+    return Inferred(types, features.num_rows, values)
+
+
+def _length(array: pa.LargeListArray) -> int | None:
+    lengths = array.drop_null().value_lengths().to_numpy()
+    first = int(lengths[0])
+    if (lengths != first).any():
+        return -1
+    return None if first == 1 else first
+
+
+def _decode(records: Sequence[bytes], schema: bytes | None, start: int = 0) -> Iterator[_Part]:
+    """The records by the largest batches that the decoder takes.
+
+    It refuses a whole batch for one record that is no Example, and for one whose feature is of another kind than in the others.
+    """
+    if not records:
+        return
+    try:
+        yield _Part(start, start + len(records), _decoder(schema).DecodeBatch(records))
+    except RuntimeError:
+        if len(records) == 1:
+            yield _Part(start, start + 1, None)
+            return
+        middle = len(records) // 2
+        yield from _decode(records[:middle], schema, start)
+        yield from _decode(records[middle:], schema, start + middle)
+
+
+def _column(name: str, kind: Spelled, parts: Sequence[_Part]) -> pa.LargeListArray:
+    """One feature of all records."""
+    nothing = pa.large_list(_TYPES[kind])
+    arrays = []
+    for part in parts:
+        array = part.features[name] if part.features is not None and name in part.features.schema.names else None
+        has_kind = array is not None and not pa.types.is_null(array.type)
+        arrays.append(_widened(array, kind) if has_kind else pa.nulls(part.stop - part.start, nothing))
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+def _widened(array: pa.LargeListArray, kind: Spelled) -> pa.LargeListArray:
+    """The same lists with values of `kind`."""
+    if array.type.value_type == _TYPES[kind]:
+        return array
+    if kind == "bytes":
+        values = pa.array([as_text(value).encode() for value in array.values.to_pylist()], _TYPES[kind])
+    else:
+        values = array.values.cast(_TYPES[kind], safe=False)
+    return pa.LargeListArray.from_arrays(array.offsets, values, mask=array.is_null() if array.null_count else None)

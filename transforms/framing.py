@@ -1,0 +1,127 @@
+"""TFRecord framing of many records at once, in NumPy; `shardmill.tfrecord` frames one and has the format's sources."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import chain, repeat
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+
+from shardmill.tfrecord import OVERHEAD
+
+HEADER_BYTES = 12  # before a payload: 8 of length, 4 of checksum
+FOOTER_BYTES = OVERHEAD - HEADER_BYTES
+_TILE_BYTES = 1 << 17  # of payloads cut at a time, so that they stay in the processor's cache
+_SHORT_BYTES = 2048  # up to here, copying a payload is faster than pointing at it
+_MASK_DELTA = np.uint32(0xA282EAD8)
+_HEADER = np.dtype([("length", "<u8"), ("crc", "<u4")])
+_FOOTER = np.dtype("<u4")
+_OPAQUE = np.dtype((np.void, _HEADER.itemsize))  # NumPy copies these several times faster than structures
+
+
+def frame(records: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    """Each of `records` as it stands in a TFRecord file: length, masked crc32c of it, payload, masked crc32c of the payload."""
+    offsets = binary_offsets(records)
+    headers, footers = _headers(np.diff(offsets)), _footers(records.buffers()[2], offsets[:-1], offsets[1:])
+    pieces = (_fixed_size(headers), records, _fixed_size(footers), pa.scalar(b"", pa.large_binary()))
+    return pc.binary_join_element_wise(*pieces)
+
+
+def fill_frames(data: np.ndarray, offsets: np.ndarray) -> None:
+    """Write lengths and checksums around the payloads that stand in `data`, uint8, already.
+
+    Args:
+      offsets: where records begin and end: 12 bytes of anything, a payload, 4 bytes of anything.
+    """
+    if len(offsets) > 1:
+        starts, ends = offsets[:-1] + HEADER_BYTES, offsets[1:] - FOOTER_BYTES
+        windows(data, _OPAQUE)[offsets[:-1]] = _headers(ends - starts).view(_OPAQUE)
+        windows(data, _FOOTER)[ends] = _footers(pa.py_buffer(data), starts, ends)
+
+
+def payload_hashes(framed: pa.LargeBinaryArray, seed: int) -> np.ndarray:
+    """The 64-bit xxh3 of each payload in framed records, as uint64 (rows,)."""
+    offsets = binary_offsets(framed)
+    payloads = _pieces(framed.buffers()[2], offsets[:-1] + HEADER_BYTES, offsets[1:] - FOOTER_BYTES)
+    return np.fromiter(map(xxhash.xxh3_64_intdigest, payloads, repeat(seed)), np.uint64, len(framed))
+
+
+def binary_offsets(array: pa.LargeBinaryArray) -> np.ndarray:
+    """Where the values of `array` begin and end in its buffer, as int64 (rows + 1,)."""
+    buffer = array.buffers()[1]
+    if buffer is None or buffer.size == 0:  # Arrow permits it where there are no rows
+        return np.zeros(1, np.int64)
+    return np.ndarray(len(array) + 1, np.int64, buffer, 8 * array.offset)
+
+
+def windows(data: Any, dtype: np.dtype) -> np.ndarray:
+    """`data` as overlapping items of `dtype`, one that begins at each byte: indexing copies many short pieces in one call."""
+    size = memoryview(data).nbytes
+    return np.ndarray(max(size - dtype.itemsize + 1, 0), dtype, data, 0, (1,))
+
+
+def _pieces(data: pa.Buffer | None, starts: np.ndarray, ends: np.ndarray) -> Iterator[Any]:
+    """`data[start:end]` each; the spans ascend and do not overlap."""
+    mean = max(int((ends - starts).mean()), 1) if len(starts) else 1
+    rows = max(_TILE_BYTES // mean, 1)
+    cut = _short_pieces if mean <= _SHORT_BYTES else _long_pieces
+    tiles = range(0, len(starts), rows)
+    return chain.from_iterable(cut(data, starts[row : row + rows], ends[row : row + rows]) for row in tiles)
+
+
+def _short_pieces(data: pa.Buffer | None, starts: np.ndarray, ends: np.ndarray) -> list[bytes]:
+    """Copies, which Arrow makes several times faster than slices are taken: as an array with a null for each gap."""
+    offsets = np.empty(2 * len(starts), np.int64)
+    offsets[::2], offsets[1::2] = starts, ends
+    valid = np.full(len(starts) // 4 + 1, 0b01010101, np.uint8)
+    buffers = [pa.py_buffer(valid), pa.py_buffer(offsets), data]
+    array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+    return array.to_numpy(zero_copy_only=False)[::2].tolist()
+
+
+def _long_pieces(data: pa.Buffer, starts: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:
+    """Slices of an array, for google_crc32c takes no memoryview."""
+    view = np.frombuffer(data, np.uint8)
+    return [view[start:end] for start, end in zip(starts.tolist(), ends.tolist())]
+
+
+def _headers(sizes: np.ndarray) -> np.ndarray:
+    headers = np.empty(len(sizes), _HEADER)
+    headers["length"] = sizes
+    headers["crc"] = _mask(_length_crcs(sizes))
+    return headers
+
+
+def _footers(data: pa.Buffer | None, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    crcs = map(google_crc32c.value, _pieces(data, starts, ends))
+    return _mask(np.fromiter(crcs, np.uint32, len(starts))).astype(_FOOTER, copy=False)
+
+
+def _mask(crcs: np.ndarray) -> np.ndarray:
+    return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + _MASK_DELTA
+
+
+def _length_crcs(sizes: np.ndarray) -> np.ndarray:
+    """crc32c of each size as eight bytes.
+
+    A checksum of fixed length is affine: what a byte adds does not depend on the other bytes, so that a table a byte will do.
+    """
+    crcs = np.full(len(sizes), google_crc32c.value(bytes(8)), np.uint32)
+    for position in range((int(sizes.max(initial=0)).bit_length() + 7) // 8):
+        crcs ^= _length_table(position)[sizes >> 8 * position & 0xFF]
+    return crcs
+
+
+@lru_cache(maxsize=8)
+def _length_table(position: int) -> np.ndarray:
+    alone = (google_crc32c.value((value << 8 * position).to_bytes(8, "little")) for value in range(256))
+    return np.fromiter(alone, np.uint32, 256) ^ np.uint32(google_crc32c.value(bytes(8)))
+
+
+def _fixed_size(items: np.ndarray) -> pa.LargeBinaryArray:
+    offsets = np.arange(len(items) + 1, dtype=np.int64) * items.itemsize
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(items), [None, pa.py_buffer(offsets), pa.py_buffer(items)])

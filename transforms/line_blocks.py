@@ -1,0 +1,139 @@
+"""Files of lines as blocks, and blocks as pieces of whole lines; a line ends in LF, wherever that stands."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from transforms import storage
+from transforms.blocks import BlockRef, FileRef
+from transforms.compressed import TruncatedError, is_compressed, open_decompressed
+from transforms.refs import Reject
+
+BOM = b"\xef\xbb\xbf"  # U+FEFF in UTF-8, which some editors write before everything else
+STAGE = "read"
+_INDEX_BYTES = 1 << 20  # read at once: more falls out of the processor's cache before its newlines are counted
+
+Transcode = Callable[[Iterator[bytes]], Iterator[bytes]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Consecutive whole lines.
+
+    Attributes:
+      data: the lines with their ends; the last line of a file may have none.
+      first_line: the number, from 1, of the first.
+    """
+
+    data: bytes
+    first_line: int
+
+
+def index_lines(file: FileRef, block_size: int) -> Iterator[BlockRef]:
+    """Cut a file into blocks that end where a line does, of `block_size` bytes or the next few lines more.
+
+    A line longer than that is a block of its own with what precedes it. A compressed file is one block.
+
+    Raises:
+      OSError: the file cannot be read.
+    """
+    if is_compressed(file.name):
+        yield BlockRef(file, 0, file.size_bytes)
+        return
+    start = position = 0
+    first_line = line = 1
+    with storage.open_read(file.path) as stream:
+        while chunk := stream.read(min(block_size, _INDEX_BYTES)):
+            line += chunk.count(b"\n")
+            whole = chunk.rfind(b"\n") + 1
+            end = position + whole
+            position += len(chunk)
+            if whole and end - start >= block_size:
+                yield BlockRef(file, start, end - start, first_line)
+                start, first_line = end, line
+    if position > start:
+        yield BlockRef(file, start, position - start, first_line)
+
+
+def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = None) -> Iterator[Piece | Reject]:
+    """The lines of a block in pieces of about `piece_size` bytes, without a byte order mark at the start of the file.
+
+    A line longer than that is a piece of its own with what precedes it. Where compressed data is damaged, what precedes it is
+    given up to its last whole line, then one Reject for all the rest.
+
+    Args:
+      block: of an uncompressed file, or all of a compressed one.
+      piece_size: bytes of a piece, about.
+      transcode: makes UTF-8 of the bytes as they are read.
+
+    Raises:
+      OSError: an object store failed; a runner tries again.
+    """
+    reader = _Reader(block, piece_size)
+    chunks: Iterator[bytes] = iter(reader)
+    line = block.first_line
+    carry: list[bytes] = []  # the start of a line whose end was not read yet
+    at_start = block.offset == 0
+    for chunk in transcode(chunks) if transcode else chunks:
+        end = chunk.rfind(b"\n") + 1
+        if not end:
+            carry.append(chunk)
+            continue
+        data = b"".join([*carry, chunk[:end]])
+        carry = [chunk[end:]] if end < len(chunk) else []
+        yield Piece(data.removeprefix(BOM) if at_start else data, line)
+        at_start = False
+        line += data.count(b"\n")
+    if reader.damage is not None:
+        yield Reject(block.file.name, line, STAGE, f"{reader.damage}; all from line {line:,} on is lost")
+    elif rest := b"".join(carry):
+        rest = rest.removeprefix(BOM) if at_start else rest
+        if rest:
+            yield Piece(rest, line)
+
+
+class _Reader:
+    """The bytes of a block in chunks, and why they end too early, if they do."""
+
+    def __init__(self, block: BlockRef, chunk_size: int) -> None:
+        self._block = block
+        self._chunk_size = chunk_size
+        self._read_bytes = 0
+        self.damage: str | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            with open_block(self._block) as stream:
+                yield from self._chunks(stream)
+        except TruncatedError as error:
+            self.damage = str(error)
+        except OSError as error:
+            if not storage.is_local(self._block.file.path) and not isinstance(error, FileNotFoundError):
+                raise  # an object store that fails: the runner tries again, where a bad disk will not get better
+            self.damage = f"cannot be read after {self._read_bytes:,} bytes: {error.strerror or error}"
+
+    def _chunks(self, stream: BinaryIO) -> Iterator[bytes]:
+        if is_compressed(self._block.file.name):
+            while chunk := stream.read(self._chunk_size):
+                self._read_bytes += len(chunk)
+                yield chunk
+            return
+        while left := self._block.length - self._read_bytes:
+            chunk = stream.read(left if left < 2 * self._chunk_size else self._chunk_size)
+            if not chunk:
+                self.damage = f"ends {left:,} bytes earlier than it did when it was indexed; do not change files during a run"
+                return
+            self._read_bytes += len(chunk)
+            yield chunk
+
+
+def open_block(block: BlockRef) -> BinaryIO:
+    """The contents of a block's file from the block's start on, decompressed.
+
+    Raises:
+      OSError: it cannot be opened.
+    """
+    stream = open_decompressed(block.file.path, block.file.name)
+    if block.offset:
+        stream.seek(block.offset)
+    return stream

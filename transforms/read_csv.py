@@ -1,0 +1,298 @@
+"""CSV and TSV: files with a header or without, as blocks of records, and these as typed rows."""
+
+import contextlib
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardmill.errors import JobError, UserError
+from transforms import storage
+from transforms.blocks import MAX_VALUES, BlockRef, FileRef, Inferred, Rows
+from transforms.columns import ColumnType
+from transforms.compressed import TruncatedError, is_compressed, open_decompressed
+from transforms.csv_pieces import Head, Lost, Piece, check_length, read_head, read_pieces, read_ranges, unclosed
+from transforms.csv_scan import Dialect, records, stitch
+from transforms.infer_types import infer_type
+from transforms.parse_csv import Parsed, Table, parse_header, parse_piece
+from transforms.parse_values import misfit, parse_values, stored_type
+from transforms.refs import Reject
+from transforms.text_encoding import BOM, Stream, Utf8Stream, encoding_name, is_utf8, keeps_bytes, to_utf8
+
+MISSING = ("", "NA", "N/A", "n/a", "NULL", "null", "#N/A", "<NA>")
+_MAGIC = (  # of what is often named .csv by mistake
+    (b"\x1f\x8b", "gzip data: name it .csv.gz"),
+    (b"\x28\xb5\x2f\xfd", "zstd data: name it .csv.zst"),
+    (b"BZh9", "bzip2 data: name it .csv.bz2"),
+    (b"PK\x03\x04", "a zip archive or a spreadsheet: export it as CSV"),
+    (b"PAR1", "a Parquet file"),
+    (b"\xff\xfe", "UTF-16: give --encoding utf-16"),
+    (b"\xfe\xff", "UTF-16: give --encoding utf-16"),
+)
+
+
+_START = 8  # bytes, no fewer than any of these
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """RFC 4180 as Arrow reads it.
+
+    Attributes:
+      delimiter, quote: one ASCII character each; without a quote, "", fields are what stands between the delimiters.
+      columns: the columns of files without a header; None if the first record of each file is one.
+      encoding: of the files, as Python calls it; the values of bytes columns are UTF-8.
+      missing: the texts that stand for a missing value, in quotes too.
+      fill: (column, text) of columns whose missing values are to be read as that text; a mapping will do.
+      block_size: the bytes of a block, about.
+
+    Raises:
+      ValueError: one of these is no good.
+    """
+
+    delimiter: str = ","
+    quote: str = '"'
+    columns: tuple[str, ...] | None = None
+    encoding: str = "utf-8"
+    missing: tuple[str, ...] = MISSING
+    fill: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
+    block_size: int = 16 << 20
+
+    def __post_init__(self) -> None:
+        fill = tuple(self.fill.items() if isinstance(self.fill, Mapping) else self.fill)
+        object.__setattr__(self, "fill", fill)
+        object.__setattr__(self, "encoding", encoding_name(self.encoding))
+        for what, char in (("delimiter", self.delimiter), ("quote", self.quote)):
+            if not (what == "quote" and char == "") and (
+                len(char) != 1 or not char.isascii() or char.isalnum() or char in "\r\n\0"
+            ):
+                raise ValueError(f"the {what} {char!r} is no good; expected one ASCII character that is no letter or digit")
+        if self.delimiter == self.quote:
+            raise ValueError(f"the delimiter and the quote are both {self.quote!r}; expected two different characters")
+        if self.columns is not None and (problem := _problem(self.columns)):
+            raise ValueError(f"the columns given for files without a header: {problem}")
+        if not 1 <= self.block_size <= 1 << 30:
+            raise ValueError(f"a block size of {self.block_size} bytes; expected 1 to {1 << 30}")
+
+    def header(self, file: FileRef) -> tuple[str, ...]:
+        """The columns of `file`; none if it is empty.
+
+        Raises:
+          UserError: the header is no good.
+          OSError: the file cannot be read; TruncatedError where its compressed data is damaged.
+        """
+        if self.columns is not None:
+            return self.columns
+        with self._open(file) as (stream, _):
+            return self._header(read_head(stream, self._dialect, file.name), file)
+
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
+        """The blocks of `file`, in order; a Reject if it is empty or cannot be read.
+
+        Raises:
+          UserError: its header is no good, it is no text, or a quote is never closed.
+        """
+        try:
+            with self._open(file) as (stream, base):
+                yield from self._index(file, stream, base)
+        except TruncatedError as error:
+            yield Reject(file.name, None, "index", f"{error}; no record could be read")
+        except OSError as error:
+            if not storage.is_local(file.path):
+                raise  # an object store that fails: the runner tries again
+            yield Reject(file.name, None, "index", f"cannot be read: {error.strerror or error}")
+
+    def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
+        """The types of `columns` (None: all the file has) over the block's rows, and the distinct values of `values_of`.
+
+        Raises:
+          UserError: a quote is never closed, in a file that cannot be cut into blocks.
+          JobError: the file has changed since it was indexed.
+        """
+        names = list(block.columns if columns is None else columns)
+        wanted = names if values_of is None or values_of in names else [*names, values_of]
+        for piece in self._pieces(block):
+            if isinstance(piece, Lost):
+                continue  # `read` says so
+            texts, parsed = self._texts(piece, block, wanted, with_lines=False)
+            types = {name: found for name in names if (found := infer_type(texts[name]))}
+            values = frozenset[str]() if values_of is None else _distinct(texts[values_of])
+            yield Inferred(types, parsed.rows, values)
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType]) -> Iterator[Rows]:
+        """The rows of a block; one that does not fit `types` is a Reject, as is a record that is not as it should be.
+
+        Raises:
+          UserError: a type of lists, which CSV has none of; or as `infer` does.
+          JobError: as `infer` does.
+        """
+        if lists := [name for name, column in types.items() if column.length is not None]:
+            raise UserError(f"column {lists[0]!r} is to hold lists, and {block.file.name} is CSV, which holds none")
+        for piece in self._pieces(block):
+            if isinstance(piece, Lost):
+                reason = f"{piece.reason}; the records from line {piece.line} on are lost"
+                yield Rows(_batch({}, types), np.zeros(0, np.int64), [Reject(block.file.name, piece.line, "read", reason)])
+            else:
+                yield self._rows(piece, block, types)
+
+    def _rows(self, piece: Piece, block: BlockRef, types: Mapping[str, ColumnType]) -> Rows:
+        texts, parsed = self._texts(piece, block, types, with_lines=True)
+        values, rejects = {}, {}
+        for name, text in texts.items():
+            values[name], misfits = parse_values(text, types[name].dtype)
+            for row, value in zip(misfits.tolist(), text.take(pa.array(misfits)).to_pylist()):
+                if row not in rejects:
+                    reason = f"column {name!r}: {misfit(value, types[name].dtype)}"
+                    rejects[row] = Reject(block.file.name, int(parsed.lines[row]), "read", reason)
+        batch = _batch(values, types)
+        if not rejects:
+            return Rows(batch, parsed.lines, parsed.rejects, parsed.blank)
+        keep = np.ones(parsed.rows, bool)
+        keep[list(rejects)] = False
+        by_line = sorted([*parsed.rejects, *rejects.values()], key=lambda reject: reject.line or 0)
+        return Rows(batch.filter(pa.array(keep)), parsed.lines[keep], by_line, parsed.blank)
+
+    def _texts(self, piece: Piece, block: BlockRef, wanted: Iterable[str], with_lines: bool) -> tuple[dict[str, pa.Array], Parsed]:
+        """The columns `wanted` as text, with missing values filled; those that the file lacks are missing in all rows."""
+        names = list(wanted)
+        columns = set(block.columns)
+        there = [name for name in names if name in columns]
+        table = Table(block.file.name, block.columns, self._dialect, self.missing, self.encoding)
+        parsed = parse_piece(piece, table, there, with_lines)
+        found = dict(zip(there, parsed.columns))
+        fill = dict(self.fill)
+        texts = {}
+        for name in names:
+            text = found[name] if name in found else pa.nulls(parsed.rows, pa.binary())
+            texts[name] = pc.fill_null(text, fill[name].encode()) if name in fill and text.null_count else text
+        return texts, parsed
+
+    def _pieces(self, block: BlockRef) -> Iterator[Piece | Lost]:
+        file = block.file
+        try:
+            if self._is_cut(file):
+                yield Piece(to_utf8(_read_range(block), self.encoding), block.first_line)
+                return
+            with self._open(file) as (stream, _):
+                head = Head(b"", 1, 0, 1, b"") if self.columns is not None else read_head(stream, self._dialect, file.name)
+                yield from read_pieces(stream, self._dialect, self.block_size, file.name, head)
+        except OSError as error:
+            if not storage.is_local(file.path) and not isinstance(error, FileNotFoundError):
+                raise  # an object store that fails: the runner tries again
+            what = error.strerror or error
+            raise JobError(f"{file.name} can no longer be read: {what}; leave the input as it is while a job runs") from error
+
+    @property
+    def _dialect(self) -> Dialect:
+        return Dialect(self.delimiter.encode(), self.quote.encode())
+
+    def _is_cut(self, file: FileRef) -> bool:
+        """Whether blocks can be found in the file's bytes as they are."""
+        return not is_compressed(file.name) and keeps_bytes(self.encoding, f"{self.delimiter}{self.quote}\r\n".encode())
+
+    @contextlib.contextmanager
+    def _open(self, file: FileRef) -> Iterator[tuple[Stream, int]]:
+        """The text of `file` after a byte order mark, and the mark's length: as it is if it can be cut, or else UTF-8."""
+        with open_decompressed(file.path, file.name) as raw:
+            start = raw.read(_START)
+            self._check_start(start, file)
+            if not self._is_cut(file):
+                yield Utf8Stream(_Pushed(start, raw), self.encoding), 0
+            else:
+                text = start.removeprefix(BOM) if self.encoding == "utf-8" else start
+                yield _Pushed(text, raw), len(start) - len(text)
+
+    def _check_start(self, start: bytes, file: FileRef) -> None:
+        for magic, what in _MAGIC:
+            if start.startswith(magic) and not self.encoding.startswith(("utf-16", "utf-32")):
+                raise UserError(f"{file.name} is not CSV; it begins like {what}")
+
+    def _header(self, head: Head, file: FileRef) -> tuple[str, ...]:
+        """The columns that the header names; none if there is no header."""
+        if not head.record:
+            return ()
+        text = to_utf8(head.record, self.encoding) if self._is_cut(file) else head.record
+        where = f"{file.name}, line {head.line}"
+        if b"\0" in text:
+            raise UserError(f"{where}: there is a NUL byte in the header; expected names of columns: is it a text file?")
+        if not is_utf8(text):
+            raise UserError(f"{where}: the header is not {self.encoding}; give the encoding of the file with --encoding")
+        if records(text, self._dialect).malformed.any():
+            raise UserError(f"{where}: in the header, text goes on after the quote that closes a name; expected the delimiter")
+        columns = parse_header(text, self._dialect)
+        if problem := _problem(columns):
+            raise UserError(f"{where}: the header {problem}")
+        return columns
+
+    def _index(self, file: FileRef, stream: Stream, base: int) -> Iterator[BlockRef | Reject]:
+        head = Head(b"", 1, 0, 1, b"")
+        columns = self.columns
+        if columns is None:
+            head = read_head(stream, self._dialect, file.name)
+            columns = self._header(head, file)
+            if not columns:
+                yield Reject(file.name, None, "index", "the file is empty: no header")
+                return
+        if not self._is_cut(file):
+            if head.rest or stream.read(1):
+                yield BlockRef(file, 0, file.size_bytes, head.next_line, columns)
+            return
+        begin = base + head.stop
+        ranges = [part for _, part in read_ranges(stream, self._dialect, self.block_size, begin, head.rest)]
+        stitched = stitch(ranges, begin, head.next_line)
+        if stitched.open_line is not None:
+            raise unclosed(file.name, stitched.open_line, self._dialect)
+        end = ranges[-1].stop if ranges else begin
+        for (offset, line), (stop, _) in itertools.pairwise([*stitched.cuts, (end, 0)]):
+            check_length(stop - offset, line, file.name)
+            if stop > offset:
+                yield BlockRef(file, offset, stop - offset, line, columns)
+
+
+class _Pushed:
+    """A stream that starts with `start` and goes on with `stream`."""
+
+    def __init__(self, start: bytes, stream: Stream) -> None:
+        self._start, self._stream = start, stream
+
+    def read(self, size: int, /) -> bytes:
+        """About `size` bytes, none at the end only."""
+        start, self._start = self._start, b""
+        return start + self._stream.read(size) if start else self._stream.read(size)
+
+
+def _read_range(block: BlockRef) -> bytes:
+    """The bytes of `block`; raises OSError if the file has fewer."""
+    with storage.open_read(block.file.path) as raw:
+        raw.seek(block.offset)
+        data = raw.read(block.length)
+    if len(data) < block.length:
+        raise OSError(f"it has {block.offset + len(data):,} bytes instead of {block.offset + block.length:,} or more")
+    return data
+
+
+def _problem(columns: tuple[str, ...]) -> str | None:
+    """What is wrong with the names of columns."""
+    if not columns:
+        return "names no columns"
+    if "" in columns:
+        return f"has no name for column {columns.index('') + 1} of {len(columns)}; give every column a name"
+    counts = Counter(columns)
+    twice = next((name for name in columns if counts[name] > 1), None)
+    return None if twice is None else f"names the column {twice!r} {counts[twice]} times; rename or drop all but one"
+
+
+def _distinct(text: pa.Array) -> frozenset[str] | None:
+    values = pc.unique(text.drop_null())
+    return None if len(values) > MAX_VALUES else frozenset(value.decode() for value in values.to_pylist())
+
+
+def _batch(values: Mapping[str, pa.Array], types: Mapping[str, ColumnType]) -> pa.RecordBatch:
+    """A batch of `values`, or, without them, one without rows."""
+    fields = [(name, stored_type(column.dtype)) for name, column in types.items()]
+    arrays = [values[name] if values else pa.array([], kind) for name, kind in fields]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

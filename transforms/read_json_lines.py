@@ -1,0 +1,205 @@
+"""JSON lines: a file of objects, one a line, as typed rows."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+
+from transforms.blocks import MAX_VALUES, BlockRef, FileRef, Inferred, Rows
+from transforms.columns import ColumnError, ColumnType, merge_types, value_type
+from transforms.json_columns import array_of, column_array, column_type, convert, floats_from
+from transforms.line_blocks import STAGE, Piece, index_lines, read_pieces
+from transforms.refs import Reject
+from transforms.typed_columns import as_text, no_rows, parse_fill
+
+_PIECE_BYTES = 4 << 20  # of text: as Python's objects it is several times that
+
+
+@dataclass(frozen=True)
+class JsonLinesFormat:
+    """A row for each line that is not blank, which must hold an object; of a key given twice the last value counts.
+
+    A value is a number, a string, true or false, or a flat list of them. `null` and no value are the same: missing. A row with a
+    value that is none of these, or does not fit the column's type, is a reject, unless nobody asks for that column.
+
+    Attributes:
+      block_size: bytes of a block, about.
+      fill: columns, and the text of the value that stands in them for a missing one: JSON of a number or a string, or any text.
+      drop: columns that are not looked at where the types of all are asked for.
+    """
+
+    block_size: int
+    fill: tuple[tuple[str, str], ...] = ()
+    drop: tuple[str, ...] = ()
+
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
+        """Blocks of lines."""
+        return index_lines(file, self.block_size)
+
+    def header(self, file: FileRef) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
+        """The types, as transforms.columns has them; what a fill stands in for has a value."""
+        wanted = None if columns is None else list(dict.fromkeys(columns))
+        for objects in self._objects(block):
+            if isinstance(objects, _Objects):
+                yield from objects.infer(wanted, values_of, self.drop)
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType]) -> Iterator[Rows]:
+        """The rows, a piece at a time."""
+        for objects in self._objects(block):
+            yield objects.read(types) if isinstance(objects, _Objects) else no_rows(types, [objects])
+
+    def _objects(self, block: BlockRef) -> Iterator["_Objects | Reject"]:
+        fill = {column: parse_fill(text) for column, text in self.fill}
+        for piece in read_pieces(block, min(self.block_size, _PIECE_BYTES)):
+            yield parse(piece, block.file.name, fill) if isinstance(piece, Piece) else piece
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Objects:
+    """The objects of some lines.
+
+    Attributes:
+      name: of the file.
+      objects: as parsed.
+      lines: their text.
+      numbers: int64, shape (objects,), of their lines.
+      fill: what stands for a missing value, by column.
+      rejects: of lines that hold no object.
+      blank: lines that hold nothing.
+    """
+
+    name: str
+    objects: Sequence[dict[str, Any]]
+    lines: Sequence[bytes]
+    numbers: npt.NDArray[np.int64]
+    fill: Mapping[str, int | float | str]
+    rejects: list[Reject]
+    blank: int
+
+    def infer(self, columns: Sequence[str] | None, values_of: str | None, drop: Sequence[str] = ()) -> Iterator[Inferred]:
+        """The types of `columns`, without the rows that cannot be read."""
+        names = columns
+        if names is None:
+            names = [name for name in dict.fromkeys(chain(chain.from_iterable(self.objects), self.fill)) if name not in drop]
+        types: dict[str, ColumnType] = {}
+        refused: dict[int, str] = {}
+        for name in names:
+            values = self.values(name)
+            try:
+                column = column_type(values)
+            except ColumnError:
+                column = self._refuse(name, values, refused)
+            if column is not None:
+                types[name] = column
+        if refused:
+            yield from self.without(refused, []).infer(columns, values_of, drop)
+            return
+        yield Inferred(types, len(self.objects), self._distinct(values_of) if values_of is not None else frozenset())
+
+    def read(self, types: Mapping[str, ColumnType]) -> Rows:
+        """The rows that fit `types`."""
+        refused: dict[int, str] = {}
+        arrays = []
+        for name, column in types.items():
+            values = self.values(name)
+            array = column_array(values, column)
+            if array is None:
+                converted = []
+                for row, value in enumerate(values):
+                    try:
+                        converted.append(convert(self._exact(row, name, value), column))
+                    except ColumnError as error:
+                        refused.setdefault(row, f"column {name!r}: {error}")
+                array = array_of(converted, column) if not refused else None
+            arrays.append(array)
+        if refused:
+            return self.without(refused, self._rejects(refused)).read(types)
+        return Rows(pa.RecordBatch.from_arrays(arrays, names=list(types)), self.numbers, self.rejects, self.blank)
+
+    def values(self, name: str) -> list[Any]:
+        """A column; None where a value is missing."""
+        values = [row.get(name) for row in self.objects]
+        if name in self.fill:
+            fill = self.fill[name]
+            return [fill if value is None else value for value in values]
+        return values
+
+    def without(self, rows: Iterable[int], rejects: Sequence[Reject]) -> "_Objects":
+        """All but some rows, and some more rejects."""
+        left_out = set(rows)
+        kept = [row for row in range(len(self.objects)) if row not in left_out]
+        objects, lines = [self.objects[row] for row in kept], [self.lines[row] for row in kept]
+        return _Objects(self.name, objects, lines, self.numbers[kept], self.fill, [*self.rejects, *rejects], self.blank)
+
+    def _refuse(self, name: str, values: Sequence[Any], refused: dict[int, str]) -> ColumnType | None:
+        """The type of a column, value by value; rows that cannot be read are added to `refused`."""
+        types: dict[str, ColumnType] = {}
+        for row, value in enumerate(values):
+            try:
+                found = value_type(self._exact(row, name, value), textual=False)
+            except ColumnError as error:
+                refused.setdefault(row, str(error))
+                continue
+            types = merge_types(types, {name: found}) if found is not None else types
+        return types.get(name)
+
+    def _rejects(self, refused: Mapping[int, str]) -> list[Reject]:
+        return [Reject(self.name, int(self.numbers[row]), STAGE, reason) for row, reason in sorted(refused.items())]
+
+    def _exact(self, row: int, name: str, value: Any) -> Any:
+        """The value of a row; orjson makes floats of the integers that do not fit 64 bits."""
+        if next(floats_from(value), None) is None:
+            return value
+        try:
+            return json.loads(self.lines[row]).get(name, value)
+        except (ValueError, RecursionError):  # an integer of thousands of digits
+            raise ColumnError(f"{value} does not fit a 64-bit integer") from None
+
+    def _distinct(self, name: str) -> frozenset[str] | None:
+        """The texts that the values of a column are where it is one of strings."""
+        values = self.values(name)
+        items = chain.from_iterable(value if isinstance(value, list) else [value] for value in values if value is not None)
+        texts = frozenset(map(as_text, items))
+        return texts if len(texts) <= MAX_VALUES else None
+
+
+def parse(piece: Piece, name: str, fill: Mapping[str, int | float | str]) -> _Objects:
+    """The objects of the lines of file `name` in `piece`."""
+    lines = piece.data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    numbers = np.arange(piece.first_line, piece.first_line + len(lines))
+    try:
+        objects = list(map(orjson.loads, lines))
+    except orjson.JSONDecodeError:
+        objects = []
+    if objects and set(map(type, objects)) == {dict}:
+        return _Objects(name, objects, lines, numbers, fill, [], 0)
+    rows, objects, rejects, blank = [], [], [], 0
+    for row, line in enumerate(lines):
+        if not line.strip():
+            blank += 1
+            continue
+        try:
+            value = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            reason = f"not JSON: {error.msg}, at character {error.colno}"
+            rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
+            continue
+        if isinstance(value, dict):
+            rows.append(row)
+            objects.append(value)
+        else:
+            reason = f"not a JSON object, but {line.strip()[:60].decode(errors='replace')}"
+            rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
+    return _Objects(name, objects, [lines[row] for row in rows], numbers[rows], fill, rejects, blank)

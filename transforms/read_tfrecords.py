@@ -1,0 +1,255 @@
+"""Existing TFRecord files, plain or gzipped, whose records pass through; shardmill.tfrecord has the format's sources."""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from shardmill.tfrecord import OVERHEAD, mask
+from transforms import storage
+from transforms.blocks import BlockRef, FileRef, Inferred, Rows
+from transforms.columns import ColumnType
+from transforms.compressed import TruncatedError, open_decompressed
+from transforms.decode_examples import decode_examples, infer_examples, not_examples
+from transforms.refs import Reject
+from transforms.typed_columns import slices
+
+__all__ = ["TFRecordFormat", "decode_examples", "infer_examples"]
+
+RECORD = "record"
+_STAGE = "read"
+_HEADER = struct.Struct("<QI")
+_GZIP_MAGIC = b"\x1f\x8b"  # RFC 1952, section 2.3.1
+_HOP_BYTES = 64 << 10  # read at once where only headers are wanted
+_FOOTER = np.dtype("<u4")
+
+
+@dataclass(frozen=True)
+class TFRecordFormat:
+    """A row for each record: column `record`, its payload. The lines are the records' numbers in their file, from 1.
+
+    Every checksum is verified, and a record that is no tf.train.Example is a reject. A file is gzipped if it does not start as a
+    TFRecord does, and either its name ends in .gz or it starts as gzip does.
+
+    Attributes:
+      block_size: bytes of a block, and of a piece of one, about.
+    """
+
+    block_size: int
+
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
+        """Blocks of whole records; all of the file if it is small or gzipped.
+
+        What is wrong with a file is left to `read`: its last block ends where the file does.
+        """
+        if not file.size_bytes:
+            return
+        with storage.open_read(file.path) as stream:
+            if file.size_bytes < 2 * self.block_size or _is_gzip(stream, file):
+                yield BlockRef(file, 0, file.size_bytes)
+                return
+            start, first = 0, 1
+            for record, offset in _hop(stream, file.size_bytes):
+                if offset - start >= self.block_size:
+                    yield BlockRef(file, start, offset - start, first)
+                    start, first = offset, record
+            if start < file.size_bytes:
+                yield BlockRef(file, start, file.size_bytes - start, first)
+
+    def header(self, file: FileRef) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
+        """The features of the Examples: one value in every record is a scalar; where kinds differ, the widest holds all."""
+        wanted = None if columns is None else list(columns)
+        for piece in _Scanner(block, self.block_size):
+            features, bad = decode_examples(piece.records)
+            yield infer_examples(features.filter(pa.array(~bad)) if bad.any() else features, wanted, values_of)
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType]) -> Iterator[Rows]:
+        """The records, a piece at a time, whatever `types` are."""
+        for piece in _Scanner(block, self.block_size):
+            records, numbers = piece.records, piece.numbers
+            bad = not_examples(records)
+            if bad.any():
+                piece.rejects.extend(
+                    Reject(block.file.name, number, _STAGE, f"record {number:,} is not a tf.train.Example")
+                    for number in numbers[bad].tolist()
+                )
+                records, numbers = records.filter(pa.array(~bad)), numbers[~bad]
+            yield Rows(pa.RecordBatch.from_arrays([records], names=[RECORD]), numbers, piece.rejects)
+
+
+def _is_gzip(stream: BinaryIO, file: FileRef) -> bool:
+    """Whether the file, at whose start `stream` is, is gzipped; a length of a record may look like gzip's first bytes."""
+    head = _read(stream, _HEADER.size)
+    is_tfrecord = len(head) == _HEADER.size and _good_length(head, 0)
+    return not is_tfrecord and (file.name.lower().endswith(".gz") or head.startswith(_GZIP_MAGIC))
+
+
+def _good_length(data: bytes, offset: int) -> bool:
+    return mask(google_crc32c.value(data[offset : offset + 8])) == _HEADER.unpack_from(data, offset)[1]
+
+
+def _hop(stream: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
+    """The number and the offset of each record but the first, as far as lengths are good; lengths alone are read."""
+    record, offset = 1, 0
+    while offset + _HEADER.size <= size:
+        stream.seek(offset)
+        data = _read(stream, _HOP_BYTES)
+        position, last = 0, len(data) - _HEADER.size
+        if last < 0:
+            return
+        while position <= last:
+            if not _good_length(data, position):
+                return
+            position += OVERHEAD + _HEADER.unpack_from(data, position)[0]
+            if offset + position > size:
+                return
+            record += 1
+            yield record, offset + position
+        offset += position
+
+
+def _read(stream: BinaryIO, size: int) -> bytes:
+    """Up to `size` bytes, fewer only at the end; remote file objects may return short reads."""
+    data = stream.read(size)
+    while len(data) < size and (more := stream.read(size - len(data))):
+        data += more
+    return data
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Piece:
+    """Some consecutive records of a block.
+
+    Attributes:
+      records: payloads whose checksum is good.
+      numbers: int64, shape (records,), of each in its file.
+      rejects: the others.
+    """
+
+    records: pa.LargeBinaryArray
+    numbers: npt.NDArray[np.int64]
+    rejects: list[Reject]
+
+
+class _Scanner:
+    """The records of a block, in pieces."""
+
+    def __init__(self, block: BlockRef, piece_size: int) -> None:
+        self._block = block
+        self._piece_size = piece_size
+        self._left: int | None = block.length  # bytes to be read; None if that is not known
+        self._number = block.first_line  # of the next record
+        self._offset = block.offset
+        self._damage: str | None = None
+
+    def __iter__(self) -> Iterator[_Piece]:
+        try:
+            with self._open() as stream:
+                yield from self._pieces(stream)
+        except OSError as error:
+            if not storage.is_local(self._block.file.path) and not isinstance(error, FileNotFoundError):
+                raise  # an object store that fails: the runner tries again, where a bad disk will not get better
+            self._damage = f"cannot be read, and all that follows is lost: {error.strerror or error}"
+            yield self._end(b"")
+
+    def _open(self) -> BinaryIO:
+        file = self._block.file
+        stream = storage.open_read(file.path)
+        if self._block.offset == 0 and _is_gzip(stream, file):
+            stream.close()
+            self._left = None
+            return open_decompressed(file.path, "file.gz")
+        stream.seek(self._block.offset)
+        return stream
+
+    def _pieces(self, stream: BinaryIO) -> Iterator[_Piece]:
+        data, want, broken = b"", self._piece_size, False
+        while not broken:
+            more = self._more(stream, want)
+            if not more:
+                break
+            data += more
+            starts, stops, position, want, broken = self._records(data)
+            if starts:
+                yield self._piece(data, starts, stops)
+            data = data[position:]
+            self._offset += position
+        if data or self._damage is not None:
+            yield self._end(data)
+
+    def _more(self, stream: BinaryIO, want: int) -> bytes:
+        size = max(want, self._piece_size)
+        if self._left is not None:
+            size = self._left if self._left < 2 * size else size
+        try:
+            data = _read(stream, size)
+        except TruncatedError as error:
+            self._damage = f"cannot be read: {error}; the rest of the file is lost"
+            return b""
+        if self._left is not None:
+            self._left -= len(data)
+        return data
+
+    def _records(self, data: bytes) -> tuple[list[int], list[int], int, int, bool]:
+        """Where the payloads of the whole records in `data` start and stop, where what follows starts and how long it is at
+        least, and whether it has a broken length."""
+        starts: list[int] = []
+        stops: list[int] = []
+        position, end = 0, len(data)
+        unpack, value = _HEADER.unpack_from, google_crc32c.value
+        while position + _HEADER.size <= end:
+            size, crc = unpack(data, position)
+            if mask(value(data[position : position + 8])) != crc:
+                self._damage = f"has a length that fails its checksum{self._lost(position)}"
+                return starts, stops, position, 0, True
+            stop = position + OVERHEAD + size
+            if stop > end:
+                if self._left is not None and stop - end > self._left:
+                    return starts, stops, position, 0, True
+                return starts, stops, position, stop - end, False
+            starts.append(position + _HEADER.size)
+            stops.append(stop - 4)
+            position = stop
+        return starts, stops, position, 0, False
+
+    def _piece(self, data: bytes, starts: list[int], stops: list[int]) -> _Piece:
+        begin, end = np.array(starts, np.int64), np.array(stops, np.int64)
+        value = google_crc32c.value
+        crcs = np.fromiter((value(data[start:stop]) for start, stop in zip(starts, stops, strict=True)), np.uint32, len(starts))
+        footers = np.ndarray(len(data) - 3, _FOOTER, data, 0, (1,))[end]
+        good = ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(0xA282EAD8) == footers
+        numbers = np.arange(self._number, self._number + len(starts))
+        self._number += len(starts)
+        rejects = [
+            self._reject(number, self._offset + start - _HEADER.size, "fails its checksum")
+            for number, start in zip(numbers[~good].tolist(), begin[~good].tolist(), strict=True)
+        ]
+        return _Piece(slices(data, begin, end, good), numbers[good], rejects)
+
+    def _end(self, data: bytes) -> _Piece:
+        """The one reject for all that is left."""
+        damage = self._damage
+        if damage is None:
+            need = OVERHEAD + _HEADER.unpack_from(data)[0] if len(data) >= _HEADER.size else _HEADER.size
+            have = len(data) + (self._left or 0)
+            damage = f"is cut short, {have:,} of {need:,} bytes, which are lost"
+        reject = self._reject(self._number, self._offset, damage)
+        return _Piece(pa.array([], pa.large_binary()), np.zeros(0, np.int64), [reject])
+
+    def _lost(self, position: int) -> str:
+        block = self._block
+        if self._left is None:
+            return "; the rest of the file is lost"
+        return f"; the remaining {block.offset + block.length - self._offset - position:,} bytes are lost"
+
+    def _reject(self, number: int, offset: int, problem: str) -> Reject:
+        return Reject(self._block.file.name, number, _STAGE, f"record {number:,} at byte {offset:,} {problem}")

@@ -1,0 +1,318 @@
+"""How a table is to be read, decided from all of it: features and their types, classes, splits."""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from shardmill import naming
+from shardmill.errors import UserError
+from shardmill.features import Feature, Features
+from shardmill.labels import ClassNames, resolve_class_names
+from transforms.blocks import MAX_VALUES, Inferred
+from transforms.columns import ColumnType
+from transforms.input_summary import InputSummary
+from transforms.layout import DEFAULT_SPLITS, SPLIT_FOLDERS, split_order
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """What the user said about columns, labels and splits.
+
+    Attributes:
+      source: how errors call the input.
+      schema: the features of --schema, None if not given.
+      drop, only: columns that are left out, or alone kept.
+      label: the column that is the label.
+      key, group_by, stratify_by: columns, which need not be features.
+      fractions: split names and fractions of --splits, None if not given.
+      frozen_labels: the names of --labels_file.
+      on_new_label: see shardmill.labels.
+      split_shards: the splits that --num_shards names.
+    """
+
+    source: str
+    schema: Features | None = None
+    drop: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    label: str | None = None
+    key: str | None = None
+    group_by: str | None = None
+    stratify_by: str | None = None
+    fractions: tuple[tuple[str, Fraction], ...] | None = None
+    frozen_labels: tuple[str, ...] | None = None
+    on_new_label: str = "fail"
+    split_shards: tuple[str, ...] = ()
+
+    @property
+    def helpers(self) -> list[str]:
+        """The columns that are read although they may be no features."""
+        return list(dict.fromkeys(name for name in (self.key, self.group_by, self.stratify_by) if name is not None))
+
+    @property
+    def needs_classes(self) -> bool:
+        """Whether class names must be found in the data although --schema says the types."""
+        if self.schema is None or self.label is None or self.frozen_labels is not None:
+            return False
+        feature = next((feature for feature in self.schema if feature.name == self.label), None)
+        return feature is not None and feature.dtype == "bytes"
+
+    @property
+    def needs_inference(self) -> bool:
+        """Whether a pass over the data comes before it is encoded."""
+        return self.schema is None or self.needs_classes
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """The reading of a table.
+
+    Attributes:
+      types: of the columns to read: the features, in their order, then helpers that are no features.
+      features: as published, in the order in which they are encoded.
+      label: the label's column if its values are class names, else None.
+      class_names: its class table.
+      splits: split names by id.
+      fractions: theirs, or None where the folders of the files say the split.
+      notices: what the user must be told at the end.
+      required_label: a label's column whose rows without a value are rejected.
+    """
+
+    types: Mapping[str, ColumnType]
+    features: Features
+    label: str | None
+    class_names: ClassNames | None
+    splits: tuple[str, ...]
+    fractions: tuple[Fraction, ...] | None
+    notices: tuple[str, ...] = ()
+    required_label: str | None = None
+
+
+def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool = False) -> TableLayout:
+    """Decide how to read the table that `summary` and `inferred` describe.
+
+    Args:
+      summary: of the files.
+      inferred: of their columns; nothing where --schema makes inference needless.
+
+    Raises:
+      UserError: a column that does not exist, headers that differ, a new class, or no rows.
+    """
+    notices = list(_skipped(summary))
+    header = _check_headers(summary, options)
+    if options.schema is None and not inferred.rows and not summary.rejected:
+        raise UserError(f"{options.source} has no rows")
+    known = list(header or sorted(inferred.types))
+    if header or inferred.rows:
+        _check_columns(known, options)
+    types, features = (
+        _from_schema(known, header, options, notices) if options.schema else _from_data(known, inferred, options, notices)
+    )
+    types, features, class_names = _resolve_label(types, features, inferred, options)
+    for helper in options.helpers:
+        types.setdefault(helper, ColumnType("bytes", None, 0))
+    splits, fractions = _splits(summary, options, notices)
+    label = options.label if class_names is not None else None
+    return TableLayout(types, tuple(features), label, class_names, splits, fractions, tuple(notices), options.label)
+
+
+def wanted_columns(options: TableOptions) -> list[str] | None:
+    """The columns whose types must be inferred; None stands for all, of which --drop is left out later."""
+    if options.needs_classes:
+        assert options.label is not None
+        return [options.label]
+    if options.only:
+        return list(dict.fromkeys([*options.only, *([options.label] if options.label else [])]))
+    return None
+
+
+def _check_headers(summary: InputSummary, options: TableOptions) -> tuple[str, ...]:
+    """The columns in the order of the first file; () where files have no headers."""
+    if not summary.headers:
+        return ()
+    ordered = sorted(summary.headers.items(), key=lambda item: item[1][1])
+    (first, (_, first_name)) = ordered[0]
+    for columns, (number, name) in ordered[1:]:
+        if set(columns) == set(first):
+            continue
+        missing, extra = sorted(set(first) - set(columns)), sorted(set(columns) - set(first))
+        parts = [*([f"lacks {_quoted(missing)}"] if missing else []), *([f"has {_quoted(extra)} beside"] if extra else [])]
+        more = f", as {number - 1} more files do" if number > 1 else ""
+        raise UserError(f"{options.source}: headers differ: {name!r} {' and '.join(parts)} what {first_name!r} has{more}")
+    return first
+
+
+def _check_columns(known: Sequence[str], options: TableOptions) -> None:
+    flags = {
+        "--label": [options.label] if options.label else [],
+        "--key": [options.key] if options.key else [],
+        "--group_by": [options.group_by] if options.group_by else [],
+        "--stratify_by": [options.stratify_by] if options.stratify_by else [],
+        "--drop": options.drop,
+        "--only": options.only,
+    }
+    for flag, columns in flags.items():
+        for column in columns:
+            if column not in known:
+                raise UserError(f"{flag} {column}: no such column in {options.source}; {_hint(column, known)}")
+    if options.label in options.drop:
+        raise UserError(f"--label {options.label} is also in --drop; drop the one or the other")
+
+
+def _hint(column: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(column, known, 1)
+    listed = ", ".join(known[:20]) + (f" and {len(known) - 20} more" if len(known) > 20 else "")
+    return (f"did you mean {near[0]}? " if near else "") + f"the columns are {listed}"
+
+
+def _quoted(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:5])
+    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _kept(known: Iterable[str], options: TableOptions) -> list[str]:
+    chosen = options.only and {*options.only, *([options.label] if options.label else [])}
+    return [name for name in known if (not chosen or name in chosen) and name not in options.drop]
+
+
+def _from_data(
+    known: Sequence[str], inferred: Inferred, options: TableOptions, notices: list[str]
+) -> tuple[dict[str, ColumnType], list[Feature]]:
+    types: dict[str, ColumnType] = {}
+    for name in _kept(known, options):
+        column = inferred.types.get(name)
+        if column is not None:
+            types[name] = column
+        elif inferred.rows:
+            notices.append(f"column {name!r} has no value in any row, and was left out")
+    return types, [column.feature(name, inferred.rows) for name, column in types.items()]
+
+
+def _from_schema(
+    known: Sequence[str], header: tuple[str, ...], options: TableOptions, notices: list[str]
+) -> tuple[dict[str, ColumnType], list[Feature]]:
+    assert options.schema is not None
+    kept = _kept([feature.name for feature in options.schema], options)
+    features = [feature for feature in options.schema if feature.name in kept]
+    for feature in features:
+        if header and feature.name not in known and feature.required:
+            raise UserError(f"--schema wants column {feature.name!r}, which {options.source} lacks; {_hint(feature.name, known)}")
+    names = {feature.name for feature in options.schema}
+    extra = [name for name in header if name not in names and name not in options.drop and name not in options.helpers]
+    if extra and not options.only:
+        notices.append(f"left out what --schema does not have: {'column' if len(extra) == 1 else 'columns'} {_quoted(extra)}")
+    return {feature.name: _column_type(feature) for feature in features}, features
+
+
+def _column_type(feature: Feature) -> ColumnType:
+    length = None if not feature.shape else -1 if feature.shape[0] is None else feature.shape[0]
+    return ColumnType("bool" if feature.kind == "bool" else feature.dtype, length, 0)
+
+
+def _resolve_label(
+    types: dict[str, ColumnType], features: list[Feature], inferred: Inferred, options: TableOptions
+) -> tuple[dict[str, ColumnType], list[Feature], ClassNames | None]:
+    """The label's class names, if its values are strings, and its feature as published."""
+    if options.label is None:
+        if options.frozen_labels is not None:
+            raise UserError("--labels_file was given, but no --label; name the column")
+        return types, features, None
+    feature = next((feature for feature in features if feature.name == options.label), None)
+    if feature is None:
+        if not inferred.rows and options.schema is None:
+            return types, features, None
+        raise UserError(f"--label {options.label} has no value in any row")
+    if types[options.label].length is not None:
+        raise UserError(f"--label {options.label} holds lists; expected one value in each row")
+    is_class = feature.kind == "class_label"
+    if is_class and options.frozen_labels is None:
+        raise UserError(
+            f"--schema says that {options.label!r} holds ids of {_class_count(feature)} classes; give their names with "
+            f"--labels_file {naming.labels_file(options.label)}, which stands beside the schema"
+        )
+    if not is_class and feature.dtype != "bytes":
+        if options.frozen_labels is not None:
+            raise UserError(f"--labels_file was given, but --label {options.label} holds numbers, which stay as they are")
+        return types, [_required(feature, options.label) for feature in features], None
+    if inferred.values is None:
+        raise UserError(f"--label {options.label} has more than {MAX_VALUES:,} different values; is it a label?")
+    found = inferred.values if options.needs_inference else frozenset()
+    class_names = resolve_class_names(found, options.frozen_labels, options.on_new_label)
+    types = {**types, options.label: ColumnType("bytes", None, 0)}
+    label = Feature(options.label, "int64", "class_label", class_names=class_names.names)
+    return types, [label if feature.name == options.label else feature for feature in features], class_names
+
+
+def _class_count(feature: Feature) -> str:
+    return f"{len(feature.class_names):,}" if feature.class_names else "some"
+
+
+def _required(feature: Feature, label: str) -> Feature:
+    return replace(feature, required=True) if feature.name == label else feature
+
+
+def _splits(
+    summary: InputSummary, options: TableOptions, notices: list[str]
+) -> tuple[tuple[str, ...], tuple[Fraction, ...] | None]:
+    tops = {folder.split("/")[0] for folder in summary.folders}
+    from_folders = bool(tops) and all(top.lower() in SPLIT_FOLDERS for top in tops)
+    if from_folders and options.fractions is None:
+        splits = tuple(sorted({SPLIT_FOLDERS[top.lower()] for top in tops}, key=split_order))
+        notices.append(f"the splits are those of the folders: {', '.join(sorted(tops))}")
+        fractions = None
+    else:
+        given = options.fractions or DEFAULT_SPLITS
+        splits, fractions = tuple(name for name, _ in given), tuple(part for _, part in given)
+    for split in options.split_shards:
+        if split not in splits:
+            raise UserError(f"--num_shards {split}=…: no such split; the splits are {', '.join(splits)}")
+    return splits, fractions
+
+
+def _skipped(summary: InputSummary) -> list[str]:
+    return [
+        f"passed over {number} {kind}{'' if number == 1 else 's'}, such as {name!r}"
+        for kind, (number, name) in sorted(summary.skipped.items())
+    ]
+
+
+def make_line_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, line_numbers: bool) -> TableLayout:
+    """Decide how to read lines of text: their label is their file's folder, where every file lies in one.
+
+    Raises:
+      UserError: a new class, or no such split.
+    """
+    notices = list(_skipped(summary))
+    splits, fractions = _splits(summary, options, notices)
+    depth = 0 if fractions is not None else 1
+    folders = [folder.split("/") if folder else [] for folder in summary.folders]
+    classes = {parts[depth] for parts in folders if len(parts) > depth}
+    labelled = bool(classes) and all(len(parts) > depth for parts in folders)
+    class_names = resolve_class_names(classes, options.frozen_labels, options.on_new_label) if labelled else None
+    if class_names is None and options.frozen_labels is not None:
+        raise UserError(f"--labels_file was given, but not every file of {options.source} lies in a class folder")
+    features = [Feature("text", "bytes", "text")]
+    if class_names is not None:
+        features.append(Feature("label", "int64", "class_label", class_names=class_names.names))
+    types = {"text": ColumnType("bytes", None, 0)}
+    if line_numbers:
+        features += [Feature("filename", "bytes", "text"), Feature("line_number", "int64")]
+        types["line_number"] = ColumnType("int64", None, 0)
+    label = "label" if class_names is not None else None
+    return TableLayout(types, tuple(features), label, class_names, splits, fractions, tuple(notices), label)
+
+
+def make_record_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool) -> TableLayout:
+    """Decide how to read existing records, which are what they are."""
+    notices = list(_skipped(summary))
+    splits, fractions = _splits(summary, options, notices)
+    return TableLayout({"record": ColumnType("bytes", None, 0)}, (), None, None, splits, fractions, tuple(notices))
+
+
+make_layout_of = {
+    "csv": make_table_layout,
+    "jsonl": make_table_layout,
+    "parquet": make_table_layout,
+    "lines": make_line_layout,
+    "tfrecords": make_record_layout,
+}

@@ -1,0 +1,64 @@
+"""A FlatMap whose calls run in threads of the worker: parallelism on one machine, where a local runner has none of its own."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
+from apache_beam.utils.windowed_value import WindowedValue
+
+
+class ThreadedFlatMap(beam.DoFn):
+    """Calls `function(element, *side inputs)` in threads, as many elements ahead as there are threads; order is kept.
+
+    Whatever the function returns is emitted once, when its bundle ends at the latest, so a bundle that is repeated repeats it all.
+    """
+
+    def __init__(self, function: Callable[..., Iterable[Any]], threads: int = 0) -> None:
+        """Args:
+
+        function: returns, rather than yields, what to emit, TaggedOutput or not: a generator would run in no thread.
+        threads: 1 calls inline, 0 stands for the number of the worker's cores.
+        """
+        self._function, self._wanted_threads = function, threads
+
+    def setup(self) -> None:
+        """Start the threads."""
+        self._threads = self._wanted_threads or os.cpu_count() or 1
+        self._pool = ThreadPoolExecutor(self._threads, "shardmill-map") if self._threads > 1 else None
+
+    def teardown(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def start_bundle(self) -> None:
+        """Nothing is under way."""
+        self._pending: deque[Future[Iterable[Any]]] = deque()
+
+    def process(self, element: Any, *side: Any) -> Iterator[Any]:
+        """Start on `element`, and emit what is done of those before it."""
+        if self._pool is None:
+            yield from self._function(element, *side)
+            return
+        self._pending.append(self._pool.submit(self._function, element, *side))
+        while len(self._pending) > self._threads:
+            yield from self._pending.popleft().result()
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Emit the rest."""
+        while self._pending:
+            for item in self._pending.popleft().result():
+                yield windowed(item)
+
+
+def windowed(item: Any) -> Any:
+    """An element, or a TaggedOutput of one, as finish_bundle must emit it."""
+    if isinstance(item, TaggedOutput):
+        return TaggedOutput(item.tag, windowed(item.value))
+    return WindowedValue(item, MIN_TIMESTAMP, (GlobalWindow(),))

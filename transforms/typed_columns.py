@@ -1,0 +1,78 @@
+"""Typed columns of rows as Arrow arrays: what `transforms.blocks.Rows` holds, for every format alike."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from transforms.blocks import MAX_VALUES, Rows
+from transforms.columns import ColumnType
+from transforms.refs import Reject
+
+_KINDS = {"bool": pa.int64(), "int64": pa.int64(), "float32": pa.float32(), "bytes": pa.large_binary()}
+
+
+def arrow_type(column: ColumnType) -> pa.DataType:
+    """The type of an array that holds a column of this type; booleans are 0 and 1."""
+    kind = _KINDS[column.dtype]
+    return kind if column.length is None else pa.large_list(kind)
+
+
+def missing_values(column: ColumnType, rows: int) -> pa.Array:
+    """A column without any value; a list of variable length is empty instead."""
+    if not column.is_variable:
+        return pa.nulls(rows, arrow_type(column))
+    return pa.LargeListArray.from_arrays(pa.array(np.zeros(rows + 1, np.int64)), pa.nulls(0, arrow_type(column).value_type))
+
+
+def no_rows(types: Mapping[str, ColumnType], rejects: Sequence[Reject]) -> Rows:
+    """Nothing but rejects."""
+    arrays = [missing_values(column, 0) for column in types.values()]
+    return Rows(pa.RecordBatch.from_arrays(arrays, names=list(types)), np.zeros(0, np.int64), list(rejects))
+
+
+def slices(
+    data: bytes, starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_] | None = None
+) -> pa.LargeBinaryArray:
+    """data[start:stop] for each of the ascending ranges, or those that are `kept`.
+
+    What lies between two ranges is a value too, which Arrow then leaves out: one pass in C++ that copies nothing byte by byte.
+    """
+    count = len(starts)
+    offsets = np.empty(2 * count + 1, np.int64)
+    offsets[0:-1:2], offsets[1::2] = starts, stops
+    offsets[-1] = stops[-1] if count else 0
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    both = pa.Array.from_buffers(pa.large_binary(), 2 * count, buffers)
+    return both.take(pa.array(np.arange(0, 2 * count, 2) if kept is None else 2 * np.flatnonzero(kept)))
+
+
+def distinct_texts(values: pa.Array) -> frozenset[str] | None:
+    """The distinct of int64, float32 or large_binary `values` as text, nulls apart; None if there are more than MAX_VALUES."""
+    unique = pc.unique(values).drop_null()
+    return None if len(unique) > MAX_VALUES else frozenset(map(as_text, unique.to_pylist()))
+
+
+def as_text(value: object) -> str:
+    """A value as it is called: bytes that are not UTF-8 are escaped, and numbers spelled as in JSON."""
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def parse_fill(text: str) -> int | float | str:
+    """The value that stands for a missing one, from its text: JSON of a number or a string, or else the text itself."""
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+    except ValueError:
+        return text
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return text
+    return text if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63 else value
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
