@@ -17,6 +17,14 @@ demo: $(VENV)/installed
 	  --splits train=0.8,validation=0.1,test=0.1 --stratify_by label --overwrite
 	$(BIN)/shardmill verify demo/datasets/digits --decode
 	$(BIN)/shardmill inspect demo/datasets/digits --contact_sheet demo/digits.png
+	$(BIN)/python examples/write_tables.py demo/tables
+	$(BIN)/shardmill csv --input demo/tables/wine.csv --output demo/datasets --name wine \
+	  --label cultivar --stratify_by cultivar --splits train=0.8,test=0.2 --overwrite
+	$(BIN)/shardmill text --input demo/tables/text --output demo/datasets --name lines --line_numbers --overwrite
+	$(BIN)/shardmill reshard --input 'demo/datasets/digits/1.0.0/*.tfrecord-*' --output demo/datasets --name digits_resharded \
+	  --num_shards 4 --overwrite
+	for name in wine lines digits_resharded; do $(BIN)/shardmill verify demo/datasets/$$name || exit 1; done
+	$(BIN)/shardmill inspect demo/datasets/wine
 
 test: $(VENV)/installed
 	$(BIN)/python -m pytest
@@ -33,6 +41,11 @@ format: $(VENV)/installed
 bench: $(VENV)/installed
 	$(BIN)/python benchmarks/bench_images.py
 	$(BIN)/python benchmarks/bench_memory.py
+	$(BIN)/python benchmarks/bench_encoder.py
+	$(BIN)/python benchmarks/bench_tables.py
+	$(BIN)/python benchmarks/bench_text.py
+	$(BIN)/python benchmarks/bench_reshard.py
+	$(BIN)/python benchmarks/bench_table_memory.py
 
 clean:
 	rm -rf $(VENV) demo bench-data build dist *.egg-info

@@ -27,21 +27,38 @@ def check(config: JobConfig, options: PipelineOptions) -> None:
 
 def run(build: Callable[[beam.Pipeline, str | None], Any], config: JobConfig, options: PipelineOptions) -> None:
     """Run the pipeline that `build(pipeline, progress folder)` makes, clean up after a failure, and print the report."""
+    missing = _missing_folders(config)
     try:
         launch.run(build, options, config.name)
     except (JobError, UserError):
-        with suppress(OSError):  # a store that fails is why the job did; the next run clears what is left
-            publish.delete_temporaries(config.directory)
+        _clean_up(config, missing)
         raise
     except KeyboardInterrupt:
         if not runner.is_local(options):
             print("shardmill: interrupted; the job itself goes on, and its runner can cancel it", file=sys.stderr)
             launch.interrupt()
         print("shardmill: interrupted; nothing was published", file=sys.stderr)
-        with suppress(OSError):
-            publish.delete_temporaries(config.directory)
+        _clean_up(config, missing)
         launch.interrupt()
     print(report.summary(config))
+
+
+def _missing_folders(config: JobConfig) -> list[str]:
+    """The local folders that the job will make, inner ones first."""
+    folders = []
+    path = os.path.abspath(config.directory)
+    while storage.is_local(config.output) and not os.path.lexists(path):
+        folders.append(path)
+        path = os.path.dirname(path)
+    return folders
+
+
+def _clean_up(config: JobConfig, made: list[str]) -> None:
+    """Delete what a failed job left: its temporary files, and the folders it made if they are empty."""
+    with suppress(OSError):  # a store that fails is why the job did; the next run clears what is left
+        publish.delete_temporaries(config.directory)
+        for folder in made:
+            os.rmdir(folder)
 
 
 def check_input(config: JobConfig) -> None:

@@ -68,7 +68,8 @@ def describe(plan: DryRun, config: RecordsConfig) -> str:
     for index, split in enumerate(plan.layout.splits):
         lines.append(f"Split {split}: {f'{float(fractions[index]):.4g} of the rows' if fractions else 'by its folder'}")
     features = plan.layout.features
-    lines += [f"Features: {len(features):,}" if features else "Features: those of the records"]
+    none = "those of the records" if config.route == "tfrecords" else "none, as no row can be read; the job says why of each"
+    lines += [f"Features: {len(features):,}" if features else f"Features: {none}"]
     lines += [f"  {_describe(feature)}" for feature in features[:_SHOWN]]
     if len(features) > _SHOWN:
         lines.append(f"  … and {len(features) - _SHOWN:,} more")

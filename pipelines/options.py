@@ -22,7 +22,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise `message` as a UserError."""
-        raise UserError(message)
+        flag = re.fullmatch(r"argument (--\w+): expected one argument", message)
+        raise UserError(f"{message}; write one that begins with '-' as {flag[1]}=VALUE" if flag else message)
 
 
 def parse_size(text: str) -> int:

@@ -1,5 +1,6 @@
 """The graph of jobs over records inside files: index, infer, stage, plan, write, publish."""
 
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -50,10 +51,19 @@ def read_layout(root: beam.Pipeline, config: RecordsConfig) -> Reading:
     else:
         columns = wanted_columns(options)
         inferred = indexed.tasks | "Infer" >> InferColumns(config.format, columns, config.label, config.threads)
-    layout = indexed.summary | "Layout" >> beam.Map(
-        make_layout_of[config.route], AsSingleton(inferred), options, config.line_numbers
-    ).with_output_types(TableLayout)
+    layout = indexed.summary | "Layout" >> beam.Map(_layout, AsSingleton(inferred), config).with_output_types(TableLayout)
     return Reading(indexed, inferred, layout)
+
+
+def _layout(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
+    if not summary.records and not summary.rejected:
+        kind = config.kind.plural
+        passed = f"; of {', '.join(name for _, name in sorted(summary.skipped.values()))}" if summary.skipped else ""
+        raise UserError(f"no {kind} in {config.source}{passed}")
+    if config.table_options.needs_inference and not inferred.rows and summary.size_bytes:
+        # Either there are none, or none can be read: staging finds out, and why of each.
+        summary = replace(summary, rejected=max(summary.rejected, 1))
+    return make_layout_of[config.route](summary, inferred, config.table_options, config.line_numbers)
 
 
 def build_records(root: beam.Pipeline, progress_folder: str | None, config: RecordsConfig) -> beam.PCollection[str]:
@@ -137,6 +147,12 @@ def _publish(
 ) -> list[str]:
     if not staged.read and not summary.rejected:
         raise UserError(f"{table.source} has no rows")
+    rejected = list(rejects)
+    if not layout.features and not staged.inferred.rows and len(rejected) < staged.read:
+        raise UserError(
+            f"every row of {table.source} has a value that no feature can hold, such as an object or a nested list; leave its "
+            "column out with --drop, or choose others with --only"
+        )
     notices = list(layout.notices)
     if staged.blank:
         notices.append(f"passed over {staged.blank:,} blank line{'' if staged.blank == 1 else 's'}")
@@ -147,7 +163,7 @@ def _publish(
         splits=layout.splits,
         divisions=divisions,
         shards=list(shards),
-        rejects=list(rejects),
+        rejects=rejected,
         stats=staged.stats,
         notices=notices,
     )
@@ -158,22 +174,42 @@ def _features(layout: TableLayout, inferred: Inferred, table: TableOptions) -> F
     """The features as published: those of existing records are known only now."""
     if not inferred.rows:
         return layout.features
-    if table.schema is not None:
-        return table.schema
     for flag, column in (("--key", table.key), ("--group_by", table.group_by), ("--stratify_by", table.stratify_by)):
         if column is not None and column not in inferred.types:
-            raise UserError(f"{flag} {column}: no example has such a feature; they have {', '.join(sorted(inferred.types))}")
+            raise UserError(f"{flag} {column}: no example has such a feature; {_they_have(column, inferred.types)}")
     features = {name: column.feature(name, inferred.rows) for name, column in sorted(inferred.types.items())}
+    if table.schema is not None:
+        _check_schema(table.schema, features)
+        features = {feature.name: feature for feature in table.schema}
     if table.label is not None:
         features[table.label] = _labelled(features, table)
     return tuple(features.values())
+
+
+def _they_have(column: str, features: Iterable[str]) -> str:
+    near = difflib.get_close_matches(column, list(features), 1)
+    return f"they have {', '.join(sorted(features))}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _check_schema(schema: Features, found: Mapping[str, Feature]) -> None:
+    """Check that existing records are what --schema says; raises UserError."""
+    for feature in schema:
+        mine = found.get(feature.name)
+        if mine is None and not feature.required:
+            continue
+        if mine is None or mine.dtype != feature.dtype or (feature.required and not mine.required):
+            is_found = f"{mine.dtype}{'' if mine.required else ', and missing in some'}" if mine else "in no record"
+            raise UserError(
+                f"--schema says that feature {feature.name!r} is {feature.dtype}{' in every record' if feature.required else ''}, "
+                f"but it is {is_found}"
+            )
 
 
 def _labelled(features: Mapping[str, Feature], table: TableOptions) -> Feature:
     assert table.label is not None
     feature = features.get(table.label)
     if feature is None:
-        raise UserError(f"--label {table.label}: no example has such a feature; they have {', '.join(features)}")
+        raise UserError(f"--label {table.label}: no example has such a feature; {_they_have(table.label, features)}")
     if table.frozen_labels is None:
         return feature
     if feature.dtype != "int64":

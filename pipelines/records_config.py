@@ -1,6 +1,5 @@
 """What a job over records inside files is told, validated: tables, lines of text, existing TFRecords."""
 
-import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -65,19 +64,17 @@ class RecordsConfig(JobConfig):
         """How the records are read."""
         match self.route:
             case "csv":
-                return CsvFormat(self._delimiter, self.quote, self.columns, self.encoding, self.missing, self.fill, self.block_size)
+                return CsvFormat(
+                    self.delimiter or "", self.quote, self.columns, self.encoding, self.missing, self.fill, self.block_size
+                )
             case "jsonl":
-                return JsonLinesFormat(self.block_size, self.fill)
+                return JsonLinesFormat(self.block_size, self.fill, self.drop)
             case "parquet":
-                return ParquetFormat(self.fill)
+                return ParquetFormat(self.fill, self.drop)
             case "lines":
                 return LinesFormat(self.block_size, self.encoding, self.line_numbers)
             case "tfrecords":
                 return TFRecordFormat(self.block_size)
-
-    @property
-    def _delimiter(self) -> str:
-        return self.delimiter or ("\t" if re.search(r"\.tsv(\.\w+)?$", self.input or "") else ",")
 
     @property
     def encoder(self) -> RecordEncoder:
@@ -106,6 +103,7 @@ class RecordsConfig(JobConfig):
             schema=self.schema,
             drop=self.drop,
             only=self.only,
+            fill=self.fill,
             label=self.label or self._schema_label,
             key=self.key,
             group_by=self.group_by,

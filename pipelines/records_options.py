@@ -153,8 +153,14 @@ def _check_fill(pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]
 
 def _read_schema(path: str) -> Features:
     try:
-        return schema.from_pbtxt(storage.read_bytes(path).decode())
+        features = schema.from_pbtxt(storage.read_bytes(path).decode())
     except OSError as error:
         raise UserError(f"--schema {path}: {error.strerror or error}") from None
     except (UnicodeDecodeError, text_format.ParseError, ValueError) as error:
         raise UserError(f"--schema {path} is not a tensorflow-metadata Schema in text form: {error}") from None
+    names = [feature.name for feature in features]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if not names or "" in names or twice is not None:
+        problem = f"has feature {twice!r} twice" if twice else "has a feature without a name" if names else "has no features"
+        raise UserError(f"--schema {path} {problem}; expected features with names that differ")
+    return features

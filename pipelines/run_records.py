@@ -6,6 +6,7 @@ from functools import partial
 from pipelines.options import beam_options
 from pipelines.records_config import Route
 from pipelines.records_options import records_parser, to_config
+from shardmill.errors import UserError
 from transforms.object_store import set_options
 
 
@@ -13,6 +14,8 @@ def main(route: Route, arguments: Sequence[str]) -> int:
     """Run the command; returns its exit status."""
     parser = records_parser(route)
     args, rest = parser.parse_known_args(list(arguments))
+    if route == "lines" and any(word.partition("=")[0] == "--label" for word in rest):  # which is a flag of Beam's, too
+        raise UserError("--label: text has no columns; the label of a text is the folder of its file")
     options = beam_options(rest, parser)
     set_options(options)
     if route == "lines" and args.record == "file":

@@ -1,6 +1,5 @@
 """What a job over text files is told, an example for each file."""
 
-import codecs
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +8,7 @@ from pipelines.files_config import FilesConfig
 from shardmill.errors import UserError
 from transforms import storage
 from transforms.listing import FileKind
+from transforms.text_encoding import encoding_name
 
 TEXT_FILES = FileKind("text files", "txt|text")
 
@@ -23,8 +23,8 @@ class TextFilesConfig(FilesConfig):
         JobConfig.__post_init__(self)
         check(self.input is not None, "give --input, a folder or a glob")
         try:
-            codecs.lookup(self.encoding)
-        except LookupError:
+            encoding_name(self.encoding)
+        except ValueError:
             raise UserError(f"--encoding {self.encoding}: no such encoding; expected utf-8, latin-1, cp1252, …") from None
 
     @property

@@ -120,7 +120,7 @@ def check(batch: pa.RecordBatch) -> None:
 
 
 @given(batches())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_bytes_are_those_of_the_plain_encoder(batch: pa.RecordBatch) -> None:
     check(batch)
 
@@ -329,6 +329,10 @@ def test_rows_do_not_depend_on_their_neighbours(rows: int) -> None:
     assert encode_examples(whole.slice(3, rows)).equals(records.slice(3, rows))
     order = np.random.default_rng(1).permutation(rows)
     assert encode_examples(whole.take(pa.array(order))).equals(records.take(pa.array(order)))
+
+
+def test_lists_of_size_zero() -> None:
+    check(one_column(pa.array([[], [], None], pa.list_(pa.float32(), 0))))
 
 
 def test_encoding_twice_gives_the_same_bytes() -> None:

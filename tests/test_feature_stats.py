@@ -42,7 +42,7 @@ def table_of(size: int, seed: int = 0) -> pa.RecordBatch:
         "words": pa.array(some([[b"w%d" % number for number in each] for each in lists]), pa.large_list(pa.large_binary())),
         "missing": pa.nulls(size, pa.int64()),
     }
-    return pa.record_batch(columns)
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def ties_of(size: int) -> np.ndarray:
@@ -91,7 +91,7 @@ def test_any_order_of_rows_gives_the_same(seed: int) -> None:
 def test_more_values_than_are_counted_at_once() -> None:
     rows = 10
     lists = [np.random.default_rng(row).integers(0, 1 << 40, 20_000) for row in range(rows)]
-    batch = pa.record_batch(
+    batch = pa.RecordBatch.from_pydict(
         {"v": pa.array(lists, pa.large_list(pa.int64())), "w": pa.array([[b"%d" % n for n in v] for v in lists])}
     )
     ties, parts = ties_of(rows), TableStats()
@@ -129,13 +129,13 @@ def test_the_size_of_a_column_is_bounded() -> None:
         "text": pa.array([b"%0200d" % number for number in range(200_000)], pa.large_binary()),
     }
     for name, column in columns.items():
-        stats = TableStats.of(pa.record_batch({name: column}), ties_of(200_000))
+        stats = TableStats.of(pa.RecordBatch.from_pydict({name: column}), ties_of(200_000))
 
         assert len(pickle.dumps(stats)) < 100_000, name
 
 
 def test_counts_and_lengths() -> None:
-    batch = pa.record_batch(
+    batch = pa.RecordBatch.from_pydict(
         {
             "label": pa.array([2, 0, None, 2], pa.int64()),
             "list": pa.array([[1, 2, 3], [], None, [5]], pa.large_list(pa.int64())),
@@ -163,7 +163,7 @@ def test_counts_and_lengths() -> None:
 
 @pytest.mark.parametrize("dtype", [pa.int64(), pa.float32(), pa.large_binary(), pa.string(), pa.list_(pa.binary())])
 def test_no_rows(dtype: pa.DataType) -> None:
-    batch = pa.record_batch({"c": pa.array([], dtype)})
+    batch = pa.RecordBatch.from_pydict({"c": pa.array([], dtype)})
 
     assert TableStats.of(batch, ties_of(0)).to_json() == {"c": {"count": 0, "missing": 0}}
     assert TableStats().to_json() == {}
@@ -171,7 +171,7 @@ def test_no_rows(dtype: pa.DataType) -> None:
 
 def test_slices_of_lists_have_their_own_values() -> None:
     values = pa.array([["a"], None, ["b", "c"], [], ["d"]], pa.list_(pa.string()))
-    batch = pa.record_batch({"c": values})
+    batch = pa.RecordBatch.from_pydict({"c": values})
 
     for start in range(5):
         for end in range(start, 6):
@@ -181,9 +181,18 @@ def test_slices_of_lists_have_their_own_values() -> None:
             )
 
 
+def test_what_lies_under_a_missing_list_does_not_count() -> None:
+    offsets, values = pa.array([0, 2, 5, 6], pa.int64()), pa.array(["a", "b", "x", "y", "z", "c"], pa.large_binary())
+    lists = pa.LargeListArray.from_arrays(offsets, values, mask=pa.array([False, True, False]))
+    stats = TableStats.of(pa.RecordBatch.from_pydict({"c": lists}), ties_of(3)).to_json()["c"]
+
+    assert (stats["count"], stats["missing"], stats["values_per_example"]["max"]) == (2, 1, 2)
+    assert [entry["value"] for entry in stats["top_values"]] == ["a", "b", "c"]
+
+
 def test_a_sample_of_lists_takes_values_not_rows() -> None:
     lists = [["long"] * 99 + [f"rare {row}"] if row % 10 == 0 else [f"word {row}"] for row in range(5000)]
-    batch = pa.record_batch({"c": pa.array(lists, pa.list_(pa.string()))})
+    batch = pa.RecordBatch.from_pydict({"c": pa.array(lists, pa.list_(pa.string()))})
     top = TableStats.of(batch, ties_of(5000)).to_json()["c"]["top_values"]
 
     assert [entry["value"] for entry in top] == ["long"]
@@ -191,7 +200,7 @@ def test_a_sample_of_lists_takes_values_not_rows() -> None:
 
 
 def test_labels_of_lists() -> None:
-    batch = pa.record_batch({"tags": pa.array([[0, 2], [2], None], pa.list_(pa.int64()))})
+    batch = pa.RecordBatch.from_pydict({"tags": pa.array([[0, 2], [2], None], pa.list_(pa.int64()))})
     stats = TableStats.of(batch, ties_of(3), labels=("tags",))
 
     assert stats.label_counts("tags") == {0: 1, 2: 2}
@@ -208,23 +217,34 @@ def test_labels_of_lists() -> None:
 )
 def test_types_that_no_feature_has(dtype: pa.DataType, labels: list[str], message: str) -> None:
     with pytest.raises(TypeError, match=message):
-        TableStats.of(pa.record_batch({"c": pa.array([], dtype)}), ties_of(0), labels)
+        TableStats.of(pa.RecordBatch.from_pydict({"c": pa.array([], dtype)}), ties_of(0), labels)
 
 
-def test_statistics_of_other_columns_do_not_merge() -> None:
-    integers = TableStats.of(pa.record_batch({"c": pa.array([1])}), ties_of(1))
-    strings = TableStats.of(pa.record_batch({"c": pa.array([["a"]])}), ties_of(1))
+def test_columns_that_some_examples_lack() -> None:
+    one = pa.RecordBatch.from_pydict({"a": pa.array([1, 2]), "b": pa.array(["x", None])})
+    other = pa.RecordBatch.from_pydict({"c": pa.array([0.5], pa.float32()), "a": pa.array([3])})
+    merged = TableStats.of(one, ties_of(2))
+    merged.merge(TableStats.of(other, ties_of(1)))
+    added = TableStats.of(other, ties_of(1))
+    added.add(one, ties_of(2))
 
-    with pytest.raises(ValueError, match=r"\{'c': 'int64'\} cannot take those of \{'c': 'lists of bytes'\}"):
-        integers.merge(strings)
-    with pytest.raises(ValueError, match=r"cannot take those of \{'d': 'float32'\}"):
-        integers.add(pa.record_batch({"d": pa.array([1.0], pa.float32())}), ties_of(1))
-    with pytest.raises(ValueError, match=r"cannot take those of \{'c': 'label'\}"):
-        integers.add(pa.record_batch({"c": pa.array([1])}), ties_of(1), labels=["c"])
+    found = {name: (stats["count"], stats["missing"]) for name, stats in merged.to_json().items()}
+    assert found == {"a": (3, 0), "b": (1, 2), "c": (1, 2)}
+    assert {name: added.to_json()[name] for name in found} == merged.to_json()
+
+
+def test_a_column_of_several_kinds_is_only_counted() -> None:
+    batches = [pa.RecordBatch.from_pydict({"c": column}) for column in (pa.array([1]), pa.array([b"x", None]), pa.array([2, 3]))]
+    merged, added = TableStats(), TableStats()
+    for batch in batches:
+        merged.merge(TableStats.of(batch, ties_of(len(batch))))
+        added.add(batch, ties_of(len(batch)))
+
+    assert merged.to_json() == added.to_json() == {"c": {"count": 4, "missing": 1, "kind": "mixed"}}
 
 
 def test_names_of_classes_that_were_not_counted() -> None:
-    stats = TableStats.of(pa.record_batch({"c": pa.array([1])}), ties_of(1))
+    stats = TableStats.of(pa.RecordBatch.from_pydict({"c": pa.array([1])}), ties_of(1))
 
     for name in ("c", "d"):
         with pytest.raises(ValueError, match=f'feature "{name}" was not counted as a label: name it in `labels`'):

@@ -185,9 +185,8 @@ numbers = st.one_of(st.sampled_from([*INT64, *FLOAT32]), st.integers(-(10**20), 
 spellings = st.one_of(
     numbers, st.sampled_from(ALL), st.text("0123456789+-.eE", max_size=25), st.text("0123456789", min_size=17, max_size=21)
 )
-columns = st.one_of(
-    st.lists(st.one_of(st.none(), kind), max_size=12) for kind in (numbers, spellings, st.sampled_from(BOOL), st.text())
-)
+KINDS = (numbers, spellings, st.sampled_from(BOOL), st.text())
+columns = st.one_of([st.lists(st.one_of(st.none(), kind), max_size=12) for kind in KINDS])
 
 
 @given(columns)

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,11 @@ from transforms.blocks import BlockRef, FileRef
 from transforms.line_blocks import BOM, Piece, index_lines, read_pieces
 from transforms.refs import Reject
 
-COMPRESS = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstandard.ZstdCompressor().compress}
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".zst": zstandard.ZstdCompressor().compress,
+}
 TEXTS = st.lists(st.sampled_from([b"\n", b"\r\n", b"a", b"bcd", b"\r", b"\xff\x00", b"long " * 9]), max_size=30).map(b"".join)
 
 

@@ -350,8 +350,8 @@ def test_ragged_rows(tmp_path: Path) -> None:
 
         assert ([row["a"] for row in rows], lines, blank) == ([1, 8, None], [2, 7, 8], 1)
         assert reasons(rejects) == [
-            (3, "the row has 1 fields; expected 2, as many as there are columns"),
-            (4, "the row has 4 fields; expected 2, as many as there are columns"),
+            (3, "the row has 1 field; expected 2, one for each column"),
+            (4, "the row has 4 fields; expected 2, one for each column"),
         ]
 
 
@@ -443,7 +443,6 @@ def test_without_quotes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"delimiter": ""}, "the delimiter ''"),
         ({"delimiter": "ab"}, "the delimiter 'ab'"),
         ({"delimiter": "x"}, "the delimiter 'x'"),
         ({"delimiter": "§"}, "the delimiter '§'"),
@@ -649,11 +648,12 @@ def test_what_the_csv_module_writes(tmp_path: Path, fields: list[tuple[str, str]
 
 
 def outcome(found: CsvFormat, file: FileRef) -> Any:
-    """All that a file says, in a form that can be compared; or the error."""
+    """All that a file says but for its name, or the error."""
     try:
-        return read(found, file, types(a="bytes", b="int64")), infer(found, file, values_of="a")
+        rows, lines, rejects, blank = read(found, file, types(a="bytes", b="int64"))
+        return rows, lines, [replace(reject, source="") for reject in rejects], blank, infer(found, file, values_of="a")
     except UserError as error:
-        return str(error)
+        return str(error).removeprefix(file.name)
 
 
 @many
@@ -670,11 +670,9 @@ def test_any_block_size_finds_the_same(tmp_path: Path, text: str, size: int, dia
 @given(RAW, SMALL)
 def test_a_compressed_file_is_as_one_that_is_not(tmp_path: Path, text: str, size: int) -> None:
     plain = write(tmp_path, "a,b\n" + text)
-    compressed = replace(write(tmp_path, gzip.compress(("a,b\n" + text).encode()), "b.csv.gz"), name="a.csv")
-    found = CsvFormat(block_size=size)
-    object.__setattr__(compressed, "name", "b.csv.gz")
+    compressed = write(tmp_path, gzip.compress(("a,b\n" + text).encode()), "b.csv.gz")
 
-    assert str(outcome(found, compressed)).replace("b.csv.gz", "a.csv") == str(outcome(CSV, plain))
+    assert outcome(CsvFormat(block_size=size), compressed) == outcome(CSV, plain)
 
 
 @many

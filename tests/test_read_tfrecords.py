@@ -126,8 +126,12 @@ def test_a_length_that_looks_like_gzip(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("block_size", [1, 50, 1 << 20])
-@pytest.mark.parametrize("size", range(1, len(FILE)))
-def test_a_file_cut_short_anywhere(tmp_path: Path, size: int, block_size: int) -> None:
+def test_a_file_cut_short_anywhere(tmp_path: Path, block_size: int) -> None:
+    for size in range(1, len(FILE)):
+        check_cut_short(tmp_path, size, block_size)
+
+
+def check_cut_short(tmp_path: Path, size: int, block_size: int) -> None:
     records, rejects = read(file_ref(tmp_path, FILE[:size]), block_size)
     whole = max(number for number, start in enumerate(STARTS) if start <= size)
 
@@ -148,8 +152,12 @@ def test_a_file_cut_short_anywhere(tmp_path: Path, size: int, block_size: int) -
 
 
 @pytest.mark.parametrize("block_size", [1, 1 << 20])
-@pytest.mark.parametrize("bit", range(0, 8 * STARTS[3]))
-def test_a_flipped_bit(tmp_path: Path, bit: int, block_size: int) -> None:
+def test_any_flipped_bit(tmp_path: Path, block_size: int) -> None:
+    for bit in range(8 * STARTS[3]):
+        check_flipped(tmp_path, bit, block_size)
+
+
+def check_flipped(tmp_path: Path, bit: int, block_size: int) -> None:
     data = bytearray(FILE)
     data[bit // 8] ^= 1 << bit % 8
     number = max(number for number, start in enumerate(STARTS) if start <= bit // 8)
@@ -285,7 +293,7 @@ def test_types() -> None:
         2,
     )
     assert infer_examples(features, ["pair"], "scalar") == Inferred({"pair": ColumnType("bytes", 2, 2)}, 2, frozenset({"1", "2"}))
-    assert infer_examples(features, ["pair"], "pair").values == {"x", "y"}
+    assert infer_examples(features, ["pair"], "pair").values == frozenset({"x", "y"})
     assert infer_examples(features, [], "absent") == Inferred({}, 2)
 
 

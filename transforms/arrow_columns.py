@@ -104,14 +104,15 @@ def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> Con
     for position in np.flatnonzero(bad).tolist():
         problems.setdefault(int(rows[position]), reason(position))
     if column.length is None and is_list(array.type):
-        problems.update({row: f"a list of {lengths[row]}, where one value was expected" for row in np.flatnonzero(valid).tolist()})
-        return Converted(pa.nulls(len(array), arrow_type(column)), problems)
-    if column.length is None:
+        for row in np.flatnonzero(valid).tolist():
+            problems.setdefault(row, f"a list of {lengths[row]}, where one value was expected")
+        whole = pa.nulls(len(array), arrow_type(column))
+    elif column.length is None:
         whole = values if len(values) == len(array) else _spread(values, valid)
     else:
         if not column.is_variable:
             for row in np.flatnonzero(valid & (lengths != column.length)).tolist():
-                problems[row] = f"{lengths[row]} values, where {column.length} were expected"
+                problems.setdefault(row, f"{lengths[row]} values, where {column.length} were expected")
         offsets = pa.array(np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))))
         mask = None if column.is_variable or valid.all() else pa.array(~valid)
         whole = pa.LargeListArray.from_arrays(offsets, values, mask=mask)
@@ -121,7 +122,8 @@ def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> Con
 def _decoded(array: pa.Array) -> pa.Array:
     while pa.types.is_dictionary(array.type) or isinstance(array.type, pa.BaseExtensionType):
         array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array.storage
-    return array
+    is_view = pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type)
+    return array.cast(pa.large_binary()) if is_view else array  # few functions take views
 
 
 def _spread(values: pa.Array, valid: Flags) -> pa.Array:
@@ -155,11 +157,14 @@ def _values(items: pa.Array, dtype: Spelled) -> tuple[pa.Array, Flags, _Problem]
     target = arrow_type(ColumnType(dtype, None, 0))
     if pa.types.is_null(kind):
         return pa.nulls(len(items), target), bad, lambda position: "a list with a null in it"
+    found = items
     if pa.types.is_uint64(kind):
-        bad = bad | pc.fill_null(pc.greater(items, pa.scalar(_INT64_MAX, pa.uint64())), False).to_numpy(zero_copy_only=False)
+        fits = pc.less_equal(items, pa.scalar(_INT64_MAX, pa.uint64()))
+        bad = bad | ~pc.fill_null(fits, True).to_numpy(zero_copy_only=False)
+        items = pc.if_else(fits, items, pa.scalar(None, kind))
 
     def why(position: int) -> str:
-        value = items[position].as_py()
+        value = found[position].as_py()
         if value is None:
             return "a list with a null in it"
         if pa.types.is_uint64(kind) and value > _INT64_MAX:
@@ -170,7 +175,7 @@ def _values(items: pa.Array, dtype: Spelled) -> tuple[pa.Array, Flags, _Problem]
         return f"{shown} is no {'true or false' if dtype == 'bool' else 'integer' if dtype == 'int64' else 'number'}"
 
     converter = {"bool": _to_bool, "int64": _to_int64, "float32": _to_float32, "bytes": _to_bytes}[dtype]
-    values, misfit = converter(pc.if_else(pa.array(~bad), items, pa.scalar(None, kind)) if bad.any() else items)
+    values, misfit = converter(items)
     return values, bad | misfit, why
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from transforms.blocks import Inferred
 from transforms.columns import ColumnType, Spelled, widest
-from transforms.typed_columns import as_text, distinct_texts
+from transforms.typed_columns import as_text, distinct_texts, to_batch
 
 _NOTHING = b""  # a schema without features: records are parsed, and no value is copied
 _KINDS: dict[pa.DataType, Spelled] = {pa.int64(): "int64", pa.float32(): "float32", pa.large_binary(): "bytes"}
@@ -30,7 +30,7 @@ class _Part:
 @lru_cache(maxsize=2)
 def _decoder(schema: bytes | None) -> Any:
     # Imported late: it takes half a second, and most commands have no need of it.
-    from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder  # type: ignore[import-untyped]
+    from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
     return ExamplesToRecordBatchDecoder(schema)
 
@@ -65,9 +65,7 @@ def decode_examples(records: pa.LargeBinaryArray) -> tuple[pa.RecordBatch, npt.N
                 kind = _KINDS[field.type.value_type]
                 kinds[field.name] = widest(kinds.get(field.name, kind), kind)
     arrays = {name: _column(name, kinds[name], parts) for name in sorted(kinds)}
-    if not arrays:  # a batch that is made without columns has no rows
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([]))), bad
-    return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays)), bad
+    return to_batch(arrays, len(records)), bad
 
 
 def infer_examples(features: pa.RecordBatch, columns: Iterable[str] | None = None, values_of: str | None = None) -> Inferred:

@@ -148,11 +148,17 @@ def stats_json(manifest: Manifest, build: Build) -> dict[str, Any]:
                 "examples": split.examples,
                 "size_bytes": split.size_bytes,
                 "rejected": split.rejected,
-                "features": build.stats[split.name].to_json(class_names) if split.name in build.stats else {},
+                "features": _in_order(build.stats[split.name].to_json(class_names), manifest) if split.name in build.stats else {},
             }
             for split in manifest.splits
         }
     }
+
+
+def _in_order(stats: Mapping[str, Any], manifest: Manifest) -> dict[str, Any]:
+    """Statistics in the order of the features, whichever was seen first."""
+    names = [feature.name for feature in manifest.features]
+    return {name: stats[name] for name in [*names, *sorted(stats.keys() - set(names))] if name in stats}
 
 
 def notices(build: Build, features: Features, options: PublishOptions) -> list[str]:

@@ -3,7 +3,7 @@
 import copy
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from transforms.string_stats import StringStats
 from transforms.value_hashes import mix
-from transforms.value_stats import ClassStats, NumericStats, RangeStats, Ties, ValueStats
+from transforms.value_stats import ClassStats, MixedStats, NumericStats, RangeStats, Ties, ValueStats
 
 # Values counted at once: what exact sums and `_order` take, and few enough to stay in a processor's cache.
 _AT_ONCE = 1 << 16
@@ -49,12 +49,20 @@ class _Column:
             part = part.cast(pa.large_binary()) if isinstance(self.values, StringStats) else part
             self.values.add(part, ties[start : start + _AT_ONCE])
 
+    @property
+    def kind(self) -> str:
+        """What is counted, in words."""
+        return ("lists of " if self.lengths is not None else "") + self.values.kind
+
     def merge(self, other: "_Column") -> None:
         self.present += other.present
         self.missing += other.missing
         if self.lengths is not None and other.lengths is not None:
             self.lengths.merge(other.lengths)
-        self.values.merge(other.values)
+        if self.kind == other.kind:
+            self.values.merge(other.values)
+        else:
+            self.values = MixedStats()
 
     def to_json(self, class_names: Sequence[str] | None) -> dict[str, Any]:
         counts: dict[str, Any] = {"count": self.present, "missing": self.missing}
@@ -93,25 +101,28 @@ class TableStats:
 
         Raises:
           TypeError: a column of another type.
-          ValueError: the columns are not those of the batches before.
         """
-        columns = {name: _column(name, dtype, name in labels) for name, dtype in zip(batch.schema.names, batch.schema.types)}
-        if self.columns:
-            _check_same(self.columns, columns)
-        else:
-            self.columns = columns
+        for name, array in zip(batch.schema.names, batch.columns):
+            column = _column(name, array.type, name in labels)
+            known = self.columns.setdefault(name, replace(column, missing=self.examples))
+            if known.kind == column.kind:
+                known.add(array, ties)
+            else:
+                column.add(array, ties)
+                known.merge(column)
+        for name in self.columns.keys() - set(batch.schema.names):
+            self.columns[name].missing += batch.num_rows
         self.examples += batch.num_rows
-        for name, column in zip(batch.schema.names, batch.columns):
-            self.columns[name].add(column, ties)
 
     def merge(self, other: "TableStats") -> None:
-        """Add what `other` counted, of the same columns; `other` stays as it is."""
-        if not self.columns:
-            self.columns = copy.deepcopy(other.columns)
-        elif other.columns:
-            _check_same(self.columns, other.columns)
-            for name, column in self.columns.items():
-                column.merge(other.columns[name])
+        """Add what `other` counted; `other` stays as it is. A column that one of them lacks is missing in its examples."""
+        for name, column in other.columns.items():
+            if name in self.columns:
+                self.columns[name].merge(column)
+            else:
+                self.columns[name] = replace(copy.deepcopy(column), missing=column.missing + self.examples)
+        for name in self.columns.keys() - other.columns.keys():
+            self.columns[name].missing += other.examples
         self.examples += other.examples
 
     def to_json(self, class_names: Mapping[str, Sequence[str]] = {}) -> dict[str, Any]:
@@ -152,16 +163,6 @@ def _column(name: str, dtype: pa.DataType, is_label: bool) -> _Column:
     else:
         raise TypeError(f'feature "{name}": no statistics of {dtype}, only of int64, float32, binary or string and lists of them')
     return _Column(values, RangeStats() if is_list else None)
-
-
-def _check_same(columns: Mapping[str, _Column], others: Mapping[str, _Column]) -> None:
-    if (expected := _kinds(columns)) != (found := _kinds(others)):
-        raise ValueError(f"statistics of the columns {expected} cannot take those of {found}")
-
-
-def _kinds(columns: Mapping[str, _Column]) -> dict[str, str]:
-    """What is counted of each column, in words."""
-    return {name: ("lists of " if column.lengths else "") + column.values.kind for name, column in columns.items()}
 
 
 def _is_valid(column: pa.Array) -> NDArray[np.bool_]:

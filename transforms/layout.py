@@ -123,8 +123,8 @@ def _check_not_empty(summary: InputSummary, options: LayoutOptions) -> None:
         return
     if summary.skipped:
         raise UserError(
-            f"no {options.kind.plural} in {options.source}: {'; '.join(_skipped_notices(summary))}; they are known by their suffix, "
-            "and a glob, such as 'folder/*/*', takes every file whatever it is called"
+            f"no {options.kind.plural} in {options.source}: {'; '.join(_skipped_notices(summary))}; they are known by their "
+            "suffix, and a glob, such as 'folder/*/*', takes every file whatever it is called"
         )
     raise UserError(f"nothing matches {options.source}")
 

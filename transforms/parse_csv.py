@@ -1,7 +1,8 @@
 """A piece of CSV to columns of text, with Arrow; records that are no good are left out, one by one, and said to be."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -42,9 +43,9 @@ class Parsed:
     Attributes:
       columns: of those that were wanted, binary arrays with null for missing.
       rows: how many records there are.
-      lines: int64, shape (rows,): on which line each starts; empty if they were not wanted.
-      rejects: those left out.
-      blank: lines without a record; 0 if lines were not wanted.
+      lines: int64, shape (rows,): on which line each starts.
+      rejects: those left out, by line.
+      blank: lines without a record.
     """
 
     columns: list[pa.Array]
@@ -55,7 +56,7 @@ class Parsed:
 
 
 def parse_piece(piece: Piece, table: Table, wanted: Sequence[str], with_lines: bool) -> Parsed:
-    """The records of `piece`, as the columns `wanted`, which the table has."""
+    """The records of `piece`, as the columns `wanted`, which the table has; `lines`, `rejects` and `blank` only `with_lines`."""
     check_length(len(piece.text), piece.line, table.name)
     fine = is_utf8(piece.text)
     if fine and not with_lines and not is_malformed(piece.text, table.dialect):
@@ -67,21 +68,29 @@ def parse_piece(piece: Piece, table: Table, wanted: Sequence[str], with_lines: b
             return Parsed(columns, rows, np.zeros(0, np.int64), [], 0)
     found = records(piece.text, table.dialect)
     keep = ~(found.blank | found.malformed)
-    rejects = _malformed(piece, found, table)
+    reasons = [_malformed(piece, found)]
     if not fine:
-        rejects += _undecodable(piece, found, table, keep)
+        numbers, places = _undecodable(piece.text, found, keep)
+        keep[numbers] = False
+        reasons.append(_undecodable_reasons(piece.text, found, table, numbers, places))
     try:
         columns, rows = _parse(_kept(piece.text, found, keep | found.blank), table, wanted)
     except pa.ArrowInvalid:
-        rejects += _ragged(piece, found, table, keep)
+        fields = _field_counts(piece.text, found, table.dialect)
+        ragged = np.flatnonzero(keep & (fields != len(table.columns)))
+        keep[ragged] = False
+        reasons.append(_ragged_reasons(ragged, fields, table))
         columns, rows = _parse(_kept(piece.text, found, keep), table, wanted)
     if rows != np.count_nonzero(keep):
         raise RuntimeError(
             f"{table.name}, from line {piece.line}: Arrow reads {rows} rows where there are {np.count_nonzero(keep)}; "
             "this is a bug of shardmill, and the file would help to mend it"
         )
-    rejects.sort(key=lambda reject: reject.line or 0)
-    return Parsed(columns, rows, found.lines[keep] + piece.line, rejects, int(np.count_nonzero(found.blank)))
+    if not with_lines:
+        return Parsed(columns, rows, np.zeros(0, np.int64), [], 0)
+    lines = found.lines + piece.line
+    rejects = [Reject(table.name, int(lines[number]), _STAGE, reason) for number, reason in sorted(chain.from_iterable(reasons))]
+    return Parsed(columns, rows, lines[keep], rejects, int(np.count_nonzero(found.blank)))
 
 
 def _parse(text: bytes, table: Table, wanted: Sequence[str]) -> tuple[list[pa.Array], int]:
@@ -133,18 +142,17 @@ def _kept(text: bytes, found: Records, keep: Flags) -> bytes:
     return b"".join(text[begin:end] for begin, end in zip(begins, ends))
 
 
-def _malformed(piece: Piece, found: Records, table: Table) -> list[Reject]:
-    rejects = []
+def _malformed(piece: Piece, found: Records) -> Iterator[tuple[int, str]]:
+    """(number, reason) of each record that goes on after a quote was closed."""
     for number in np.flatnonzero(found.malformed).tolist():
         first = piece.line + int(found.lines[number])
-        after = found.lines[number + 1] if number + 1 < len(found.lines) else None
-        last = piece.line + int(after) - 1 if after is not None else _last_line(piece, found)
-        reason = (
+        is_last = number + 1 == len(found.lines)
+        last = _last_line(piece, found) if is_last else piece.line + int(found.lines[number + 1]) - 1
+        yield (
+            number,
             f"{f'lines {first} to {last}: ' if last > first else ''}text goes on after the quote that closes a field; "
-            "expected the delimiter or the line's end: is a quote stray?"
+            "expected the delimiter or the line's end: is a quote stray?",
         )
-        rejects.append(Reject(table.name, first, _STAGE, reason))
-    return rejects
 
 
 def _last_line(piece: Piece, found: Records) -> int:
@@ -153,35 +161,34 @@ def _last_line(piece: Piece, found: Records) -> int:
     return piece.line + int(found.lines[-1]) + last.count(b"\n") + last.count(b"\r") - last.count(b"\r\n")
 
 
-def _undecodable(piece: Piece, found: Records, table: Table, keep: Flags) -> list[Reject]:
-    """Rejects for the records to keep that are not UTF-8; `keep` is updated."""
-    high = np.flatnonzero(np.frombuffer(piece.text, np.uint8) >= 128)
-    parted = delimiters(piece.text, table.dialect)
-    rejects = []
-    for number in np.unique(found.of(high)).tolist():
-        start = int(found.starts[number])
+def _undecodable(text: bytes, found: Records, keep: Flags) -> tuple[Positions, Positions]:
+    """The numbers of the records to keep that are not UTF-8, and where the first byte of each is that is not."""
+    high = np.flatnonzero(np.frombuffer(text, np.uint8) >= 128)
+    numbers = np.unique(found.of(high))
+    numbers = numbers[keep[numbers]]
+    bad, places = [], []
+    for number, start, stop in zip(numbers.tolist(), found.starts[numbers].tolist(), found.stops[numbers].tolist()):
         try:
-            piece.text[start : int(found.stops[number])].decode()
+            text[start:stop].decode()
         except UnicodeDecodeError as error:
-            if keep[number]:
-                field = np.searchsorted(parted, start + error.start) - np.searchsorted(parted, start)
-                column = f"column {table.columns[field]!r}" if field < len(table.columns) else f"field {field + 1}"
-                rejects.append(
-                    Reject(table.name, piece.line + int(found.lines[number]), _STAGE, f"{column}: the text is not {table.encoding}")
-                )
-                keep[number] = False
-    return rejects
+            bad.append(number)
+            places.append(start + error.start)
+    return np.array(bad, np.int64), np.array(places, np.int64)
 
 
-def _ragged(piece: Piece, found: Records, table: Table, keep: Flags) -> list[Reject]:
-    """Rejects for the records to keep that have too few or too many fields; `keep` is updated."""
-    fields = _field_counts(piece.text, found, table.dialect)
-    rejects = []
-    for number in np.flatnonzero(keep & (fields != len(table.columns))).tolist():
-        reason = f"the row has {fields[number]} fields; expected {len(table.columns)}, as many as there are columns"
-        rejects.append(Reject(table.name, piece.line + int(found.lines[number]), _STAGE, reason))
-        keep[number] = False
-    return rejects
+def _undecodable_reasons(
+    text: bytes, found: Records, table: Table, numbers: Positions, places: Positions
+) -> Iterator[tuple[int, str]]:
+    parted = delimiters(text, table.dialect)
+    fields = np.searchsorted(parted, places) - np.searchsorted(parted, found.starts[numbers])
+    for number, field in zip(numbers.tolist(), fields.tolist()):
+        column = f"column {table.columns[field]!r}" if field < len(table.columns) else f"field {field + 1}"
+        yield number, f"{column}: the text is not {table.encoding}"
+
+
+def _ragged_reasons(numbers: Positions, fields: Positions, table: Table) -> Iterator[tuple[int, str]]:
+    for number, count in zip(numbers.tolist(), fields[numbers].tolist()):
+        yield number, f"the row has {count} field{'s' if count > 1 else ''}; expected {len(table.columns)}, one for each column"
 
 
 def _field_counts(text: bytes, found: Records, dialect: Dialect) -> Positions:

@@ -87,8 +87,9 @@ def _mended_integers(column: pa.Array) -> pa.Array:
 
 
 def _fits_64_bits(value: bytes) -> bool:
-    digits = value.lstrip(b"+-0")
-    return len(digits) < 20 and -(1 << 63) <= int(value[:1] + digits if value[:1] == b"-" else digits or b"0") < 1 << 63
+    digits = value.lstrip(b"+-0") or b"0"  # int() refuses to read thousands of them
+    sign = -1 if value.startswith(b"-") else 1
+    return len(digits) < 20 and -(1 << 63) <= sign * int(digits) < 1 << 63
 
 
 def _floats(column: pa.Array) -> pa.Array:

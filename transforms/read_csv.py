@@ -2,9 +2,9 @@
 
 import contextlib
 import itertools
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 import numpy as np
 import pyarrow as pa
@@ -15,27 +15,16 @@ from transforms import storage
 from transforms.blocks import MAX_VALUES, BlockRef, FileRef, Inferred, Rows
 from transforms.columns import ColumnType
 from transforms.compressed import TruncatedError, is_compressed, open_decompressed
+from transforms.csv_header import START_BYTES, check_start, column_problem, header_columns
 from transforms.csv_pieces import Head, Lost, Piece, check_length, read_head, read_pieces, read_ranges, unclosed
-from transforms.csv_scan import Dialect, records, stitch
+from transforms.csv_scan import Dialect, stitch
 from transforms.infer_types import infer_type
-from transforms.parse_csv import Parsed, Table, parse_header, parse_piece
+from transforms.parse_csv import Parsed, Table, parse_piece
 from transforms.parse_values import misfit, parse_values, stored_type
 from transforms.refs import Reject
-from transforms.text_encoding import BOM, Stream, Utf8Stream, encoding_name, is_utf8, keeps_bytes, to_utf8
+from transforms.text_encoding import BOM, Stream, Utf8Stream, encoding_name, keeps_bytes, to_utf8
 
 MISSING = ("", "NA", "N/A", "n/a", "NULL", "null", "#N/A", "<NA>")
-_MAGIC = (  # of what is often named .csv by mistake
-    (b"\x1f\x8b", "gzip data: name it .csv.gz"),
-    (b"\x28\xb5\x2f\xfd", "zstd data: name it .csv.zst"),
-    (b"BZh9", "bzip2 data: name it .csv.bz2"),
-    (b"PK\x03\x04", "a zip archive or a spreadsheet: export it as CSV"),
-    (b"PAR1", "a Parquet file"),
-    (b"\xff\xfe", "UTF-16: give --encoding utf-16"),
-    (b"\xfe\xff", "UTF-16: give --encoding utf-16"),
-)
-
-
-_START = 8  # bytes, no fewer than any of these
 
 
 @dataclass(frozen=True)
@@ -43,7 +32,8 @@ class CsvFormat:
     """RFC 4180 as Arrow reads it.
 
     Attributes:
-      delimiter, quote: one ASCII character each; without a quote, "", fields are what stands between the delimiters.
+      delimiter, quote: one ASCII character each; without a quote, "", fields are what stands between the delimiters. Without a
+        delimiter, "", it is a tab in files called .tsv, compressed or not, and a comma in others.
       columns: the columns of files without a header; None if the first record of each file is one.
       encoding: of the files, as Python calls it; the values of bytes columns are UTF-8.
       missing: the texts that stand for a missing value, in quotes too.
@@ -54,7 +44,7 @@ class CsvFormat:
       ValueError: one of these is no good.
     """
 
-    delimiter: str = ","
+    delimiter: str = ""
     quote: str = '"'
     columns: tuple[str, ...] | None = None
     encoding: str = "utf-8"
@@ -65,15 +55,15 @@ class CsvFormat:
     def __post_init__(self) -> None:
         fill = tuple(self.fill.items() if isinstance(self.fill, Mapping) else self.fill)
         object.__setattr__(self, "fill", fill)
+        object.__setattr__(self, "missing", tuple(self.missing))
+        object.__setattr__(self, "columns", None if self.columns is None else tuple(self.columns))
         object.__setattr__(self, "encoding", encoding_name(self.encoding))
         for what, char in (("delimiter", self.delimiter), ("quote", self.quote)):
-            if not (what == "quote" and char == "") and (
-                len(char) != 1 or not char.isascii() or char.isalnum() or char in "\r\n\0"
-            ):
+            if char and (len(char) != 1 or not char.isascii() or char.isalnum() or char in "\r\n\0"):
                 raise ValueError(f"the {what} {char!r} is no good; expected one ASCII character that is no letter or digit")
-        if self.delimiter == self.quote:
+        if self.delimiter and self.delimiter == self.quote:
             raise ValueError(f"the delimiter and the quote are both {self.quote!r}; expected two different characters")
-        if self.columns is not None and (problem := _problem(self.columns)):
+        if self.columns is not None and (problem := column_problem(self.columns)):
             raise ValueError(f"the columns given for files without a header: {problem}")
         if not 1 <= self.block_size <= 1 << 30:
             raise ValueError(f"a block size of {self.block_size} bytes; expected 1 to {1 << 30}")
@@ -88,7 +78,7 @@ class CsvFormat:
         if self.columns is not None:
             return self.columns
         with self._open(file) as (stream, _):
-            return self._header(read_head(stream, self._dialect, file.name), file)
+            return self._header(read_head(stream, self._dialect(file.name), file.name), file)
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
         """The blocks of `file`, in order; a Reject if it is empty or cannot be read.
@@ -102,7 +92,7 @@ class CsvFormat:
         except TruncatedError as error:
             yield Reject(file.name, None, "index", f"{error}; no record could be read")
         except OSError as error:
-            if not storage.is_local(file.path):
+            if not storage.is_local(file.path) and not isinstance(error, FileNotFoundError):
                 raise  # an object store that fails: the runner tries again
             yield Reject(file.name, None, "index", f"cannot be read: {error.strerror or error}")
 
@@ -161,7 +151,7 @@ class CsvFormat:
         names = list(wanted)
         columns = set(block.columns)
         there = [name for name in names if name in columns]
-        table = Table(block.file.name, block.columns, self._dialect, self.missing, self.encoding)
+        table = Table(block.file.name, block.columns, self._dialect(block.file.name), self.missing, self.encoding)
         parsed = parse_piece(piece, table, there, with_lines)
         found = dict(zip(there, parsed.columns))
         fill = dict(self.fill)
@@ -178,61 +168,50 @@ class CsvFormat:
                 yield Piece(to_utf8(_read_range(block), self.encoding), block.first_line)
                 return
             with self._open(file) as (stream, _):
-                head = Head(b"", 1, 0, 1, b"") if self.columns is not None else read_head(stream, self._dialect, file.name)
-                yield from read_pieces(stream, self._dialect, self.block_size, file.name, head)
+                head = (
+                    Head(b"", 1, 0, 1, b"") if self.columns is not None else read_head(stream, self._dialect(file.name), file.name)
+                )
+                yield from read_pieces(stream, self._dialect(file.name), self.block_size, file.name, head)
         except OSError as error:
             if not storage.is_local(file.path) and not isinstance(error, FileNotFoundError):
                 raise  # an object store that fails: the runner tries again
             what = error.strerror or error
             raise JobError(f"{file.name} can no longer be read: {what}; leave the input as it is while a job runs") from error
 
-    @property
-    def _dialect(self) -> Dialect:
-        return Dialect(self.delimiter.encode(), self.quote.encode())
+    def _dialect(self, name: str) -> Dialect:
+        is_tabs = ".tsv" in PurePosixPath(name.lower()).suffixes[-2:]
+        return Dialect((self.delimiter or ("\t" if is_tabs else ",")).encode(), self.quote.encode())
 
     def _is_cut(self, file: FileRef) -> bool:
         """Whether blocks can be found in the file's bytes as they are."""
-        return not is_compressed(file.name) and keeps_bytes(self.encoding, f"{self.delimiter}{self.quote}\r\n".encode())
+        return not is_compressed(file.name) and keeps_bytes(self.encoding, f"{self.delimiter},\t{self.quote}\r\n".encode())
 
     @contextlib.contextmanager
     def _open(self, file: FileRef) -> Iterator[tuple[Stream, int]]:
         """The text of `file` after a byte order mark, and the mark's length: as it is if it can be cut, or else UTF-8."""
         with open_decompressed(file.path, file.name) as raw:
-            start = raw.read(_START)
-            self._check_start(start, file)
+            start = raw.read(START_BYTES)
+            check_start(start, file.name, self.encoding)
             if not self._is_cut(file):
-                yield Utf8Stream(_Pushed(start, raw), self.encoding), 0
+                try:
+                    yield Utf8Stream(_Pushed(start, raw), self.encoding), 0
+                except UnicodeError as error:  # UTF-16 without a byte order mark, say
+                    raise UserError(
+                        f"{file.name} is not {self.encoding}: {error}; give the encoding of the file with --encoding"
+                    ) from None
             else:
                 text = start.removeprefix(BOM) if self.encoding == "utf-8" else start
                 yield _Pushed(text, raw), len(start) - len(text)
 
-    def _check_start(self, start: bytes, file: FileRef) -> None:
-        for magic, what in _MAGIC:
-            if start.startswith(magic) and not self.encoding.startswith(("utf-16", "utf-32")):
-                raise UserError(f"{file.name} is not CSV; it begins like {what}")
-
     def _header(self, head: Head, file: FileRef) -> tuple[str, ...]:
-        """The columns that the header names; none if there is no header."""
-        if not head.record:
-            return ()
         text = to_utf8(head.record, self.encoding) if self._is_cut(file) else head.record
-        where = f"{file.name}, line {head.line}"
-        if b"\0" in text:
-            raise UserError(f"{where}: there is a NUL byte in the header; expected names of columns: is it a text file?")
-        if not is_utf8(text):
-            raise UserError(f"{where}: the header is not {self.encoding}; give the encoding of the file with --encoding")
-        if records(text, self._dialect).malformed.any():
-            raise UserError(f"{where}: in the header, text goes on after the quote that closes a name; expected the delimiter")
-        columns = parse_header(text, self._dialect)
-        if problem := _problem(columns):
-            raise UserError(f"{where}: the header {problem}")
-        return columns
+        return header_columns(text, self._dialect(file.name), f"{file.name}, line {head.line}", self.encoding)
 
     def _index(self, file: FileRef, stream: Stream, base: int) -> Iterator[BlockRef | Reject]:
         head = Head(b"", 1, 0, 1, b"")
         columns = self.columns
         if columns is None:
-            head = read_head(stream, self._dialect, file.name)
+            head = read_head(stream, self._dialect(file.name), file.name)
             columns = self._header(head, file)
             if not columns:
                 yield Reject(file.name, None, "index", "the file is empty: no header")
@@ -242,10 +221,10 @@ class CsvFormat:
                 yield BlockRef(file, 0, file.size_bytes, head.next_line, columns)
             return
         begin = base + head.stop
-        ranges = [part for _, part in read_ranges(stream, self._dialect, self.block_size, begin, head.rest)]
+        ranges = [part for _, part in read_ranges(stream, self._dialect(file.name), self.block_size, begin, head.rest)]
         stitched = stitch(ranges, begin, head.next_line)
         if stitched.open_line is not None:
-            raise unclosed(file.name, stitched.open_line, self._dialect)
+            raise unclosed(file.name, stitched.open_line, self._dialect(file.name))
         end = ranges[-1].stop if ranges else begin
         for (offset, line), (stop, _) in itertools.pairwise([*stitched.cuts, (end, 0)]):
             check_length(stop - offset, line, file.name)
@@ -273,17 +252,6 @@ def _read_range(block: BlockRef) -> bytes:
     if len(data) < block.length:
         raise OSError(f"it has {block.offset + len(data):,} bytes instead of {block.offset + block.length:,} or more")
     return data
-
-
-def _problem(columns: tuple[str, ...]) -> str | None:
-    """What is wrong with the names of columns."""
-    if not columns:
-        return "names no columns"
-    if "" in columns:
-        return f"has no name for column {columns.index('') + 1} of {len(columns)}; give every column a name"
-    counts = Counter(columns)
-    twice = next((name for name in columns if counts[name] > 1), None)
-    return None if twice is None else f"names the column {twice!r} {counts[twice]} times; rename or drop all but one"
 
 
 def _distinct(text: pa.Array) -> frozenset[str] | None:

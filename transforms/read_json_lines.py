@@ -16,9 +16,10 @@ from transforms.columns import ColumnError, ColumnType, merge_types, value_type
 from transforms.json_columns import array_of, column_array, column_type, convert, floats_from
 from transforms.line_blocks import STAGE, Piece, index_lines, read_pieces
 from transforms.refs import Reject
-from transforms.typed_columns import as_text, no_rows, parse_fill
+from transforms.typed_columns import as_text, no_rows, parse_fill, to_batch
 
-_PIECE_BYTES = 4 << 20  # of text: as Python's objects it is several times that
+_PARSE_BYTES = 64 << 10  # parsed at once: more Python objects than that leave the processor's cache, at half the speed
+_BATCH_BYTES = 4 << 20  # of the batches that are made of these
 
 
 @dataclass(frozen=True)
@@ -49,18 +50,32 @@ class JsonLinesFormat:
     def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
         """The types, as transforms.columns has them; what a fill stands in for has a value."""
         wanted = None if columns is None else list(dict.fromkeys(columns))
+        merged = Inferred()
+        values: set[str] = set()
         for objects in self._objects(block):
             if isinstance(objects, _Objects):
-                yield from objects.infer(wanted, values_of, self.drop)
+                types, kept = objects.infer(wanted, self.drop)
+                merged = merged.merge(Inferred(types, len(kept.objects)))
+                if values_of is not None and len(values) <= MAX_VALUES:
+                    values |= kept.texts(values_of)
+        yield Inferred(merged.types, merged.rows, frozenset(values) if len(values) <= MAX_VALUES else None)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType]) -> Iterator[Rows]:
         """The rows, a piece at a time."""
+        rows: list[Rows] = []
+        size = 0
         for objects in self._objects(block):
-            yield objects.read(types) if isinstance(objects, _Objects) else no_rows(types, [objects])
+            rows.append(objects.read(types) if isinstance(objects, _Objects) else no_rows(types, [objects]))
+            size += rows[-1].batch.nbytes
+            if size >= min(self.block_size, _BATCH_BYTES):
+                yield _join(rows)
+                rows, size = [], 0
+        if rows:
+            yield _join(rows)
 
     def _objects(self, block: BlockRef) -> Iterator["_Objects | Reject"]:
         fill = {column: parse_fill(text) for column, text in self.fill}
-        for piece in read_pieces(block, min(self.block_size, _PIECE_BYTES)):
+        for piece in read_pieces(block, min(self.block_size, _PARSE_BYTES)):
             yield parse(piece, block.file.name, fill) if isinstance(piece, Piece) else piece
 
 
@@ -86,8 +101,8 @@ class _Objects:
     rejects: list[Reject]
     blank: int
 
-    def infer(self, columns: Sequence[str] | None, values_of: str | None, drop: Sequence[str] = ()) -> Iterator[Inferred]:
-        """The types of `columns`, without the rows that cannot be read."""
+    def infer(self, columns: Sequence[str] | None, drop: Sequence[str]) -> tuple[dict[str, ColumnType], "_Objects"]:
+        """The types of `columns`, or of all but those in `drop`, and the rows that can be read."""
         names = columns
         if names is None:
             names = [name for name in dict.fromkeys(chain(chain.from_iterable(self.objects), self.fill)) if name not in drop]
@@ -101,15 +116,12 @@ class _Objects:
                 column = self._refuse(name, values, refused)
             if column is not None:
                 types[name] = column
-        if refused:
-            yield from self.without(refused, []).infer(columns, values_of, drop)
-            return
-        yield Inferred(types, len(self.objects), self._distinct(values_of) if values_of is not None else frozenset())
+        return self.without(refused, []).infer(columns, drop) if refused else (types, self)
 
     def read(self, types: Mapping[str, ColumnType]) -> Rows:
         """The rows that fit `types`."""
         refused: dict[int, str] = {}
-        arrays = []
+        arrays: dict[str, pa.Array] = {}
         for name, column in types.items():
             values = self.values(name)
             array = column_array(values, column)
@@ -121,10 +133,10 @@ class _Objects:
                     except ColumnError as error:
                         refused.setdefault(row, f"column {name!r}: {error}")
                 array = array_of(converted, column) if not refused else None
-            arrays.append(array)
+            arrays[name] = array
         if refused:
             return self.without(refused, self._rejects(refused)).read(types)
-        return Rows(pa.RecordBatch.from_arrays(arrays, names=list(types)), self.numbers, self.rejects, self.blank)
+        return Rows(to_batch(arrays, len(self.objects)), self.numbers, self.rejects, self.blank)
 
     def values(self, name: str) -> list[Any]:
         """A column; None where a value is missing."""
@@ -139,7 +151,8 @@ class _Objects:
         left_out = set(rows)
         kept = [row for row in range(len(self.objects)) if row not in left_out]
         objects, lines = [self.objects[row] for row in kept], [self.lines[row] for row in kept]
-        return _Objects(self.name, objects, lines, self.numbers[kept], self.fill, [*self.rejects, *rejects], self.blank)
+        merged = sorted([*self.rejects, *rejects], key=lambda reject: reject.line or 0)
+        return _Objects(self.name, objects, lines, self.numbers[kept], self.fill, merged, self.blank)
 
     def _refuse(self, name: str, values: Sequence[Any], refused: dict[int, str]) -> ColumnType | None:
         """The type of a column, value by value; rows that cannot be read are added to `refused`."""
@@ -165,12 +178,20 @@ class _Objects:
         except (ValueError, RecursionError):  # an integer of thousands of digits
             raise ColumnError(f"{value} does not fit a 64-bit integer") from None
 
-    def _distinct(self, name: str) -> frozenset[str] | None:
+    def texts(self, name: str) -> set[str]:
         """The texts that the values of a column are where it is one of strings."""
         values = self.values(name)
-        items = chain.from_iterable(value if isinstance(value, list) else [value] for value in values if value is not None)
-        texts = frozenset(map(as_text, items))
-        return texts if len(texts) <= MAX_VALUES else None
+        items = list(chain.from_iterable(value if isinstance(value, list) else [value] for value in values if value is not None))
+        return {as_text(value) for _, value in set(zip(map(type, items), items))}  # True is 1, but another text
+
+
+def _join(parts: Sequence[Rows]) -> Rows:
+    """All rows of `parts`, at least one, in one."""
+    if len(parts) == 1:
+        return parts[0]
+    rejects = list(chain.from_iterable(part.rejects for part in parts))
+    lines = np.concatenate([part.lines for part in parts])
+    return Rows(pa.concat_batches([part.batch for part in parts]), lines, rejects, sum(part.blank for part in parts))
 
 
 def parse(piece: Piece, name: str, fill: Mapping[str, int | float | str]) -> _Objects:

@@ -14,10 +14,11 @@ from transforms.blocks import BlockRef, FileRef, Inferred, Rows
 from transforms.columns import ColumnType
 from transforms.line_blocks import STAGE, Piece, index_lines, read_pieces
 from transforms.refs import Reject
-from transforms.typed_columns import distinct_texts, missing_values, no_rows, slices
+from transforms.typed_columns import distinct_texts, missing_values, no_rows, slices, to_batch
 
 TEXT, LINE_NUMBER = "text", "line_number"
 _LF, _CR = 10, 13
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # What stands for bytes that are not valid in an encoding: it has no UTF-8 of its own, so that the line is found later.
 _INVALID = "\udc80"
 _ERRORS = "shardmill.mark"
@@ -95,20 +96,30 @@ class LinesFormat:
                 arrays[TEXT] = lines.texts()
             if LINE_NUMBER in types and self.with_numbers:
                 arrays[LINE_NUMBER] = pa.array(numbers)
-            batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
-            yield Rows(batch, numbers, lines.rejects, lines.blank)
+            yield Rows(to_batch(arrays, lines.rows), numbers, lines.rejects, lines.blank)
 
     def _lines(self, block: BlockRef) -> Iterator["_Lines | Reject"]:
         transcode: Callable[[Iterator[bytes]], Iterator[bytes]] | None = None
         if not _keeps_ascii(self.encoding):
             transcode = self._transcode
-        for piece in read_pieces(block, self.block_size, transcode):
+        for piece in self._pieces(block, transcode):
             if isinstance(piece, Piece):
                 if not transcode:
                     piece = Piece(_as_utf8(piece.data, self.encoding), piece.first_line)
                 yield _Lines.of(piece, block.file.name, self.encoding)
             else:
                 yield piece
+
+    def _pieces(self, block: BlockRef, transcode: Callable[[Iterator[bytes]], Iterator[bytes]] | None) -> Iterator[Piece | Reject]:
+        try:
+            for piece in read_pieces(block, self.block_size, transcode):
+                if isinstance(piece, Piece) and piece.first_line == 1 and not transcode and piece.data.startswith(_UTF16):
+                    raise UserError(f"{block.file.name} begins like UTF-16; give --encoding utf-16")
+                yield piece
+        except UnicodeError as error:  # UTF-16 without a byte order mark, say
+            raise UserError(
+                f"{block.file.name} is not {self.encoding}: {error}; give the encoding of the file with --encoding"
+            ) from None
 
     def _transcode(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         decoder = codecs.getincrementaldecoder(self.encoding)(_ERRORS)

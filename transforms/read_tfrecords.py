@@ -26,7 +26,11 @@ _STAGE = "read"
 _HEADER = struct.Struct("<QI")
 _GZIP_MAGIC = b"\x1f\x8b"  # RFC 1952, section 2.3.1
 _HOP_BYTES = 64 << 10  # read at once where only headers are wanted
+_MASK_DELTA = np.uint32(0xA282EAD8)  # crc32c.h, see shardmill.tfrecord
+_LENGTH = struct.Struct("<Q")
 _FOOTER = np.dtype("<u4")
+
+Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,15 @@ def _good_length(data: bytes, offset: int) -> bool:
     return mask(google_crc32c.value(data[offset : offset + 8])) == _HEADER.unpack_from(data, offset)[1]
 
 
+def _checksums_match(data: bytes, starts: Positions, ends: Positions, at: Positions) -> npt.NDArray[np.bool_]:
+    """Whether the masked crc32c of each data[start:end] is what stands at `at`; copies, as google_crc32c takes bytes alone."""
+    crcs = np.fromiter(
+        map(google_crc32c.value, map(data.__getitem__, map(slice, starts.tolist(), ends.tolist()))), np.uint32, len(at)
+    )
+    stored = np.ndarray(max(len(data) - 3, 0), _FOOTER, data, 0, (1,))[at]
+    return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + _MASK_DELTA == stored
+
+
 def _hop(stream: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
     """The number and the offset of each record but the first, as far as lengths are good; lengths alone are read."""
     record, offset = 1, 0
@@ -118,10 +131,14 @@ def _hop(stream: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _read(stream: BinaryIO, size: int) -> bytes:
-    """Up to `size` bytes, fewer only at the end; remote file objects may return short reads."""
+    """Up to `size` bytes, fewer only at the end and before damage; remote file objects may return short reads."""
     data = stream.read(size)
-    while len(data) < size and (more := stream.read(size - len(data))):
-        data += more
+    try:
+        while len(data) < size and (more := stream.read(size - len(data))):
+            data += more
+    except TruncatedError:  # which the next call raises again
+        if not data:
+            raise
     return data
 
 
@@ -177,10 +194,10 @@ class _Scanner:
             more = self._more(stream, want)
             if not more:
                 break
-            data += more
-            starts, stops, position, want, broken = self._records(data)
-            if starts:
-                yield self._piece(data, starts, stops)
+            data = data + more if data else more
+            heads, stops, position, want, broken = self._records(data)
+            if len(heads):
+                yield self._piece(data, heads, stops)
             data = data[position:]
             self._offset += position
         if data or self._damage is not None:
@@ -199,41 +216,38 @@ class _Scanner:
             self._left -= len(data)
         return data
 
-    def _records(self, data: bytes) -> tuple[list[int], list[int], int, int, bool]:
-        """Where the payloads of the whole records in `data` start and stop, where what follows starts and how long it is at
-        least, and whether it has a broken length."""
-        starts: list[int] = []
-        stops: list[int] = []
-        position, end = 0, len(data)
-        unpack, value = _HEADER.unpack_from, google_crc32c.value
-        while position + _HEADER.size <= end:
-            size, crc = unpack(data, position)
-            if mask(value(data[position : position + 8])) != crc:
-                self._damage = f"has a length that fails its checksum{self._lost(position)}"
-                return starts, stops, position, 0, True
-            stop = position + OVERHEAD + size
-            if stop > end:
-                if self._left is not None and stop - end > self._left:
-                    return starts, stops, position, 0, True
-                return starts, stops, position, stop - end, False
-            starts.append(position + _HEADER.size)
-            stops.append(stop - 4)
-            position = stop
-        return starts, stops, position, 0, False
+    def _records(self, data: bytes) -> tuple[Positions, Positions, int, int, bool]:
+        """Where the whole records in `data` start and stop, where what follows starts, how many of its bytes are known to be
+        missing, and whether it cannot be read."""
+        positions: list[int] = []  # of headers
+        position, last = 0, len(data) - _HEADER.size
+        unpack = _LENGTH.unpack_from
+        while position <= last:
+            positions.append(position)
+            position += OVERHEAD + unpack(data, position)[0]
+        heads = np.array(positions, np.int64)
+        stops = np.append(heads[1:], min(position, 1 << 62))  # a broken length may be beyond int64
+        bad = ~_checksums_match(data, heads, heads + 8, heads + 8)
+        if bad.any():  # and so all positions after it are wrong
+            first = int(bad.argmax())
+            self._damage = f"has a length that fails its checksum{self._lost(positions[first])}"
+            return heads[:first], stops[:first], positions[first], 0, True
+        more = position - len(data)
+        if more <= 0 or not positions:
+            return heads, stops, position, 0, False
+        broken = self._left is not None and more > self._left
+        return heads[:-1], stops[:-1], positions[-1], more, broken
 
-    def _piece(self, data: bytes, starts: list[int], stops: list[int]) -> _Piece:
-        begin, end = np.array(starts, np.int64), np.array(stops, np.int64)
-        value = google_crc32c.value
-        crcs = np.fromiter((value(data[start:stop]) for start, stop in zip(starts, stops, strict=True)), np.uint32, len(starts))
-        footers = np.ndarray(len(data) - 3, _FOOTER, data, 0, (1,))[end]
-        good = ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(0xA282EAD8) == footers
-        numbers = np.arange(self._number, self._number + len(starts))
-        self._number += len(starts)
+    def _piece(self, data: bytes, heads: Positions, stops: Positions) -> _Piece:
+        starts, ends = heads + _HEADER.size, stops - _FOOTER.itemsize
+        good = _checksums_match(data, starts, ends, ends)
+        numbers = np.arange(self._number, self._number + len(heads))
+        self._number += len(heads)
         rejects = [
-            self._reject(number, self._offset + start - _HEADER.size, "fails its checksum")
-            for number, start in zip(numbers[~good].tolist(), begin[~good].tolist(), strict=True)
+            self._reject(number, self._offset + head, "fails its checksum")
+            for number, head in zip(numbers[~good].tolist(), heads[~good].tolist(), strict=True)
         ]
-        return _Piece(slices(data, begin, end, good), numbers[good], rejects)
+        return _Piece(slices(data, starts, ends, good), numbers[good], rejects)
 
     def _end(self, data: bytes) -> _Piece:
         """The one reject for all that is left."""

@@ -1,7 +1,7 @@
 """How a table is to be read, decided from all of it: features and their types, classes, splits."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -23,6 +23,7 @@ class TableOptions:
       source: how errors call the input.
       schema: the features of --schema, None if not given.
       drop, only: columns that are left out, or alone kept.
+      fill: (column, text) of what stands for missing values.
       label: the column that is the label.
       key, group_by, stratify_by: columns, which need not be features.
       fractions: split names and fractions of --splits, None if not given.
@@ -35,6 +36,7 @@ class TableOptions:
     schema: Features | None = None
     drop: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+    fill: tuple[tuple[str, str], ...] = ()
     label: str | None = None
     key: str | None = None
     group_by: str | None = None
@@ -104,16 +106,25 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         raise UserError(f"{options.source} has no rows")
     known = list(header or sorted(inferred.types))
     if header or inferred.rows:
-        _check_columns(known, options)
+        # What is dropped from files without headers was not looked at.
+        _check_columns(known if header else [*known, *options.drop], options)
     types, features = (
         _from_schema(known, header, options, notices) if options.schema else _from_data(known, inferred, options, notices)
     )
+    if not features and (options.schema is not None or inferred.rows):
+        raise UserError(
+            f"no column of {options.source} is left, or has a value in any row; is too much in --drop, or not in --only?"
+        )
+    if any(not feature.name for feature in features):
+        raise UserError(f"{options.source} has a column without a name; give every column a name, or choose some with --only")
+    _check_fill(options)
     types, features, class_names = _resolve_label(types, features, inferred, options)
     for helper in options.helpers:
         types.setdefault(helper, ColumnType("bytes", None, 0))
     splits, fractions = _splits(summary, options, notices)
     label = options.label if class_names is not None else None
-    return TableLayout(types, tuple(features), label, class_names, splits, fractions, tuple(notices), options.label)
+    required = options.label if options.label in types else None  # there is no such column where no row could be read
+    return TableLayout(types, tuple(features), label, class_names, splits, fractions, tuple(notices), required)
 
 
 def wanted_columns(options: TableOptions) -> list[str] | None:
@@ -122,7 +133,7 @@ def wanted_columns(options: TableOptions) -> list[str] | None:
         assert options.label is not None
         return [options.label]
     if options.only:
-        return list(dict.fromkeys([*options.only, *([options.label] if options.label else [])]))
+        return list(dict.fromkeys([*options.only, *([options.label] if options.label else []), *options.helpers]))
     return None
 
 
@@ -137,7 +148,7 @@ def _check_headers(summary: InputSummary, options: TableOptions) -> tuple[str, .
             continue
         missing, extra = sorted(set(first) - set(columns)), sorted(set(columns) - set(first))
         parts = [*([f"lacks {_quoted(missing)}"] if missing else []), *([f"has {_quoted(extra)} beside"] if extra else [])]
-        more = f", as {number - 1} more files do" if number > 1 else ""
+        more = f", as {number - 1} more file{'s do' if number > 2 else ' does'}" if number > 1 else ""
         raise UserError(f"{options.source}: headers differ: {name!r} {' and '.join(parts)} what {first_name!r} has{more}")
     return first
 
@@ -150,6 +161,7 @@ def _check_columns(known: Sequence[str], options: TableOptions) -> None:
         "--stratify_by": [options.stratify_by] if options.stratify_by else [],
         "--drop": options.drop,
         "--only": options.only,
+        "--fill": [column for column, _ in options.fill if not _has(options.schema, column)],
     }
     for flag, columns in flags.items():
         for column in columns:
@@ -159,7 +171,30 @@ def _check_columns(known: Sequence[str], options: TableOptions) -> None:
         raise UserError(f"--label {options.label} is also in --drop; drop the one or the other")
 
 
+def _has(schema: Features | None, column: str) -> bool:
+    return any(feature.name == column for feature in schema or ())
+
+
+def _check_fill(options: TableOptions) -> None:
+    """Check that --fill fits --schema; without one, the values decide the types."""
+    for column, text in options.fill:
+        for feature in options.schema or ():
+            if feature.name == column and feature.kind in ("tensor", "text") and not _fits(text, feature.dtype):
+                raise UserError(f"--fill {column}={text}: --schema says that {column!r} holds {feature.dtype}")
+
+
+def _fits(text: str, dtype: str) -> bool:
+    if dtype == "bytes":
+        return True
+    try:
+        number = int(text) if dtype == "int64" else float(text)
+    except ValueError:
+        return False
+    return isinstance(number, float) or -(1 << 63) <= number < 1 << 63
+
+
 def _hint(column: str, known: Sequence[str]) -> str:
+    """What follows an error that `column` is none of those that are `known`."""
     near = difflib.get_close_matches(column, known, 1)
     listed = ", ".join(known[:20]) + (f" and {len(known) - 20} more" if len(known) > 20 else "")
     return (f"did you mean {near[0]}? " if near else "") + f"the columns are {listed}"
@@ -196,7 +231,9 @@ def _from_schema(
     features = [feature for feature in options.schema if feature.name in kept]
     for feature in features:
         if header and feature.name not in known and feature.required:
-            raise UserError(f"--schema wants column {feature.name!r}, which {options.source} lacks; {_hint(feature.name, known)}")
+            raise UserError(
+                f"--schema wants column {feature.name!r}, which {options.source} lacks; {_hint(feature.name, known)}"
+            )
     names = {feature.name for feature in options.schema}
     extra = [name for name in header if name not in names and name not in options.drop and name not in options.helpers]
     if extra and not options.only:
@@ -299,6 +336,7 @@ def make_line_layout(summary: InputSummary, inferred: Inferred, options: TableOp
         features += [Feature("filename", "bytes", "text"), Feature("line_number", "int64")]
         types["line_number"] = ColumnType("int64", None, 0)
     label = "label" if class_names is not None else None
+    _check_columns([feature.name for feature in features], options)
     return TableLayout(types, tuple(features), label, class_names, splits, fractions, tuple(notices), label)
 
 
@@ -306,10 +344,17 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
     """Decide how to read existing records, which are what they are."""
     notices = list(_skipped(summary))
     splits, fractions = _splits(summary, options, notices)
-    return TableLayout({"record": ColumnType("bytes", None, 0)}, (), None, None, splits, fractions, tuple(notices))
+    for feature in options.schema or ():
+        if feature.kind == "class_label" and (feature.name != options.label or options.frozen_labels is None):
+            raise UserError(
+                f"--schema says that {feature.name!r} holds ids of classes; give --label {feature.name} and their names with "
+                f"--labels_file {naming.labels_file(feature.name)}, which stands beside the schema"
+            )
+    label = options.label if options.frozen_labels is not None else None
+    return TableLayout({"record": ColumnType("bytes", None, 0)}, (), label, None, splits, fractions, tuple(notices))
 
 
-make_layout_of = {
+make_layout_of: dict[str, Callable[[InputSummary, Inferred, TableOptions, bool], TableLayout]] = {
     "csv": make_table_layout,
     "jsonl": make_table_layout,
     "parquet": make_table_layout,

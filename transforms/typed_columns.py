@@ -28,10 +28,17 @@ def missing_values(column: ColumnType, rows: int) -> pa.Array:
     return pa.LargeListArray.from_arrays(pa.array(np.zeros(rows + 1, np.int64)), pa.nulls(0, arrow_type(column).value_type))
 
 
+def to_batch(arrays: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
+    """A batch of columns by name, of `rows` rows even if there are no columns."""
+    if not arrays:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+    return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+
+
 def no_rows(types: Mapping[str, ColumnType], rejects: Sequence[Reject]) -> Rows:
     """Nothing but rejects."""
-    arrays = [missing_values(column, 0) for column in types.values()]
-    return Rows(pa.RecordBatch.from_arrays(arrays, names=list(types)), np.zeros(0, np.int64), list(rejects))
+    arrays = {name: missing_values(column, 0) for name, column in types.items()}
+    return Rows(to_batch(arrays, 0), np.zeros(0, np.int64), list(rejects))
 
 
 def slices(

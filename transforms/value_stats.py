@@ -185,6 +185,22 @@ class ClassStats:
         return classes | ({"ids_without_a_name": nameless} if nameless else {})
 
 
+class MixedStats:
+    """Nothing of values that are of one kind here and of another there: existing records have no schema."""
+
+    kind = "mixed"
+
+    def add(self, values: pa.Array, ties: Ties) -> None:
+        """Count nothing."""
+
+    def merge(self, other: "MixedStats") -> None:
+        """Add nothing."""
+
+    def to_json(self, class_names: Sequence[str] | None) -> Json:
+        """What stands in stats.json."""
+        return {"kind": self.kind}
+
+
 def distinct_json(distinct: DistinctValues, values: int) -> Json:
     """How many of `values` values differ, and, where that is an estimate, its standard error."""
     if distinct.counts is not None:
