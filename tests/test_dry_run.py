@@ -3,8 +3,8 @@
 from collections import Counter
 from dataclasses import replace
 
-from pipelines.images_config import ImagesConfig
 from pipelines.dry_run import DryRun, describe
+from pipelines.images_config import ImagesConfig
 from shardmill.labels import ClassNames
 from transforms.input_summary import InputSummary
 from transforms.layout import Layout

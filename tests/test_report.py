@@ -22,7 +22,8 @@ SPLITS = (
 
 def publish(output: Path, **changes: Any) -> ImagesConfig:
     config = ImagesConfig(input="photos", output=str(output), name="flowers")
-    values: dict[str, Any] = {"features": (Feature("image", "bytes", "image"), LABEL), "splits": SPLITS, "compression": "", "rejects": {"records": 0, "reasons": {}}}
+    features = (Feature("image", "bytes", "image"), LABEL)
+    values: dict[str, Any] = {"features": features, "splits": SPLITS, "compression": "", "rejects": {"records": 0, "reasons": {}}}
     manifest = Manifest("flowers", "1.0.0", **(values | {"input": {"records": 1340}} | changes))
     write_text(f"{config.directory}/{naming.MANIFEST}", manifest.to_json())
     write_text(f"{config.directory}/{naming.SUCCESS}", "")
