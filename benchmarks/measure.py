@@ -59,6 +59,13 @@ def make_images(data: Path, images: int, kilobytes: float, links: bool = False) 
     return Path(made.stdout.strip())
 
 
+def make_table(data: Path, kind: str, rows: int) -> Path:
+    """What make_table.py makes; see there."""
+    command = [sys.executable, str(BENCHMARKS / "make_table.py"), str(data), "--kind", kind, "--rows", str(rows)]
+    made = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return Path(made.stdout.strip())
+
+
 def machine() -> str:
     """What the numbers were measured on, in a few words."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -2,8 +2,10 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 import apache_beam as beam
@@ -16,6 +18,8 @@ from shardmill.errors import JobError, UserError
 from transforms import publish, storage
 from transforms.listing import is_glob, matches
 from transforms.object_store import check_url
+
+_ATTEMPTS = 20  # at clearing up
 
 
 def check(config: JobConfig, options: PipelineOptions) -> None:
@@ -55,8 +59,13 @@ def _missing_folders(config: JobConfig) -> list[str]:
 
 def _clean_up(config: JobConfig, made: list[str]) -> None:
     """Delete what a failed job left: its temporary files, and the folders it made if they are empty."""
-    with suppress(OSError):  # a store that fails is why the job did; the next run clears what is left
-        publish.delete_temporaries(config.directory)
+    for _ in range(_ATTEMPTS):
+        with suppress(OSError):  # a store that fails is why the job did; the next run clears what is left
+            publish.delete_temporaries(config.directory)
+        if not storage.is_local(config.output) or not any(Path(config.directory).glob(f"{naming.TEMP_PREFIX}*")):
+            break
+        time.sleep(0.02)  # threads of the job that are still writing
+    with suppress(OSError):
         for folder in made:
             os.rmdir(folder)
 

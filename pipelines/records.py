@@ -29,7 +29,7 @@ from transforms.refs import Reject
 from transforms.runs import Run, read_keys
 from transforms.slice_runs import SliceRuns
 from transforms.stage_runs import KeyStrata, Staged, StagedRuns, StageRuns, Staging
-from transforms.table_layout import TableLayout, TableOptions, make_layout_of, wanted_columns
+from transforms.table_layout import TableLayout, TableOptions, make_layout_of, skipped_notices, wanted_columns
 from transforms.write_shards import REJECTS, ShardInfo, WriteShards
 
 
@@ -56,10 +56,8 @@ def read_layout(root: beam.Pipeline, config: RecordsConfig) -> Reading:
 
 
 def _layout(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
-    if not summary.records and not summary.rejected:
-        kind = config.kind.plural
-        passed = f"; of {', '.join(name for _, name in sorted(summary.skipped.values()))}" if summary.skipped else ""
-        raise UserError(f"no {kind} in {config.source}{passed}")
+    if not summary.folders and not summary.rejected:
+        raise UserError("; ".join([f"no {config.kind.plural} in {config.source}", *skipped_notices(summary)]))
     if config.table_options.needs_inference and not inferred.rows and summary.size_bytes:
         # Either there are none, or none can be read: staging finds out, and why of each.
         summary = replace(summary, rejected=max(summary.rejected, 1))

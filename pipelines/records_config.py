@@ -54,6 +54,8 @@ class RecordsConfig(JobConfig):
             raise UserError("give --input, a folder, a file or a glob")
         check(1 << 10 <= self.block_size < 1 << 30, f"--block_size {self.block_size}: expected 1KiB to 1GiB")
         check(self.delimiter != self.quote or not self.quote, f"--delimiter and --quote are both {self.quote!r}")
+        if self.delimiter is None and self.quote in (",", "\t"):
+            raise UserError(f"--quote {self.quote!r} needs --delimiter, which is a comma otherwise, or a tab in .tsv files")
         try:
             _ = self.format  # built to be checked
         except ValueError as error:

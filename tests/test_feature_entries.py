@@ -14,7 +14,15 @@ from transforms.piece_writer import PieceWriter
 from transforms.varints import Sizes
 
 # Around the sizes at which one of the sizes in a header takes another byte.
-LENGTHS = st.one_of(st.integers(0, 140), st.integers((1 << 14) - 160, (1 << 14) + 3))
+LENGTH = st.one_of(st.integers(0, 140), st.integers((1 << 14) - 160, (1 << 14) + 3))
+
+
+def rows_of(length: st.SearchStrategy[int]) -> st.SearchStrategy[list[tuple[int, bool]]]:
+    return st.lists(st.tuples(length, st.booleans()), min_size=1, max_size=8)
+
+
+# Of any lengths, or of similar ones, whose headers are equally long.
+ROWS = st.one_of(rows_of(LENGTH), LENGTH.flatmap(lambda least: rows_of(st.integers(least, least + 8))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,7 @@ def expected_entry(name: str, headed: str, length: int) -> bytes:
 
 
 @given(
-    lengths=st.lists(st.tuples(LENGTHS, st.booleans()), min_size=1, max_size=8),
+    lengths=ROWS,
     name=st.sampled_from([0, 1, 20, 100, 127, 128]).map(lambda size: "n" * size),
     headed=st.sampled_from(["always", "never", "unless empty"]),
     some=st.booleans(),

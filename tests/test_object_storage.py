@@ -1,5 +1,6 @@
 """`shardmill images` on object stores: real clients against emulators, each a process on loopback that the tests start."""
 
+import gzip
 import json
 import os
 import random
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import boto3
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from google.auth.credentials import AnonymousCredentials
@@ -23,6 +26,7 @@ from google.cloud import storage as google_storage
 from PIL import Image
 
 from pipelines import cli
+from shardmill.naming import TEMP_PREFIX
 from transforms import storage
 from transforms.listing import Found, Listed, list_input
 from transforms.object_store import set_options
@@ -469,3 +473,62 @@ def test_missing_objects(bucket: Bucket) -> None:
     assert not storage.exists(f"{bucket.url}/a[1]")
     storage.delete([f"{bucket.url}/a[1]"])
     assert list(bucket.files()) == ["a1"]
+
+
+def _tables() -> Files:
+    """What each command of records inside files reads: 600 rows in three files, one of them compressed."""
+    rows = [f"{n},{n / 7:.3f},{'abc'[n % 3]}\n".encode() for n in range(600)]
+    header = b"id,x,word\n"
+    return {
+        "csv/a [1].csv": header + b"".join(rows[:150]),
+        "csv/b/%41.csv": header + b"".join(rows[150:400]),
+        "csv/c.csv.gz": gzip.compress(header + b"".join(rows[400:]), mtime=0),
+        "text/a.txt": b"".join(rows),
+        "jsonl/a.jsonl": b"".join(b'{"id": %d, "tags": ["a", "b"]}\n' % n for n in range(300)),
+        "parquet/a.parquet": _parquet(),
+    }
+
+
+def _parquet() -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": list(range(500)), "x": [n / 3 for n in range(500)]}), sink, row_group_size=120)
+    return bytes(sink.getvalue())
+
+
+def _records(bucket: Bucket | None, command: str, source: str, output: str, *flags: str) -> int:
+    arguments = [command, "--input", source, "--output", output, "--name", command, "--num_shards", "2", *flags]
+    return cli.main([*arguments, *(bucket.flags if bucket else [])])
+
+
+@pytest.mark.parametrize("command", ["csv", "text", "jsonl", "parquet"])
+def test_records_inside_objects_give_the_bytes_of_a_local_run(bucket: Bucket, tmp_path: Path, command: str) -> None:
+    files = _tables()
+    flags = () if command == "parquet" else ("--block_size", "2KiB")
+    assert _records(None, command, str(_write(tmp_path / "in", files) / command), str(tmp_path / "out"), *flags) == 0
+    source = _upload(bucket, "in", files)
+    assert _records(bucket, command, f"{source}/{command}", f"{bucket.url}/sets", *flags) == 0
+    made = _below(bucket.files(), "sets")
+    assert _without_source(made) == _without_source(_local_files(tmp_path / "out"))
+    assert not [name for name in bucket.files() if TEMP_PREFIX in name]
+    shards = f"{bucket.url}/sets/{command}/1.0.0/*.tfrecord-*"
+    assert _records(bucket, "reshard", shards, f"{bucket.url}/again", "--num_shards", "5") == 0
+    assert cli.main(["verify", f"{bucket.url}/again/reshard", *bucket.flags]) == 0
+
+
+def test_a_failed_table_leaves_no_runs(bucket: Bucket, capsys: pytest.CaptureFixture[str]) -> None:
+    source = _upload(bucket, "in", {"a.csv": b"x,y\n" + b"1,2\n" * 500 + b"1,2,3\n" * 500})
+    assert _records(bucket, "csv", source, f"{bucket.url}/sets", "--block_size", "1KiB") == 1
+    assert "500 of 1000 records were rejected" in capsys.readouterr().err
+    assert list(_below(bucket.files(), "sets")) == ["csv/1.0.0-rejects.jsonl"]
+
+
+def test_ranges(bucket: Bucket) -> None:
+    bucket.put("a [1]", bytes(range(100)))
+    url = f"{bucket.url}/a [1]"
+    assert storage.read_range(url, 10, 5) == bytes(range(10, 15))
+    assert storage.read_range(url, 99, 1) == b"\x63"
+    assert storage.read_range(url, 100, 0) == b""
+    with pytest.raises(EOFError, match=r"5 bytes at 95, expected 10"):
+        storage.read_range(url, 95, 10)
+    storage.write_parts(f"{bucket.url}/made", [b"ab", memoryview(b"cd")])
+    assert bucket.files()["made"] == b"abcd"

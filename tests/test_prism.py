@@ -74,6 +74,21 @@ def test_prism_writes_the_same_bytes(prism: str, tree: Path, tmp_path: Path) -> 
     assert filecmp.cmpfiles(local, remote, names, shallow=False) == (names, [], [])
 
 
+def test_prism_writes_the_same_table(prism: str, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "a.csv").write_text("id,word\n" + "".join(f"{n},w{n % 5}\n" for n in range(5000)))
+    portable = ["--runner", "PortableRunner", "--job_endpoint", prism, "--environment_type", "LOOPBACK"]
+    splits = ["--splits", "train=0.8,test=0.2", "--stratify_by", "word"]
+    flags = [*splits, "--label", "word", "--num_shards", "3", "--block_size", "4KiB"]
+    for name, more in (("local", []), ("prism", portable)):
+        assert main(["csv", "--input", str(source), "--output", str(tmp_path / name), "--name", "tiny", *flags, *more]) == 0
+    local, remote = (tmp_path / name / "tiny" / "1.0.0" for name in ("local", "prism"))
+    names = sorted(path.name for path in local.iterdir())
+    assert sorted(path.name for path in remote.iterdir()) == names
+    assert filecmp.cmpfiles(local, remote, names, shallow=False) == (names, [], [])
+
+
 def test_mistake_found_by_a_worker_is_one_sentence(
     prism: str, tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,12 +9,10 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, BinaryIO, cast
-
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
+from typing import Any, BinaryIO
 
 from shardmill.naming import TEMP_SUFFIX
+from transforms.object_reader import open_object
 from transforms.object_store import object_store
 
 
@@ -36,16 +34,7 @@ def open_read(path: str) -> BinaryIO:
     """
     if is_local(path):
         return open(path, "rb")
-    try:
-        return cast(BinaryIO, FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
-    except Exception as error:
-        raise _as_os_error(path, error) from error
-
-
-def _as_os_error(path: str, error: Exception) -> OSError:
-    """`error` as an OSError: each cloud client raises errors of its own for a missing object."""
-    missing = isinstance(error, FileNotFoundError) or not exists(path)
-    return FileNotFoundError(f"no such object: {path}") if missing else OSError(f"{path}: {error}")
+    return open_object(path)
 
 
 def read_bytes(path: str) -> bytes:

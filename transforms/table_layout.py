@@ -100,7 +100,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     Raises:
       UserError: a column that does not exist, headers that differ, a new class, or no rows.
     """
-    notices = list(_skipped(summary))
+    notices = skipped_notices(summary)
     header = _check_headers(summary, options)
     if options.schema is None and not inferred.rows and not summary.rejected:
         raise UserError(f"{options.source} has no rows")
@@ -231,9 +231,7 @@ def _from_schema(
     features = [feature for feature in options.schema if feature.name in kept]
     for feature in features:
         if header and feature.name not in known and feature.required:
-            raise UserError(
-                f"--schema wants column {feature.name!r}, which {options.source} lacks; {_hint(feature.name, known)}"
-            )
+            raise UserError(f"--schema wants column {feature.name!r}, which {options.source} lacks; {_hint(feature.name, known)}")
     names = {feature.name for feature in options.schema}
     extra = [name for name in header if name not in names and name not in options.drop and name not in options.helpers]
     if extra and not options.only:
@@ -306,7 +304,8 @@ def _splits(
     return splits, fractions
 
 
-def _skipped(summary: InputSummary) -> list[str]:
+def skipped_notices(summary: InputSummary) -> list[str]:
+    """What was passed over, in words."""
     return [
         f"passed over {number} {kind}{'' if number == 1 else 's'}, such as {name!r}"
         for kind, (number, name) in sorted(summary.skipped.items())
@@ -319,7 +318,7 @@ def make_line_layout(summary: InputSummary, inferred: Inferred, options: TableOp
     Raises:
       UserError: a new class, or no such split.
     """
-    notices = list(_skipped(summary))
+    notices = skipped_notices(summary)
     splits, fractions = _splits(summary, options, notices)
     depth = 0 if fractions is not None else 1
     folders = [folder.split("/") if folder else [] for folder in summary.folders]
@@ -342,7 +341,7 @@ def make_line_layout(summary: InputSummary, inferred: Inferred, options: TableOp
 
 def make_record_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool) -> TableLayout:
     """Decide how to read existing records, which are what they are."""
-    notices = list(_skipped(summary))
+    notices = skipped_notices(summary)
     splits, fractions = _splits(summary, options, notices)
     for feature in options.schema or ():
         if feature.kind == "class_label" and (feature.name != options.label or options.frozen_labels is None):
