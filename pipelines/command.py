@@ -13,6 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines import launch, report, runner
 from pipelines.config import JobConfig
+from pipelines.memory import return_large_buffers
 from shardmill import naming
 from shardmill.errors import JobError, UserError
 from transforms import publish, storage
@@ -29,11 +30,16 @@ def check(config: JobConfig, options: PipelineOptions) -> None:
     check_output(config, config.overwrite)
 
 
-def run(build: Callable[[beam.Pipeline, str | None], Any], config: JobConfig, options: PipelineOptions) -> None:
+def run(
+    build: Callable[[beam.Pipeline, str | None], Any],
+    config: JobConfig,
+    options: PipelineOptions,
+    set_memory: Callable[[], None] = return_large_buffers,
+) -> None:
     """Run the pipeline that `build(pipeline, progress folder)` makes, clean up after a failure, and print the report."""
     missing = _missing_folders(config)
     try:
-        launch.run(build, options, config.name)
+        launch.run(build, options, config.name, set_memory)
     except (JobError, UserError):
         _clean_up(config, missing)
         raise

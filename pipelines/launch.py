@@ -23,8 +23,15 @@ _STEP = re.compile(r"\[while running '([^\n']*)")
 _POLL = 0.2  # seconds
 
 
-def run(build: Callable[[beam.Pipeline, str | None], Any], options: PipelineOptions, title: str) -> None:
+def run(
+    build: Callable[[beam.Pipeline, str | None], Any],
+    options: PipelineOptions,
+    title: str,
+    set_memory: Callable[[], None] = return_large_buffers,
+) -> None:
     """Build a pipeline with `build(pipeline, progress folder)` and run it to its end.
+
+    On this machine, `set_memory`, of pipelines.memory, is called first.
 
     Raises:
       UserError, JobError: raised in a step of the pipeline, or a JobError for whatever else stopped it.
@@ -33,7 +40,7 @@ def run(build: Callable[[beam.Pipeline, str | None], Any], options: PipelineOpti
     local = is_local(options)
     folder = tempfile.mkdtemp(prefix="shardmill-progress-") if local else None
     if local:
-        return_large_buffers()
+        set_memory()
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # a failing step is reported once, by us
     try:
         pipeline = beam.Pipeline(runner=make_runner(options), options=options)

@@ -186,7 +186,7 @@ def _features(layout: TableLayout, inferred: Inferred, table: TableOptions) -> F
 
 def _they_have(column: str, features: Iterable[str]) -> str:
     near = difflib.get_close_matches(column, list(features), 1)
-    return f"they have {', '.join(sorted(features))}" + (f"; did you mean {near[0]}?" if near else "")
+    return (f"did you mean {near[0]}? " if near else "") + f"they have {', '.join(sorted(features))}"
 
 
 def _check_schema(schema: Features, found: Mapping[str, Feature]) -> None:

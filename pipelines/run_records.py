@@ -26,11 +26,12 @@ def main(route: Route, arguments: Sequence[str]) -> int:
 
     from pipelines import command
     from pipelines.dry_run_records import dry_run
+    from pipelines.memory import reuse_large_buffers
     from pipelines.records import build_records
 
     command.check(config, options)
     if args.dry_run:
         print(dry_run(config, options))
     else:
-        command.run(partial(build_records, config=config), config, options)
+        command.run(partial(build_records, config=config), config, options, reuse_large_buffers)
     return 0
