@@ -145,12 +145,6 @@ def _publish(
 ) -> list[str]:
     if not staged.read and not summary.rejected:
         raise UserError(f"{table.source} has no rows")
-    rejected = list(rejects)
-    if not layout.features and not staged.inferred.rows and len(rejected) < staged.read:
-        raise UserError(
-            f"every row of {table.source} has a value that no feature can hold, such as an object or a nested list; leave its "
-            "column out with --drop, or choose others with --only"
-        )
     notices = list(layout.notices)
     if staged.blank:
         notices.append(f"passed over {staged.blank:,} blank line{'' if staged.blank == 1 else 's'}")
@@ -161,7 +155,7 @@ def _publish(
         splits=layout.splits,
         divisions=divisions,
         shards=list(shards),
-        rejects=rejected,
+        rejects=list(rejects),
         stats=staged.stats,
         notices=notices,
     )

@@ -79,8 +79,10 @@ NESTED = b'{"a": 1, "k": 5, "o": {"x": 1}}\n{"a": 2, "k": 6, "o": [[1]]}\n'
 def test_json_that_no_feature_can_hold_is_left_out(run: Run, tmp_path: Path) -> None:
     folder = write_files(tmp_path / "in", {"a.jsonl": NESTED})
     command = ("jsonl", "--input", folder, "--output", tmp_path / "out", "--name", "n")
-    check_mistake(run(*command), "every row of --input", "an object or a nested list", "--drop")
-    assert not (tmp_path / "out").exists()
+    failed = run(*command)
+    assert failed.status == 1
+    assert "records were rejected, none is left; most often" in failed.err
+    assert "column 'o': " in failed.err
     dropped = convert("jsonl", folder, tmp_path / "1", "--drop", "o", "--no_shuffle")
     assert dropped.rows == [{"a": 1, "k": 5}, {"a": 2, "k": 6}]
     chosen = convert("jsonl", folder, tmp_path / "2", "--only", "a", "--key", "k")
@@ -405,3 +407,20 @@ def test_rejects_are_json_whatever_they_quote(tmp_path: Path) -> None:
     assert [(reject["source"], reject["line"]) for reject in map(json.loads, lines[:-1])] == [
         ('"q\\\u2028.jsonl', line) for line in (3, 4, 5)
     ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "kept", "bad"),
+    [
+        (['{"a":1,"o":{"x":1}}', '{"a":2}', '{"a":3}'], [2, 3], 1),
+        (['{"a":1}', '{"o":{"x":1}}', '{"a":3}'], [1, 3], 2),
+    ],
+)
+def test_a_column_without_a_good_value_is_not_forgotten(tmp_path: Path, lines: list[str], kept: list[int], bad: int) -> None:
+    source = write_files(tmp_path / "in", {"a.jsonl": "".join(f"{line}\n" for line in lines).encode()})
+    table = convert("jsonl", source, tmp_path, "--max_reject_fraction", 0.5)
+    assert (sorted(table.column("a")), table.features) == (kept, {"a": "int64"})
+    (reject,) = table.rejects()
+    assert reject["line"] == bad
+    assert reject["reason"].startswith("column 'o': ")
+    assert "column 'o' has no value in any row that can be read, and was left out" in table.dataset.manifest.notices

@@ -43,7 +43,9 @@ class ColumnType:
         return self.length in (_VARIABLE, 0)
 
     def merge(self, other: "ColumnType") -> "ColumnType":
-        """The type over both sets of rows; associative and commutative."""
+        """The type over both sets of rows; associative and commutative. One without a value says nothing."""
+        if not self.present or not other.present:
+            return self if self.present else other
         dtype = widest(self.dtype, other.dtype)
         length = self.length if self.length == other.length else _VARIABLE
         return ColumnType(dtype, length, self.present + other.present)

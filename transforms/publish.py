@@ -96,7 +96,8 @@ def _check_rejects(build: Build, text: str, options: PublishOptions) -> None:
     ((reason, times),) = Counter(reject.reason for reject in build.rejects).most_common(1)
     raise JobError(
         f"{number} of {matched} records were rejected, {verdict}; "
-        f"most often ({times} times): {reason}; all are in {options.failed_rejects}; nothing was published"
+        f"most often ({times} time{'' if times == 1 else 's'}): {reason}; all are in {options.failed_rejects}; "
+        "nothing was published"
     )
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -114,9 +114,14 @@ class _Objects:
                 column = column_type(values)
             except ColumnError:
                 column = self._refuse(name, values, refused)
+                # Of a type without a value, so that `read` looks at the column even if no row has a good value of it.
+                types[name] = ColumnType("bytes", None, 0)
             if column is not None:
                 types[name] = column
-        return self.without(refused, []).infer(columns, drop) if refused else (types, self)
+        if not refused:
+            return types, self
+        good, kept = self.without(refused, []).infer(columns, drop)
+        return {**{name: replace(column, present=0) for name, column in types.items() if name not in good}, **good}, kept
 
     def read(self, types: Mapping[str, ColumnType]) -> Rows:
         """The rows that fit `types`."""

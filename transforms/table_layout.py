@@ -218,9 +218,9 @@ def _from_data(
         column = inferred.types.get(name)
         if column is not None:
             types[name] = column
-        elif inferred.rows:
-            notices.append(f"column {name!r} has no value in any row, and was left out")
-    return types, [column.feature(name, inferred.rows) for name, column in types.items()]
+        if inferred.rows and (column is None or not column.present):
+            notices.append(f"column {name!r} has no value in any row{' that can be read' if column else ''}, and was left out")
+    return types, [column.feature(name, inferred.rows) for name, column in types.items() if column.present]
 
 
 def _from_schema(
