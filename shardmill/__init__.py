@@ -1,6 +1,38 @@
 """shardmill: raw images, text and tables to balanced, reproducible TFRecord shards.
 
-This package is the data set itself: names, features, manifest, reading. It imports neither Beam nor TensorFlow.
+This package is the data set itself: names, features, manifest, reading. It imports no Beam, and TensorFlow only where
+`load` or `feature_spec` is called:
+
+* `load`: a split as a `tf.data.Dataset`, ready for Keras.
+* `examples`: a split as dictionaries of NumPy values, for PyTorch, JAX and scripts.
+* `info`: what a data set is: splits, counts, features, class names.
+* `feature_spec`: the dictionary for `tf.io.parse_example`.
 """
 
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shardmill.dataset_info import info
+    from shardmill.parsing_spec import feature_spec
+    from shardmill.plain_examples import examples
+    from shardmill.tensor_dataset import load
+
 __version__ = "0.1.0"
+__all__ = ["examples", "feature_spec", "info", "load"]
+
+# No module has the name of its function: importing it would put the module in the function's place.
+_MODULES = {"examples": "plain_examples", "feature_spec": "parsing_spec", "info": "dataset_info", "load": "tensor_dataset"}
+
+
+def __getattr__(name: str) -> object:
+    """A public function, imported when it is first used: `import shardmill` takes milliseconds."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

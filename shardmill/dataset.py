@@ -35,6 +35,10 @@ class LocalFiles:
         """Whether there is a file at `path`."""
         return os.path.isfile(path)
 
+    def size(self, path: str) -> int:
+        """The size of a file in bytes; raises FileNotFoundError."""
+        return os.stat(path).st_size
+
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
@@ -71,7 +75,7 @@ class Dataset:
             raise CorruptDataError(f"{shard.file} holds {count} records; the manifest says {shard.examples}")
 
 
-def open_dataset(path: str, files: Files | None = None) -> Dataset:
+def open_dataset(path: str | os.PathLike[str], files: Files | None = None) -> Dataset:
     """Open the data set in `path`: a version directory, or the directory above it, whose LATEST names one.
 
     Raises:
@@ -79,7 +83,7 @@ def open_dataset(path: str, files: Files | None = None) -> Dataset:
       CorruptDataError: its manifest cannot be read.
     """
     files = files or LocalFiles()
-    directory = path.rstrip("/") or "/"
+    directory = os.fspath(path).rstrip("/") or "/"
     latest = posixpath.join(directory, naming.LATEST)
     if files.exists(latest):
         with files.open(latest) as file:

@@ -1,0 +1,98 @@
+"""How fast reading is: `load` against the pipelines people write by hand and TFDS, `examples` against the loop over protobufs.
+
+Images, where decoding is the work, and rows of a table, where parsing is; all on the same shards in one run, in turns.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from measure import BENCHMARKS, SHARDMILL, machine, make_images, make_table
+
+SHARDS = 16
+# Each with what it is compared with.
+BATCHES = {"tutorial": "one record at a time", "tuned": "tuned by hand", "tfds": "TFDS", "load": "shardmill.load"}
+VALUES = {"loop": "loop over tf.train.Example", "protobuf_loop": "loop, deprecated iterator", "examples": "shardmill.examples"}
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One run: examples a second, and microseconds of all cores an example."""
+
+    rate: float
+    core_microseconds: float
+
+
+def make_dataset(source: Path, route: str, folder: Path) -> Path:
+    """The data set that shardmill makes of `source`, unless it is there already."""
+    directory = folder / "read" / f"{route}_{source.stem.replace('-', '_')}" / "1.0.0"
+    if not (directory / "_SUCCESS").exists():
+        name = ("--name", directory.parent.name, "--num_shards", str(SHARDS), "--overwrite")
+        command = (SHARDMILL, route, "--input", str(source), "--output", str(folder / "read"), *name)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return directory
+
+
+def read(reader: str, directory: Path, images: bool, limit: int | None) -> Read:
+    """Run read_once.py."""
+    command = [sys.executable, str(BENCHMARKS / "read_once.py"), reader, str(directory), *(["--images"] if images else [])]
+    if limit is not None:
+        command += ["--limit", str(limit)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
+    result = json.loads(done.stdout.splitlines()[-1])
+    return Read(result["examples"] / result["seconds"], 1e6 * result["core_seconds"] / result["examples"])
+
+
+def rows(names: dict[str, str], runs: dict[str, list[Read]]) -> list[str]:
+    """A row of the table for each reader: medians, and rates against the first and the last of `names`."""
+    rates = {reader: statistics.median(run.rate for run in runs[reader]) for reader in names}
+    first, last = rates[next(iter(names))], rates[list(names)[-1]]
+    return [
+        f"| {name} | {rates[reader]:,.0f} | {rates[reader] / first:.2f} | {last / rates[reader]:.2f} | "
+        f"{statistics.median(run.core_microseconds for run in runs[reader]):,.0f} |"
+        for reader, name in names.items()
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", type=int, default=80_000, help="of about 25 KB (default: %(default)s)")
+    parser.add_argument("--rows", type=int, default=2_000_000, help="of a table, 250 bytes each (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="of which the median counts (default: %(default)s)")
+    parser.add_argument(
+        "--loop_examples", type=int, default=200_000, help="that the slow loops read at most (default: %(default)s)"
+    )
+    parser.add_argument("--folder", type=Path, default=Path("bench-data"), help="for input and data sets (default: %(default)s)")
+    args = parser.parse_args()
+
+    sources = {
+        "images": (make_dataset(make_images(args.folder, args.images, kilobytes=25), "images", args.folder), args.images),
+        "rows": (make_dataset(make_table(args.folder, "csv", args.rows), "csv", args.folder), args.rows),
+    }
+    size = 0
+    for directory, _ in sources.values():
+        for shard in directory.glob("*.tfrecord-*"):
+            size += len(shard.read_bytes())  # into the page cache
+    print(f"{size / 1e9:.2f} GB of shards in the page cache; median of {args.rounds}; start-up left out; {machine()}")
+    for kind, (directory, count) in sources.items():
+        runs: dict[str, list[Read]] = {}
+        for number in range(args.rounds):
+            for reader in (*BATCHES, *VALUES):
+                limit = args.loop_examples if "loop" in reader and args.loop_examples < count else None
+                runs.setdefault(reader, []).append(read(reader, directory, kind == "images", limit))
+                print(f"round {number + 1}: {kind}, {reader}: {runs[reader][-1].rate:,.0f} a second", file=sys.stderr)
+        for names, what in ((BATCHES, "batches"), (VALUES, "NumPy values")):
+            base, ours = next(iter(names.values())), list(names.values())[-1]
+            print(f"\n| {kind}, as {what} | examples a second | times {base} | {ours} is so many times as fast | µs of all cores |")
+            print("|---|---:|---:|---:|---:|")
+            print("\n".join(rows(names, runs)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""Encoded images to tensors of one size."""
+
+import json
+import posixpath
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from shardmill import naming
+from shardmill.dataset import Dataset
+from shardmill.errors import UserError
+from shardmill.lazy_tensorflow import tf
+
+ImageDType = Literal["float32", "uint8"]
+Size = tuple[int, int]  # height, width
+
+
+@dataclass(frozen=True, slots=True)
+class ImageDecoder:
+    """Decodes one image as a batch of any number of them is read.
+
+    Attributes:
+      dtype: `float32` for values in [0, 1], `uint8` for 0 to 255.
+      channels: 3 for RGB, 1 for grey.
+      resize: height and width to scale to, whatever the image's aspect ratio; None to leave it.
+      known: height and width of all images where they are known to be equal.
+      antialias: whether scaling down averages over all pixels.
+    """
+
+    dtype: ImageDType = "float32"
+    channels: int = 3
+    resize: Size | None = None
+    known: Size | None = None
+    antialias: bool = False
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ("float32", "uint8"):
+            raise UserError(f"image_dtype is {self.dtype!r}; expected 'float32' or 'uint8'")
+        if self.channels not in (1, 3):
+            raise UserError(f"channels is {self.channels!r}; expected 3 (RGB) or 1 (grey)")
+        size = self.resize
+        if size is not None and not (len(size) == 2 and all(isinstance(side, int) and side > 0 for side in size)):
+            raise UserError(f"image_size is {size!r}; expected (height, width) in pixels")
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of a decoded image, as far as it is known."""
+        height, width = self.resize or self.known or (512, 512)
+        return height * width * self.channels * (4 if self.dtype == "float32" else 1)
+
+    def __call__(self, data: Any) -> Any:
+        """A scalar string tensor to an image (height, width, channels) of `dtype`."""
+        image = tf.io.decode_image(data, channels=self.channels, expand_animations=False)
+        image.set_shape((*(self.known or (None, None)), self.channels))
+        if self.resize is not None and self.resize != self.known:
+            # Scaling a uint8 image gives float32 from 0 to 255, and takes no float32 image of the full size in between.
+            image = tf.image.resize(image, self.resize, antialias=self.antialias)
+            return image / 255.0 if self.dtype == "float32" else tf.cast(tf.round(image), tf.uint8)
+        return tf.image.convert_image_dtype(image, tf.float32) if self.dtype == "float32" else image
+
+
+def common_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
+    """Height and width of all images of a split if they are equal, as its statistics have them; else None and what is known."""
+    path = posixpath.join(dataset.directory, naming.STATS)
+    if not dataset.files.exists(path):
+        return None, "their sizes are not known, for there is no stats.json"
+    with dataset.files.open(path) as file:
+        features = json.loads(file.read())["splits"].get(split, {}).get("features", {})
+    try:
+        (low, high), (left, right) = ((features[side]["min"], features[side]["max"]) for side in ("height", "width"))
+    except (KeyError, TypeError):
+        return None, "their sizes are not known"
+    if (low, left) == (high, right):
+        return (int(low), int(left)), ""
+    return None, f"their heights are {low} to {high}, their widths {left} to {right}"

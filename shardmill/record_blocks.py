@@ -1,0 +1,129 @@
+"""TFRecords read a block at a time: the same records and errors as shardmill.tfrecord, several times as fast."""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO, cast
+
+import google_crc32c
+import numpy as np
+
+from shardmill.dataset import Dataset
+from shardmill.errors import CorruptDataError
+from shardmill.manifest import ShardEntry
+from shardmill.shard_checks import replaced
+from shardmill.tfrecord import OVERHEAD, header
+
+_BLOCK_BYTES = 256 << 10  # read at once: enough to outweigh the calls, few enough for the cache and for memory that is used again
+_HEADER_BYTES, _FOOTER_BYTES = 12, 4
+_MASK_DELTA = np.uint32(0xA282EAD8)
+_FOOTER = np.dtype("<u4")
+_KNOWN_HEADERS = 1 << 16
+
+
+def read_shard(dataset: Dataset, shard: ShardEntry) -> Iterator[list[bytes]]:
+    """The serialized examples of a shard, some at a time; every checksum is verified, and the file's at the end.
+
+    Raises:
+      CorruptDataError: the shard is missing or not what was written; the message names it and the record.
+    """
+    try:
+        raw = _Summed(dataset.files.open(dataset.path(shard)))
+    except FileNotFoundError as error:
+        raise CorruptDataError(f"{shard.file} is missing") from error
+    count = 0
+    with raw.file:
+        file = gzip.GzipFile(fileobj=cast(BinaryIO, raw)) if dataset.manifest.compression == "gzip" else raw
+        try:
+            for records in read_blocks(cast(BinaryIO, file), shard.file):
+                count += len(records)
+                yield records
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise CorruptDataError(f"{shard.file}: the gzip stream is damaged after record {count}: {error}") from error
+    if count != shard.examples:
+        raise CorruptDataError(f"{shard.file} holds {count} records; the manifest says {shard.examples}")
+    if f"{raw.crc:08x}" != shard.crc32c:
+        raise replaced(shard, raw.crc)
+
+
+def read_blocks(file: BinaryIO, name: str, block_bytes: int = _BLOCK_BYTES) -> Iterator[list[bytes]]:
+    """The payloads of an uncompressed TFRecord `file`, some at a time, every checksum verified.
+
+    Raises:
+      CorruptDataError: a record is cut short or fails its checksum; the message names `name`, record and offset. All records
+        before it have been given.
+    """
+    headers: dict[int, bytes] = {}
+    rest, index, offset = b"", 0, 0
+    wanted = block_bytes
+    while more := file.read(wanted):
+        data = rest + more if rest else more
+        payloads, ends, wanted, fault = _split(data, headers)
+        bad = _first_bad(data, payloads, ends)
+        if bad is not None:
+            payloads, fault = payloads[:bad], "fails its checksum"
+            ends = ends[:bad]
+        if payloads:
+            yield payloads
+        index += len(payloads)
+        position = ends[-1] + _FOOTER_BYTES if ends else 0
+        offset += position
+        if fault:
+            raise CorruptDataError(f"{name}: record {index} at byte {offset} {fault}")
+        rest = data[position:]
+        wanted = max(wanted, block_bytes)
+    if rest:
+        cut = f"{name}: record {index} at byte {offset} is cut short"
+        if len(rest) < _HEADER_BYTES:
+            raise CorruptDataError(f"{cut}: {len(rest)} of {_HEADER_BYTES} header bytes")
+        size = int.from_bytes(rest[:8], "little")
+        if rest[:_HEADER_BYTES] != header(size):
+            raise CorruptDataError(f"{name}: record {index} at byte {offset} has a length that fails its checksum")
+        raise CorruptDataError(f"{cut}: {len(rest) - _HEADER_BYTES} of {size + _FOOTER_BYTES} bytes")
+
+
+def _split(data: bytes, headers: dict[int, bytes]) -> tuple[list[bytes], list[int], int, str]:
+    """Whole records in `data`: payloads, where each ends, the bytes lacking to a record begun, and a fault in a length."""
+    payloads: list[bytes] = []
+    ends: list[int] = []
+    start, size = _HEADER_BYTES, len(data)
+    while start <= size:
+        head = data[start - _HEADER_BYTES : start]
+        length = int.from_bytes(head[:8], "little")
+        known = headers.get(length)
+        if known is None:
+            if len(headers) >= _KNOWN_HEADERS:
+                headers.clear()
+            known = headers[length] = header(length)
+        if head != known:
+            return payloads, ends, 0, "has a length that fails its checksum"
+        end = start + length
+        if end + _FOOTER_BYTES > size:
+            return payloads, ends, end + _FOOTER_BYTES - size, ""
+        payloads.append(data[start:end])
+        ends.append(end)
+        start = end + OVERHEAD
+    return payloads, ends, 0, ""
+
+
+def _first_bad(data: bytes, payloads: list[bytes], ends: list[int]) -> int | None:
+    """The index of the first payload that fails its checksum."""
+    if not payloads:
+        return None
+    crcs = np.fromiter(map(google_crc32c.value, payloads), np.uint32, len(payloads))
+    masked = ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + _MASK_DELTA
+    footers: Any = np.ndarray(len(data) - _FOOTER_BYTES + 1, _FOOTER, data, 0, (1,))  # one that begins at each byte
+    wrong = np.flatnonzero(masked != footers[ends])
+    return int(wrong[0]) if len(wrong) else None
+
+
+class _Summed:
+    """A file being read, and the crc32c of what has been read of it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.crc = file, 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.file.read(size)
+        self.crc = google_crc32c.extend(self.crc, data)
+        return data
