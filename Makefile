@@ -46,6 +46,7 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/bench_text.py
 	$(BIN)/python benchmarks/bench_reshard.py
 	$(BIN)/python benchmarks/bench_table_memory.py
+	$(BIN)/python benchmarks/bench_load.py
 
 clean:
 	rm -rf $(VENV) demo bench-data build dist *.egg-info
