@@ -1,5 +1,6 @@
 """What a job whose records are whole files is told, beside what every job is: how files are found, planned and read."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from pipelines.config import JobConfig
@@ -9,23 +10,23 @@ from transforms.resolve import ResolveOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilesConfig(JobConfig):
+class FilesConfig(JobConfig, ABC):
     """The configuration of `shardmill images` and of `shardmill text --record file`."""
 
     @property
+    @abstractmethod
     def kind(self) -> FileKind:
         """The files that a folder is searched for."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def files_per_task(self) -> int:
         """How many files a thread takes at once: few where each takes long."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def read_threads(self) -> int:
         """How many threads of a worker read and encode; 0 stands for the number of its cores."""
-        raise NotImplementedError
 
     @property
     def layout_options(self) -> LayoutOptions:

@@ -41,10 +41,10 @@ def test_ties_are_distinct_and_of_the_position_alone() -> None:
 @pytest.mark.parametrize("lines", [np.arange(1, 200_001), np.array([1, 2, 3, 10**9, 10**9 + 1])])
 def test_input_order_is_that_of_names_then_lines(lines: np.ndarray) -> None:
     found = [Found("b.csv", 10**9), Found("a.csv", 5_000), Found("c/a.csv", 0)]
-    files = to_refs(found, "/root")
+    files = to_refs(found, "/folder")
     keys = np.concatenate([input_order(file, lines) for file in files])
 
-    assert [file.path for file in files] == ["/root/a.csv", "/root/b.csv", "/root/c/a.csv"]
+    assert [file.path for file in files] == ["/folder/a.csv", "/folder/b.csv", "/folder/c/a.csv"]
     assert keys.dtype == np.uint64
     assert (np.diff(keys[len(lines) : 2 * len(lines)].astype(object)) > 0).all()
     assert (np.diff(keys.astype(object)) >= 0).all()
