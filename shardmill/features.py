@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["tensor", "bool", "text", "image", "class_label"]
+Kind = Literal["tensor", "bool", "text", "image", "class_label", "array"]
 DType = Literal["int64", "float32", "bytes"]
 
 
@@ -15,10 +15,13 @@ class Feature:
       name: its key in `tf.train.Example`.
       dtype: what its list holds: `int64`, `float32` or `bytes`.
       kind: what the values mean.
-      shape: `()` for one value, `(n,)` for n, `(None,)` for any number of them.
+      shape: `()` for one value, `(n,)` for n, `(None,)` for any number of them, `(None, 4)` for any number of boxes; only the
+        first size may be None. The list holds the values in row-major order; of an `array`, whose list holds one bytes, it is the
+        shape of what is in them.
       required: whether every example has it; a feature that is not required is absent where the value is missing.
       class_names: of a `class_label`, the names by id.
       encoding: of an `image`, the one format of all of them, or "" where they differ.
+      element: of an `array`, the NumPy name of its values' type, such as `float32`; they are raw, little-endian and row-major.
     """
 
     name: str
@@ -28,10 +31,16 @@ class Feature:
     required: bool = True
     class_names: tuple[str, ...] = ()
     encoding: str = ""
+    element: str = ""
 
     def __post_init__(self) -> None:
-        if len(self.shape) > 1:
-            raise ValueError(f"feature {self.name!r} has shape {self.shape}; expected at most one dimension")
+        if None in self.shape[1:] or (self.kind == "array" and None in self.shape):
+            allowed = "no size" if self.kind == "array" else "no size but the first"
+            raise ValueError(f"feature {self.name!r} has shape {self.shape}; expected {allowed} to be None")
+        if (self.kind == "array") != bool(self.element) or (self.kind == "array" and self.dtype != "bytes"):
+            raise ValueError(
+                f"feature {self.name!r} is {self.kind} of {self.element or self.dtype}; an array is bytes with an element type"
+            )
         if self.kind in ("bool", "class_label") and self.dtype != "int64":
             raise ValueError(f"feature {self.name!r} is a {self.kind.replace('_', ' ')} of {self.dtype}; expected int64")
 

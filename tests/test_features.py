@@ -1,5 +1,8 @@
 """Features describe themselves, and refuse what they cannot be."""
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 
 from shardmill.features import Feature
@@ -19,9 +22,21 @@ def test_dense(feature: Feature, dense: bool) -> None:
     assert feature.is_dense is dense
 
 
-def test_more_than_one_dimension_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"feature 'box' has shape \(2, 2\); expected at most one dimension"):
-        Feature("box", "float32", shape=(2, 2))
+@pytest.mark.parametrize(
+    "feature",
+    [partial(Feature, "a", "float32", shape=(2, None)), partial(Feature, "a", "bytes", "array", (None,), element="uint8")],
+)
+def test_a_size_that_cannot_be_unknown_is_refused(feature: Callable[[], Feature]) -> None:
+    with pytest.raises(ValueError, match=r"feature 'a' has shape .*; expected no size.* to be None"):
+        feature()
+
+
+@pytest.mark.parametrize(
+    "feature", [partial(Feature, "a", "bytes", "array"), partial(Feature, "a", "float32", "array", element="float32")]
+)
+def test_an_array_is_bytes_with_an_element_type(feature: Callable[[], Feature]) -> None:
+    with pytest.raises(ValueError, match="feature 'a' is array of .*; an array is bytes with an element type"):
+        feature()
 
 
 def test_a_class_label_is_an_integer() -> None:
