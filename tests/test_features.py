@@ -35,7 +35,7 @@ def test_a_size_that_cannot_be_unknown_is_refused(feature: Callable[[], Feature]
     "feature", [partial(Feature, "a", "bytes", "array"), partial(Feature, "a", "float32", "array", element="float32")]
 )
 def test_an_array_is_bytes_with_an_element_type(feature: Callable[[], Feature]) -> None:
-    with pytest.raises(ValueError, match="feature 'a' is array of .*; an array is bytes with an element type"):
+    with pytest.raises(ValueError, match=r"feature 'a' is array of .*; an array is bytes with an element type"):
         feature()
 
 
