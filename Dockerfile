@@ -8,7 +8,7 @@ COPY constraints.txt pyproject.toml setup.py README.md LICENSE ./
 COPY shardmill shardmill
 COPY transforms transforms
 COPY pipelines pipelines
-RUN pip install --no-cache-dir -c constraints.txt .
+RUN pip install --no-cache-dir -c constraints.txt '.[aws,gcp,reshard]'
 
 # Without arguments the SDK's own entry point runs, as a worker. As a launcher:
 #   docker run --entrypoint shardmill IMAGE images --input gs://… --output gs://… --name …

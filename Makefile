@@ -2,13 +2,20 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
+LEAN := $(VENV)-lean
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo lean test lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[test]'
+	touch $@
+
+# What `pip install .` gives: no extras, so no TensorFlow, pandas or cloud clients; what users of local disks have.
+$(LEAN)/installed: $(VENV)/installed
+	$(PYTHON) -m venv $(LEAN)
+	$(BIN)/uv pip install --quiet --python $(LEAN)/bin/python -c constraints.txt -e .
 	touch $@
 
 demo: $(VENV)/installed
@@ -38,7 +45,14 @@ format: $(VENV)/installed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/installed
+# The commands that need no extra, in an installation that has none.
+lean: $(LEAN)/installed
+	$(BIN)/python examples/write_digits.py demo/digits
+	$(BIN)/python examples/write_tables.py demo/tables
+	$(BIN)/python tests/lean_install.py $(LEAN)/bin/shardmill demo
+
+bench: export SHARDMILL := $(abspath $(LEAN))/bin/shardmill
+bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_images.py
 	$(BIN)/python benchmarks/bench_memory.py
 	$(BIN)/python benchmarks/bench_encoder.py
@@ -49,4 +63,4 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/bench_load.py
 
 clean:
-	rm -rf $(VENV) demo bench-data build dist *.egg-info
+	rm -rf $(VENV) $(LEAN) demo bench-data build dist *.egg-info

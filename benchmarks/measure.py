@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BENCHMARKS = Path(__file__).parent
-SHARDMILL = str(Path(sys.executable).with_name("shardmill"))
+# `make bench` names the command of an installation without extras.
+SHARDMILL = os.environ.get("SHARDMILL", str(Path(sys.executable).with_name("shardmill")))
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
 
 

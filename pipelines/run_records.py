@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from importlib.util import find_spec
 
 from pipelines.options import beam_options
 from pipelines.records_config import Route
@@ -16,6 +17,8 @@ def main(route: Route, arguments: Sequence[str]) -> int:
     args, rest = parser.parse_known_args(list(arguments))
     if route == "lines" and any(word.partition("=")[0] == "--label" for word in rest):  # which is a flag of Beam's, too
         raise UserError("--label: text has no columns; the label of a text is the folder of its file")
+    if route == "tfrecords" and find_spec("tfx_bsl") is None:
+        raise UserError("reshard decodes Examples with tfx-bsl; run: pip install 'shardmill[reshard]'")
     options = beam_options(rest, parser)
     set_options(options)
     if route == "lines" and args.record == "file":

@@ -3,12 +3,20 @@
 import importlib
 from typing import Any
 
+from shardmill.errors import UserError
+
 
 class _Lazy:
     """Stands for the module `tensorflow`."""
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(importlib.import_module("tensorflow"), name)
+        try:
+            module = importlib.import_module("tensorflow")
+        except ModuleNotFoundError as error:
+            if error.name != "tensorflow":
+                raise
+            raise UserError("reading into tensors needs TensorFlow; run: pip install 'shardmill[tensorflow]'") from None
+        value = getattr(module, name)
         setattr(self, name, value)
         return value
 

@@ -51,8 +51,10 @@ def object_store(url: str) -> ObjectStore:
     """
     scheme = url.partition("://")[0]
     if scheme == "gs":
-        from transforms.gcs import GoogleStorage
-
+        try:
+            from transforms.gcs import GoogleStorage
+        except ImportError:
+            raise UserError(f"{url}: gs:// needs Google's clients; run: pip install 'shardmill[gcp]'") from None
         return GoogleStorage(_options())
     if scheme == "s3":
         try:

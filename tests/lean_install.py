@@ -1,0 +1,56 @@
+"""Run by `make lean`: an installation without extras converts, says nothing else, and names the extra that a command lacks.
+
+usage: lean_install.py SHARDMILL DEMO, the command of that installation, and the folder with the inputs of `make demo`.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+CONVERSIONS = (
+    ("images", "--input", "digits"),
+    ("csv", "--input", "tables/wine.csv", "--label", "cultivar"),
+    ("text", "--input", "tables/text"),
+    ("text", "--input", "tables/text", "--record", "file"),
+)
+LACKING = (
+    (("csv", "--input", "gs://bucket/a.csv"), "gs:// needs Google's clients; run: pip install 'shardmill[gcp]'"),
+    (("csv", "--input", "s3://bucket/a.csv"), "s3:// needs boto3; run: pip install 'shardmill[aws]'"),
+    (("reshard", "--input", "tables"), "reshard decodes Examples with tfx-bsl; run: pip install 'shardmill[reshard]'"),
+)
+
+
+def main() -> None:
+    shardmill, demo = str(Path(sys.argv[1]).absolute()), sys.argv[2]
+    python = str(Path(shardmill).with_name("python"))
+    heavy = (
+        "import sys, pipelines.records, pipelines.images; print([m for m in ('tensorflow', 'pandas', 'boto3') if m in sys.modules])"
+    )
+    assert run(demo, python, "-c", heavy).stdout == "[]\n"
+    for number, conversion in enumerate(CONVERSIONS):
+        name = f"lean_{number}"
+        done = run(demo, shardmill, *conversion, "--output", "lean", "--name", name, "--overwrite")
+        assert done.returncode == 0, done.stderr
+        assert "apitools" not in done.stderr, done.stderr
+        assert run(demo, shardmill, "verify", f"lean/{name}").returncode == 0
+        print(done.stdout.splitlines()[0])
+    for arguments, sentence in LACKING:
+        done = run(demo, shardmill, *arguments, "--output", "lean", "--name", "lacking")
+        assert done.returncode == 2, done
+        assert done.stderr.endswith(f"{sentence}\n"), done.stderr
+        assert done.stderr.count("\n") == 1, done.stderr
+        print(done.stderr, end="")
+    done = run(demo, python, "-c", "import shardmill; shardmill.load('lean/lean_0', 'train', batch_size=4)")
+    assert done.stderr.endswith("UserError: reading into tensors needs TensorFlow; run: pip install 'shardmill[tensorflow]'\n"), (
+        done.stderr
+    )
+    counted = "import shardmill; print(sum(1 for _ in shardmill.examples('lean/lean_1', 'train')))"
+    assert run(demo, python, "-c", counted).stdout == "178\n"
+
+
+def run(folder: str, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+if __name__ == "__main__":
+    main()
