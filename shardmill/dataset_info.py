@@ -19,7 +19,7 @@ class DatasetInfo:
       directory: of the version that was opened.
       compression: of the shards, "" or "gzip".
       splits: by name; each has `examples`, `size_bytes` and `shards`.
-      features: by name; each has `dtype`, `kind`, `shape`, `required` and `class_names`.
+      features: by name; each has `dtype`, `kind`, `shape`, `required`, `class_names` and `element`.
       label: the name of the feature to predict, or None.
     """
 
@@ -72,6 +72,7 @@ def info(directory: str | os.PathLike[str], *, files: Files | None = None) -> Da
 
 def _describe(feature: Feature) -> str:
     sizes = "".join(f"[{'any number' if size is None else size}]" for size in feature.shape)
+    element = feature.element or feature.dtype
     kind = "" if feature.kind == "tensor" else f", {feature.kind.replace('_', ' ')}"
     classes = f" of {len(feature.class_names)}" if feature.class_names else ""
-    return f"{feature.dtype}{sizes}{kind}{classes}{'' if feature.required else ', may be missing'}"
+    return f"{element}{sizes}{kind}{classes}{'' if feature.required else ', may be missing'}"

@@ -5,6 +5,7 @@ whole entry. So it is looked up by that and compared in one call. An example tha
 its features in another order for instance, is decoded by shardmill.example, and its order expected next time.
 """
 
+import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from shardmill.arrays import fixed_sizes, from_bytes
 from shardmill.example import decode_example, varint
 from shardmill.features import DType, Feature, Features
 
@@ -44,8 +46,8 @@ _Plan = tuple[str, bool, Read | None, _Prefixes]  # name, whether it is required
 class ExampleDecoder:
     """Decodes serialized examples of known features.
 
-    A scalar comes as np.int64, np.float32 or bytes; a list as an array of int64 or float32, or a list of bytes; what is
-    missing is absent.
+    A scalar comes as np.int64, np.float32 or bytes; a list as an array of int64 or float32, or a list of bytes; what has more
+    dimensions as an array of its shape, of objects if it holds bytes; an array as one of its elements. What is missing is absent.
     """
 
     def __init__(self, features: Features, wanted: Sequence[str] | None = None) -> None:
@@ -99,7 +101,7 @@ class ExampleDecoder:
             self._order = order + [plan for name, plan in self._plans.items() if name not in found]
         values = {}
         for name in self._plans:
-            if name in self._wanted and name in found and (len(found[name]) or self._features[name].shape == (None,)):
+            if name in self._wanted and name in found and (len(found[name]) or None in self._features[name].shape):
                 values[name] = _checked(self._features[name], found[name])
             elif name in self._wanted and self._features[name].required:
                 raise ValueError(f"feature {name!r} is missing")
@@ -111,13 +113,26 @@ def _checked(feature: Feature, values: Any) -> Any:
     dtype = values.dtype.name if isinstance(values, np.ndarray) else "bytes"
     if len(values) and dtype != feature.dtype:
         raise ValueError(f"feature {feature.name!r} holds {dtype}; expected {feature.dtype}")
-    if feature.shape != (None,):
-        count = feature.shape[0] if feature.shape else 1
-        if len(values) != count:
-            raise ValueError(f"feature {feature.name!r} has {len(values)} values; expected {count}")
-    if not feature.shape:
-        return values[0]
-    return values if feature.dtype == "bytes" or len(values) else np.empty(0, feature.dtype)
+    count = 1 if _is_single(feature) else math.prod(fixed_sizes(feature))
+    if None not in feature.shape and len(values) != count:
+        raise ValueError(f"feature {feature.name!r} has {len(values)} values; expected {count}")
+    if len(values) % max(count, 1):
+        raise ValueError(f"feature {feature.name!r} has {len(values)} values; expected a multiple of {count}")
+    if _is_single(feature):
+        return from_bytes(feature, values[0]) if feature.kind == "array" else values[0]
+    if len(feature.shape) == 1:
+        return values if feature.dtype == "bytes" or len(values) else np.empty(0, feature.dtype)
+    return _shaped(feature, values)
+
+
+def _is_single(feature: Feature) -> bool:
+    """Whether a feature's list holds one value."""
+    return not feature.shape or feature.kind == "array"
+
+
+def _shaped(feature: Feature, values: Any) -> np.ndarray:
+    array: np.ndarray = np.array(values, object) if feature.dtype == "bytes" else np.asarray(values, feature.dtype)
+    return array.reshape([-1 if size is None else size for size in feature.shape])
 
 
 def _plan(feature: Feature, wanted: bool) -> _Plan:
@@ -126,12 +141,12 @@ def _plan(feature: Feature, wanted: bool) -> _Plan:
 
 def _prefix(feature: Feature, size: int) -> bytes:
     """What precedes the values in an entry of `size` bytes: of a scalar's or an array's packed list, or a list of bytes."""
-    listed = feature.dtype == "bytes" and feature.shape != ()
+    listed = feature.dtype == "bytes" and not _is_single(feature)
     name = feature.name.encode()
     key = b"\x0a" + varint(len(name)) + name + b"\x12"
     most = size - len(key)
     for count in range(max(most - _LENGTHS_BYTES, 0), most + 1):
-        inner = b"" if listed or (count == 0 and feature.shape != ()) else b"\x0a" + varint(count)
+        inner = b"" if listed or (count == 0 and not _is_single(feature)) else b"\x0a" + varint(count)
         value = _TAGS[feature.dtype] + varint(len(inner) + count) + inner
         head = key + varint(len(value) + count) + value
         if len(head) + count == size:
@@ -153,9 +168,13 @@ def _length(record: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def _reader(feature: Feature) -> Read:
+    if feature.kind == "array":
+        return lambda record, start, end: from_bytes(feature, record[start:end])
     if not feature.shape:
         return _SCALARS[feature.dtype]
-    return partial(_LISTS[feature.dtype], feature.shape[0])
+    count = None if None in feature.shape else math.prod(fixed_sizes(feature))
+    values = partial(_LISTS[feature.dtype], count)
+    return values if len(feature.shape) == 1 else lambda record, start, end: _shaped(feature, values(record, start, end))
 
 
 def _one_bytes(record: bytes, start: int, end: int) -> bytes:

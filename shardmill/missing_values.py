@@ -5,18 +5,19 @@ from typing import Any
 
 import numpy as np
 
+from shardmill.arrays import fixed_sizes
 from shardmill.errors import UserError
 from shardmill.features import DType, Feature, Features
-
-_NUMPY: dict[DType, Any] = {"int64": np.int64, "float32": np.float32}
 
 
 def check_defaults(features: Features, defaults: Mapping[str, Any], known: Features) -> dict[str, Any]:
     """The default of each of `features` that has one: of its shape and type, bytes for text; one value for lists of any length.
 
+    An array's is an array of its elements.
+
     Args:
       features: those that are read.
-      defaults: by name; one value may stand for all n of a list.
+      defaults: by name; one value may stand for all of a list or an array.
       known: those that could be read, and for which a default does no harm.
 
     Raises:
@@ -39,7 +40,7 @@ def check_complete(features: Features, defaults: Mapping[str, Any]) -> None:
         feature for feature in features if not feature.required and None not in feature.shape and feature.name not in defaults
     ]
     if lacking:
-        wanted = ", ".join(f"{feature.name!r}: {_EXAMPLES[feature.dtype]}" for feature in lacking)
+        wanted = ", ".join(f"{feature.name!r}: {_example(feature)}" for feature in lacking)
         what = "is a feature that some examples lack" if len(lacking) == 1 else "are features that some examples lack"
         raise UserError(
             f"{', '.join(feature.name for feature in lacking)} {what}; say what stands for a missing value, "
@@ -50,21 +51,32 @@ def check_complete(features: Features, defaults: Mapping[str, Any]) -> None:
 _EXAMPLES: dict[DType, str] = {"int64": "0", "float32": "0.0", "bytes": "''"}
 
 
+def _example(feature: Feature) -> str:
+    return "0" if feature.kind == "array" else _EXAMPLES[feature.dtype]
+
+
 def _value(feature: Feature, value: Any) -> Any:
-    shape = () if None in feature.shape else tuple(size for size in feature.shape if size is not None)
-    if feature.dtype == "bytes":
+    shape = () if None in feature.shape else fixed_sizes(feature)
+    if feature.kind == "array":
+        array = _numbers(feature, value, np.dtype(feature.element))
+    elif feature.dtype == "bytes":
         array = np.array(value, object)
         if not all(isinstance(item, (str, bytes)) for item in array.flat):
             raise UserError(f"the default {value!r} of feature {feature.name!r} is no text")
         array = np.array([item.encode() if isinstance(item, str) else item for item in array.flat], object).reshape(array.shape)
     else:
-        try:
-            array = np.array(value, _NUMPY[feature.dtype])
-            fits = feature.dtype == "float32" or bool(np.all(array == np.array(value)))
-        except (TypeError, ValueError, OverflowError):
-            fits = False
-        if not fits:
-            raise UserError(f"the default {value!r} of feature {feature.name!r} is no {feature.dtype}")
+        array = _numbers(feature, value, np.dtype(feature.dtype))
     if array.shape not in ((), shape):
         raise UserError(f"the default {value!r} of feature {feature.name!r} has shape {array.shape}; expected {shape} or one value")
     return np.broadcast_to(array, shape)[()] if shape == () else np.broadcast_to(array, shape)
+
+
+def _numbers(feature: Feature, value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    try:
+        array = np.array(value, dtype)
+        fits = dtype.kind in "fc" or bool(np.all(array == np.array(value)))
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        raise UserError(f"the default {value!r} of feature {feature.name!r} is no {dtype}")
+    return array

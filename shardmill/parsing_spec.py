@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from shardmill.arrays import to_bytes
 from shardmill.dataset import Files, open_dataset
 from shardmill.features import Feature, Features
 from shardmill.gfiles import files_for
@@ -22,7 +23,7 @@ def feature_spec(
     """The features of a data set, for `tf.io.parse_example` and `tf.data.experimental.make_batched_features_dataset`.
 
     It is what TensorFlow Transform makes of the data set's schema.pbtxt: a FixedLenFeature for what every example has in the same
-    number, a VarLenFeature, read as a sparse tensor, for all else.
+    number, a VarLenFeature, read as a flat sparse tensor, for all else, boxes too. An array is one string, for `tf.io.decode_raw`.
 
     Args:
       directory: of the data set's version, or the one above it, whose LATEST names one.
@@ -44,13 +45,15 @@ def to_spec(features: Features, defaults: Mapping[str, Any], ragged: bool = Fals
 
     Args:
       defaults: of those that may be missing, as check_defaults has them.
-      ragged: whether lists of any length are read as ragged tensors, not as sparse ones.
+      ragged: whether lists of any length are read as ragged tensors, not as sparse ones; flat in either case.
     """
     return {feature.name: _spec(feature, defaults.get(feature.name), ragged) for feature in features}
 
 
 def _spec(feature: Feature, default: Any, ragged: bool) -> Any:
     dtype = tf.string if feature.dtype == "bytes" else tf.dtypes.as_dtype(feature.dtype)
+    if feature.kind == "array" and (feature.required or default is not None):
+        return tf.io.FixedLenFeature((), dtype, None if default is None else to_bytes(feature, default))
     if feature.is_dense or (default is not None and None not in feature.shape):
         return tf.io.FixedLenFeature(feature.shape, dtype, default)
     return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64) if ragged else tf.io.VarLenFeature(dtype)

@@ -2,14 +2,20 @@
 
 See tensorflow_metadata/proto/v0/schema.proto. A dense feature has presence 1.0 and a fixed shape, which
 `tensorflow_transform.tf_metadata.schema_utils.schema_as_feature_spec` turns into a FixedLenFeature; all others become
-VarLenFeature.
+VarLenFeature, flat. What a Schema has no field for stands in a feature's annotation: `shape:-1,4` where the values have more than
+one dimension but no fixed number, and `shape:28,28` with `element:uint8` for an array, which is a single bytes.
 """
+
+import math
+import re
 
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from shardmill.arrays import ELEMENTS
 from shardmill.features import DType, Feature, Features, Kind
 
+_NOTE = re.compile(rf"shape:(-1|\d+)?(,\d+)*|element:({'|'.join(ELEMENTS)})")
 _TYPES: dict[DType, int] = {"int64": schema_pb2.INT, "float32": schema_pb2.FLOAT, "bytes": schema_pb2.BYTES}
 
 
@@ -31,7 +37,7 @@ def from_pbtxt(text: str) -> Features:
 
     Raises:
       google.protobuf.text_format.ParseError: it is not the text of a Schema.
-      ValueError: a feature is of a kind that an Example cannot hold, or has more than one dimension; the message names it.
+      ValueError: a feature is of a kind that an Example cannot hold; the message names it.
     """
     return tuple(_feature(proto) for proto in text_format.Parse(text, schema_pb2.Schema()).feature)
 
@@ -41,12 +47,18 @@ def _feature(proto: schema_pb2.Feature) -> Feature:
     if dtype is None:
         found = schema_pb2.FeatureType.Name(proto.type)
         raise ValueError(f"feature {proto.name!r} is of type {found}; expected INT, FLOAT or BYTES")
-    shape: tuple[int | None, ...] = tuple(dim.size for dim in proto.shape.dim)
+    shape: tuple[int | None, ...] = tuple(None if dim.size < 0 else dim.size for dim in proto.shape.dim)
     if not proto.HasField("shape"):
         count = proto.value_count
         fixed = count.min if count.min == count.max and proto.HasField("value_count") else None
         shape = () if fixed == 1 else (fixed,)
     required = proto.presence.min_fraction == 1.0
+    noted = dict(tag.split(":", 1) for tag in proto.annotation.tag if _NOTE.fullmatch(tag))
+    is_array = dtype == "bytes" and {"shape", "element"} <= noted.keys()
+    if "shape" in noted and (is_array or not proto.HasField("shape")):
+        shape = tuple(None if size == "-1" else int(size) for size in noted["shape"].split(",") if size)
+    if is_array:
+        return Feature(proto.name, "bytes", "array", shape, required, element=noted["element"])
     if proto.HasField("image_domain"):
         return Feature(proto.name, "bytes", "image", shape, required)
     if dtype == "int64" and proto.int_domain.is_categorical:
@@ -62,14 +74,17 @@ def _add(proto: schema_pb2.Feature, feature: Feature) -> None:
     if feature.required:
         proto.presence.min_fraction = 1.0
         proto.presence.min_count = 1
-    if feature.is_dense:
+    shape = () if feature.kind == "array" else feature.shape
+    if feature.required and None not in shape:
         proto.shape.SetInParent()
-        for size in feature.shape:
+        for size in shape:
             proto.shape.dim.add(size=size)
-    elif feature.shape and feature.shape[0] is not None:
-        proto.value_count.min = proto.value_count.max = feature.shape[0]
-    elif not feature.shape:
-        proto.value_count.min = proto.value_count.max = 1
+    elif None not in shape:
+        proto.value_count.min = proto.value_count.max = math.prod(size for size in shape if size is not None)
+    if feature.kind == "array" or (len(shape) > 1 and not feature.is_dense):
+        proto.annotation.tag.append("shape:" + ",".join("-1" if size is None else str(size) for size in feature.shape))
+    if feature.kind == "array":
+        proto.annotation.tag.append(f"element:{feature.element}")
     if feature.kind == "class_label":
         proto.int_domain.min = 0
         proto.int_domain.max = len(feature.class_names) - 1

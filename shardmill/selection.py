@@ -13,6 +13,7 @@ _BOOKKEEPING = {
     None: ("filename", "height", "width"),
     "lines": ("filename", "line_number"),
     "text files": ("filename",),
+    "arrays": ("filename",),
 }
 
 

@@ -45,18 +45,26 @@ def check_contents(dataset: Dataset, shards: Sequence[ShardEntry]) -> None:
     Raises:
       CorruptDataError: one is not what was written; the message names it, and the record if a record is damaged.
     """
+    _for_each(lambda shard: check_content(dataset, shard), shards)
 
-    def check(shard: ShardEntry) -> None:
-        crc = 0
+
+def check_content(dataset: Dataset, shard: ShardEntry, block_bytes: int = _BLOCK_BYTES) -> None:
+    """Read a shard, `block_bytes` at a time, and check that its bytes are those that the manifest says.
+
+    Raises:
+      CorruptDataError: it is missing or not what was written; the message names it, and the record if a record is damaged.
+    """
+    crc = 0
+    try:
         with dataset.files.open(dataset.path(shard)) as file:
-            while block := file.read(_BLOCK_BYTES):
+            while block := file.read(block_bytes):
                 crc = google_crc32c.extend(crc, block)
-        if f"{crc:08x}" != shard.crc32c:
-            for _ in dataset.records(shard):  # which says more, if it is a record that is damaged
-                pass
-            raise replaced(shard, crc)
-
-    _for_each(check, shards)
+    except FileNotFoundError:
+        raise CorruptDataError(f"{dataset.path(shard)} is missing; the manifest lists it") from None
+    if f"{crc:08x}" != shard.crc32c:
+        for _ in dataset.records(shard):  # which says more, if it is a record that is damaged
+            pass
+        raise replaced(shard, crc)
 
 
 def replaced(shard: ShardEntry, crc: int) -> CorruptDataError:

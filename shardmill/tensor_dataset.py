@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shardmill.dataset import Dataset, Files, open_dataset
+from shardmill.dataset import Dataset, Files, LocalFiles, open_dataset
 from shardmill.errors import UserError
 from shardmill.gfiles import files_for
 from shardmill.image_tensors import ImageDecoder, ImageDType, Size, common_size
@@ -44,7 +44,7 @@ def load(
     worker_index: int = 0,
     num_parallel_calls: int | None = None,
     prefetch_buffer_size: int | None = None,
-    verify: bool = False,
+    verify: bool | None = None,
     files: Files | None = None,
 ) -> Any:
     """Read a split as a `tf.data.Dataset` of (features, label) pairs, which `model.fit` takes as it is.
@@ -56,9 +56,9 @@ def load(
     ```
 
     One input is given bare, several are a dictionary by name. Without a label, the features stand alone. Class labels and
-    booleans are int64, text is tf.string. Its cardinality is known, and if fewer examples come out than the manifest says, the
-    dataset ends with an error. A damaged record is a `tf.errors.DataLossError` without the file's name, which
-    `shardmill verify` and verify=True tell.
+    booleans are int64, text is tf.string. What has several dimensions comes in its shape, any number of boxes as a ragged tensor
+    (batch, None, 4), an array in its shape and type, never scaled. The dataset's cardinality is known, and if fewer examples come
+    out than the manifest says, it ends with an error; so it does at a shard that is not what was written, see `verify`.
 
     Args:
       directory: of the data set's version, or the one above it, whose LATEST names one; local, gs:// or what tf.io.gfile reads.
@@ -92,14 +92,19 @@ def load(
       worker_index: which one this is, from 0. Its part may be an example or a shard larger than another's.
       num_parallel_calls: threads that parse and decode; None lets tf.data tune it.
       prefetch_buffer_size: batches to have ready; None lets tf.data tune it.
-      verify: whether to read every shard first and compare its checksum with the manifest's. A shard that is missing or has not
-        the size in the manifest is found without.
+      verify: when each shard's checksum is compared with the manifest's, which finds a flipped bit, and another data set's shard of
+        the same size; the error names the file, and the record if one is damaged. None: of local files, when a shard is first
+        opened, which costs some tenths of a second a gigabyte in the first epoch; the dataset then ends with a
+        `tf.errors.InvalidArgumentError`. True: of all files, before this returns. False: never, as tf.data service needs it, whose
+        workers cannot call Python. There, and in remote files with None, a damaged record is a `tf.errors.DataLossError` without
+        the file's name. Shards that are missing or have another size are found in any case.
       files: what the manifest is read through; None for what `directory` says.
 
     Raises:
       UserError: no such data set, split, feature or worker; features that some examples lack, without a default; images of
         different sizes in one batch; an option that has nothing to act on.
-      CorruptDataError: the manifest cannot be read, or is of a newer format; a shard is missing, cut short or another one.
+      CorruptDataError: the manifest cannot be read, or is of a newer format; a shard is missing or has another size; with
+        verify=True, it is not what was written.
     """
     dataset = open_dataset(directory, files or files_for(directory))
     manifest = dataset.manifest
@@ -117,7 +122,7 @@ def load(
         check_contents(dataset, part.shards)
 
     calls = tf.data.AUTOTUNE if num_parallel_calls is None else num_parallel_calls
-    records = read_part(dataset, part, shuffle, seed)
+    records = read_part(dataset, part, shuffle, seed, guarded=verify is None and isinstance(dataset.files, LocalFiles))
     # Cached after decoding, which it then saves; anything but images is smaller as it is stored, and parsed fast.
     late = bool(cache) and decoder is not None
     if not late:
@@ -143,9 +148,11 @@ def _decoder(dataset: Dataset, columns: Columns, split: str, batch_size: int | N
     if not any(feature.kind == "image" for feature in columns.all):
         if wanted != ImageDecoder():
             names = ", ".join(feature.name for feature in columns.all)
+            arrays = [feature.name for feature in columns.all if feature.kind == "array"]
             raise UserError(
                 f"image_size, image_dtype, channels and antialias are for images, and {dataset.manifest.name} is read without any; "
                 f"its features here are {names}"
+                + (f", of which {arrays[0]} is an array, given as it was stored; scale it with augment" if arrays else "")
             )
         return None
     known, sizes = common_size(dataset, split)

@@ -10,8 +10,7 @@ from shardmill.image_tensors import ImageDecoder
 from shardmill.lazy_tensorflow import tf
 from shardmill.parsing_spec import to_spec
 from shardmill.selection import Columns
-
-Tensors = dict[str, Any]
+from shardmill.tensor_shapes import Tensors, shape_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +35,9 @@ class Assembler:
         return any(None in feature.shape for feature in self.columns.all)
 
     def parse(self, records: Any) -> Tensors:
-        """A batch of serialized examples, parsed; lists of any length are ragged."""
-        return tf.io.parse_example(records, to_spec(self.columns.all, self.defaults, ragged=True))
+        """A batch of serialized examples, parsed; arrays are decoded, and lists of any length ragged."""
+        parsed = tf.io.parse_example(records, to_spec(self.columns.all, self.defaults, ragged=True))
+        return shape_values(self.columns.all, parsed)
 
     def batch(self, records: Any) -> Any:
         """A batch of serialized examples without images, as a model takes it."""

@@ -6,6 +6,7 @@ from typing import Any
 from shardmill.dataset import Dataset
 from shardmill.lazy_tensorflow import tf
 from shardmill.selection import Part
+from shardmill.shard_guard import guard
 
 _SHARDS_AT_ONCE = 16  # read from in turns when shuffling
 _BLOCK_RECORDS = 16  # taken from a shard in its turn: a turn costs as much as some records
@@ -43,32 +44,33 @@ class Epochs:
         return tf.data.INFINITE_CARDINALITY if self.repeat is True else count * (self.repeat or 1)
 
 
-def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int | None) -> Any:
+def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int | None, guarded: bool) -> Any:
     """The serialized examples of one epoch, as scalar strings; another number than the manifest's is an error at the end.
 
     Args:
       shuffle: whether shards are read in another order each time, several in turns.
       seed: None for whatever comes first when shuffling.
+      guarded: whether each shard is checked against the manifest when it is first opened.
     """
     kind = dataset.manifest.compression.upper()
-    paths = tf.constant([dataset.path(shard) for shard in part.shards], tf.string, (len(part.shards),))
+    paths = tf.data.Dataset.from_tensor_slices(
+        tf.constant([dataset.path(shard) for shard in part.shards], tf.string, (len(part.shards),))
+    )
     exactly = tf.data.experimental.assert_cardinality
     if part.step > 1 or not shuffle or len(part.shards) < 2:
         whole = sum(shard.examples for shard in part.shards)
+        paths = guard(dataset, part.shards, paths) if guarded else paths
         records = tf.data.TFRecordDataset(paths, kind, _READ_BYTES).apply(exactly(whole))
         return records.shard(part.step, part.first) if part.step > 1 else records
-    return (
-        tf.data.Dataset.from_tensor_slices(paths)
-        .shuffle(len(part.shards), seed)
-        .interleave(
-            lambda path: tf.data.TFRecordDataset(path, kind, _READ_BYTES),
-            cycle_length=min(len(part.shards), _SHARDS_AT_ONCE),
-            block_length=_BLOCK_RECORDS,
-            num_parallel_calls=tf.data.AUTOTUNE,
-            deterministic=seed is not None,
-        )
-        .apply(exactly(part.examples))
+    paths = paths.shuffle(len(part.shards), seed)
+    records = (guard(dataset, part.shards, paths) if guarded else paths).interleave(
+        lambda path: tf.data.TFRecordDataset(path, kind, _READ_BYTES),
+        cycle_length=min(len(part.shards), _SHARDS_AT_ONCE),
+        block_length=_BLOCK_RECORDS,
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=seed is not None,
     )
+    return records.apply(exactly(part.examples))
 
 
 def mean_bytes(part: Part) -> float:

@@ -1,7 +1,7 @@
 """Features and splits as TFDS's own JSON files, so that `tfds.builder_from_directory` needs no code.
 
 The files are protobuf JSON of tensorflow_datasets/core/proto/{feature,dataset_info}.proto. A feature that may be missing
-is a tensor of shape (None,): it reads as zero or one value.
+is a tensor of shape (None,), or (None, 4) if its values have shape (n, 4): it reads as zero or one value.
 """
 
 import json
@@ -13,6 +13,11 @@ from shardmill.features import Feature, Features
 from shardmill.naming import FILEPATH_TEMPLATE
 
 _PACKAGE = "tensorflow_datasets.core.features"
+
+
+_BOXES = ("bbox", "bboxes")  # as TFDS's own data sets call [ymin, xmin, ymax, xmax] relative to the image; also objects/bbox
+# What TFDS cannot read out of bytes: it is tf.io.decode_raw's, but for uint64, which TFDS reads as int64 and casts.
+_UNREADABLE_ELEMENTS = ("uint32",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +83,39 @@ def _feature(feature: Feature) -> dict[str, Any]:
         return {"pythonClassName": f"{_PACKAGE}.class_label_feature.ClassLabel", "classLabel": label}
     if feature.is_dense and feature.kind == "text" and not feature.shape:
         return {"pythonClassName": f"{_PACKAGE}.text_feature.Text", "text": {}}
+    if feature.is_dense and feature.kind == "array" and feature.element not in _UNREADABLE_ELEMENTS:
+        return _tensor(feature.shape, feature.element, "bytes")
+    if _is_box(feature):
+        return _boxes(feature)
     dtype = "string" if feature.dtype == "bytes" else feature.dtype
-    if feature.is_dense and not feature.shape:
+    shape = () if feature.kind == "array" else feature.shape
+    if feature.required and not shape:
         tensor: dict[str, Any] = {"shape": {}, "dtype": dtype, "encoding": "none"}
         return {"pythonClassName": f"{_PACKAGE}.scalar.Scalar", "tensor": tensor}
-    sizes = feature.shape if feature.is_dense else (None,)
-    dimensions = ["-1" if size is None else str(size) for size in sizes]
-    tensor = {"shape": {"dimensions": dimensions}, "dtype": dtype, "encoding": "none"}
+    return _tensor(shape if feature.required else (None, *shape[1:]), dtype, "none")
+
+
+def _tensor(shape: tuple[int | None, ...], dtype: str, encoding: str) -> dict[str, Any]:
+    tensor = {"shape": _shape(shape), "dtype": dtype, "encoding": encoding}
     return {"pythonClassName": f"{_PACKAGE}.tensor_feature.Tensor", "tensor": tensor}
+
+
+def _shape(shape: tuple[int | None, ...]) -> dict[str, Any]:
+    return {"dimensions": ["-1" if size is None else str(size) for size in shape]} if shape else {}
+
+
+def _is_box(feature: Feature) -> bool:
+    """Whether a feature is bounding boxes: nothing but its name can say so."""
+    named = feature.name.rsplit("/", 1)[-1] in _BOXES
+    # Where it is missing, a list of boxes is empty, but a box cannot be.
+    return named and feature.dtype == "float32" and (feature.shape == (None, 4) or (feature.required and feature.shape == (4,)))
+
+
+def _boxes(feature: Feature) -> dict[str, Any]:
+    box = {
+        "pythonClassName": f"{_PACKAGE}.bounding_boxes.BBoxFeature",
+        "boundingBox": {"shape": _shape((4,)), "dtype": "float32", "bboxFormat": "REL_YXYX"},
+    }
+    if feature.shape == (4,):
+        return box
+    return {"pythonClassName": f"{_PACKAGE}.sequence_feature.Sequence", "sequence": {"feature": box, "length": "-1"}}

@@ -25,6 +25,8 @@ PURE = (
     "infer_types",
     "key_histogram",
     "keys",
+    "nested_lists",
+    "npy_file",
     "parse_values",
     "piece_writer",
     "sketches",

@@ -1,5 +1,6 @@
 """The fast decoder: equal to TensorFlow, whatever the writer, and never wrong where a record is not as expected."""
 
+import math
 import random
 from typing import Any
 
@@ -23,8 +24,27 @@ NAMES = st.one_of(st.text(min_size=1, max_size=3), st.integers(100, 200).map("k"
 @st.composite
 def features(draw: st.DrawFn) -> tuple[Feature, ...]:
     names = draw(st.lists(NAMES, min_size=1, max_size=5, unique=True))
-    shapes = st.sampled_from([(), (1,), (2,), (9,), (None,)])
-    return tuple(Feature(name, draw(st.sampled_from(list(VALUES))), "tensor", draw(shapes), draw(st.booleans())) for name in names)
+    return tuple(draw(feature(name)) for name in names)
+
+
+@st.composite
+def feature(draw: st.DrawFn, name: str) -> Feature:
+    required = draw(st.booleans())
+    if draw(st.integers(0, 5)) == 0:
+        shape = draw(st.sampled_from([(), (3,), (2, 0), (2, 3)]))
+        return Feature(name, "bytes", "array", shape, required, element=draw(st.sampled_from(["uint8", "int16", "float64"])))
+    shapes = st.sampled_from([(), (1,), (2,), (9,), (None,), (2, 3), (1, 1, 1), (None, 4), (None, 2, 2)])
+    return Feature(name, draw(st.sampled_from(list(VALUES))), "tensor", draw(shapes), required)
+
+
+def values_of(feature: Feature) -> st.SearchStrategy[list[Any]]:
+    """What may stand in the list of a feature."""
+    inner = math.prod(size for size in feature.shape if size is not None)
+    if feature.kind == "array":
+        size = inner * np.dtype(feature.element).itemsize
+        return st.binary(min_size=size, max_size=size).map(lambda value: [value])
+    counts = st.integers(0, 12 // inner).map(inner.__mul__) if None in feature.shape else st.just(inner)
+    return counts.flatmap(lambda count: st.lists(VALUES[feature.dtype], min_size=count, max_size=count))
 
 
 @st.composite
@@ -36,9 +56,7 @@ def cases(draw: st.DrawFn) -> tuple[tuple[Feature, ...], list[dict[str, list[Any
         example = {}
         for feature in chosen:
             if feature.required or draw(st.booleans()):
-                count = 1 if not feature.shape else feature.shape[0]
-                least, most = (0, 12) if count is None else (count, count)
-                example[feature.name] = draw(st.lists(VALUES[feature.dtype], min_size=least, max_size=most))
+                example[feature.name] = draw(values_of(feature))
         examples.append(example)
     return chosen, examples
 
@@ -60,11 +78,19 @@ def check(decoded: dict[str, Any], chosen: tuple[Feature, ...], example: dict[st
         if feature.name not in example:
             continue
         value, expected = decoded[feature.name], example[feature.name]
+        inner = [size for size in feature.shape if size is not None]
+        shape = tuple(len(expected) // math.prod(inner) if size is None else size for size in feature.shape)
+        if feature.kind == "array":
+            assert (value.dtype.name, value.shape, value.tobytes()) == (feature.element, shape, expected[0])
+            continue
+        if len(shape) > 1 and feature.dtype == "bytes":
+            assert (value.shape, list(value.flat)) == (shape, expected)
+            continue
         if feature.dtype == "bytes":
             assert value == (expected if feature.shape else expected[0])
             continue
         assert value.dtype == feature.dtype
-        assert value.shape == ((len(expected),) if feature.shape else ())
+        assert value.shape == shape
         assert np.array_equal(value, np.array(expected, feature.dtype).reshape(value.shape))
 
 
@@ -120,7 +146,7 @@ def test_damage_is_an_error_or_decodes_as_tensorflow_has_it(
                 found[feature.name], {"int64": "int64_list", "float32": "float_list", "bytes": "bytes_list"}[feature.dtype]
             )
             value = decoded[feature.name]
-            mine = [value] if not feature.shape else list(value)
+            mine = [value.tobytes()] if feature.kind == "array" else list(np.array(value, object).flat)
             assert np.array_equal(mine, list(values.value)) or feature.dtype == "float32"
 
 
@@ -145,6 +171,21 @@ def test_an_order_is_learned() -> None:
 def test_what_does_not_fit_is_named(values: dict[str, list[Any]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ExampleDecoder((Feature("a", "int64"), Feature("b", "int64", required=False)))(encode_example(values))
+
+
+@pytest.mark.parametrize(
+    ("feature", "values", "message"),
+    [
+        (Feature("a", "int64", shape=(2, 3)), [1, 2, 3], "feature 'a' has 3 values; expected 6"),
+        (Feature("a", "int64", shape=(None, 4)), [1, 2, 3, 4, 5], "feature 'a' has 5 values; expected a multiple of 4"),
+        (Feature("a", "bytes", shape=(None, 2)), [b"x"], "feature 'a' has 1 values; expected a multiple of 2"),
+        (Feature("a", "bytes", "array", (2,), element="int16"), [b"123"], "feature 'a' has 3 bytes; expected 4"),
+        (Feature("a", "bytes", "array", (2,), element="int16"), [b"1234", b"1234"], "feature 'a' has 2 values; expected 1"),
+    ],
+)
+def test_a_shape_that_values_do_not_fill_is_named(feature: Feature, values: list[Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ExampleDecoder((feature,))(encode_example({"a": values}))
 
 
 def test_only_what_is_wanted() -> None:

@@ -475,12 +475,10 @@ def test_a_shard_of_another_size_is_named_before_training(rows: Path, tmp_path: 
         shardmill.load(directory, features=["n"])
 
 
-def test_a_flipped_bit_ends_training(rows: Path, tmp_path: Path) -> None:
+def test_a_flipped_bit_is_found_when_verifying(rows: Path, tmp_path: Path) -> None:
     directory = copy(rows, tmp_path)
     flip(shards(directory)[1], 100)
 
-    with pytest.raises(tf.errors.DataLossError):
-        list(shardmill.load(directory, features=["n"], batch_size=4))
     with pytest.raises(CorruptDataError, match=f"{shards(directory)[1].name}: record 0 at byte 0 fails its checksum"):
         shardmill.load(directory, features=["n"], batch_size=4, verify=True)
 

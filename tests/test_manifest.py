@@ -19,6 +19,8 @@ MANIFEST = Manifest(
         Feature("label", "int64", "class_label", class_names=("daisy", "röse")),
         Feature("box", "float32", shape=(4,), required=False),
         Feature("tags", "bytes", shape=(None,)),
+        Feature("boxes", "float32", shape=(None, 4)),
+        Feature("depth", "bytes", "array", (28, 28, 1), element="float16"),
     ),
     splits=(
         SplitEntry("train", (ShardEntry("a-00000", 3, 100, "0000abcd"), ShardEntry("a-00001", 2, 90, "ffffffff")), 1),

@@ -26,9 +26,25 @@ def tensor(dtype: str, *dimensions: str) -> dict[str, Any]:
         (Feature("f", "bytes", "text"), "text_feature.Text", "text", {}),
         (Feature("f", "float32", shape=(4,)), "tensor_feature.Tensor", "tensor", tensor("float32", "4")),
         (Feature("f", "int64", shape=(None,)), "tensor_feature.Tensor", "tensor", tensor("int64", "-1")),
+        (Feature("f", "float32", shape=(2, 3)), "tensor_feature.Tensor", "tensor", tensor("float32", "2", "3")),
+        (Feature("f", "int64", shape=(None, 4)), "tensor_feature.Tensor", "tensor", tensor("int64", "-1", "4")),
+        (
+            Feature("f", "bytes", "array", (2, 3), element="uint8"),
+            "tensor_feature.Tensor",
+            "tensor",
+            {**tensor("uint8", "2", "3"), "encoding": "bytes"},
+        ),
+        (Feature("f", "bytes", "array", (2, 3), element="uint32"), "scalar.Scalar", "tensor", tensor("string")),
         # What may be missing reads as none or some values, whatever it is.
         (Feature("f", "bytes", "text", required=False), "tensor_feature.Tensor", "tensor", tensor("string", "-1")),
         (Feature("f", "float32", shape=(4,), required=False), "tensor_feature.Tensor", "tensor", tensor("float32", "-1")),
+        (Feature("f", "int64", shape=(2, 3), required=False), "tensor_feature.Tensor", "tensor", tensor("int64", "-1", "3")),
+        (
+            Feature("f", "bytes", "array", (2,), required=False, element="uint8"),
+            "tensor_feature.Tensor",
+            "tensor",
+            tensor("string", "-1"),
+        ),
         (
             Feature("f", "int64", "class_label", class_names=("a", "b")),
             "class_label_feature.ClassLabel",
@@ -53,6 +69,24 @@ def test_each_kind(feature: Feature, class_name: str, key: str, value: dict[str,
     found = content(feature)
 
     assert found == {"pythonClassName": f"tensorflow_datasets.core.features.{class_name}", key: value}
+
+
+@pytest.mark.parametrize(
+    ("feature", "class_name"),
+    [
+        (Feature("bbox", "float32", shape=(4,)), "bounding_boxes.BBoxFeature"),
+        (Feature("bboxes", "float32", shape=(None, 4)), "sequence_feature.Sequence"),
+        (Feature("a/bbox", "float32", shape=(None, 4), required=False), "sequence_feature.Sequence"),
+        (Feature("bbox", "float32", shape=(4,), required=False), "tensor_feature.Tensor"),  # a box cannot be missing
+        (Feature("box", "float32", shape=(4,)), "tensor_feature.Tensor"),
+        (Feature("bbox", "int64", shape=(4,)), "tensor_feature.Tensor"),
+        (Feature("bbox", "float32", shape=(None, 5)), "tensor_feature.Tensor"),
+        (Feature("bbox", "float32", shape=(None,)), "tensor_feature.Tensor"),
+        (Feature("bbox", "bytes", "array", (4,), element="float32"), "tensor_feature.Tensor"),
+    ],
+)
+def test_boxes_are_told_by_name_and_shape(feature: Feature, class_name: str) -> None:
+    assert content(feature)["pythonClassName"] == f"tensorflow_datasets.core.features.{class_name}"
 
 
 def test_dataset_info() -> None:

@@ -1,0 +1,54 @@
+"""Parsed values in the shapes of their features: arrays out of their bytes, lists of boxes by the box."""
+
+import math
+from typing import Any
+
+from shardmill.arrays import fixed_sizes, size_bytes
+from shardmill.features import Feature, Features
+from shardmill.lazy_tensorflow import tf
+
+Tensors = dict[str, Any]
+
+# What tf.io.decode_raw knows in place of what it does not; a bool's byte would be taken as it is.
+_READ_AS = {"bool": "uint8", "uint32": "int32", "uint64": "int64"}
+
+
+def shape_values(features: Features, parsed: Tensors) -> Tensors:
+    """What tf.io.parse_example made of a batch with `to_spec(features, …, ragged=True)`, in the features' shapes and types.
+
+    An array becomes (batch, *shape); of `(None, 4)`, a ragged tensor (batch, None, 4) whose only ragged dimension is the second.
+
+    Raises:
+      tf.errors.InvalidArgumentError: when it runs, where an array's bytes or a list of boxes are too long or too short; the message
+        names the feature.
+    """
+    return {feature.name: _shaped(feature, parsed[feature.name]) for feature in features}
+
+
+def _shaped(feature: Feature, values: Any) -> Any:
+    if feature.kind == "array":
+        return _array(feature, values)
+    if feature.shape[:1] == (None,) and len(feature.shape) > 1:
+        return _rows(feature, values)
+    return values
+
+
+def _array(feature: Feature, values: Any) -> Any:
+    size, shape = size_bytes(feature), fixed_sizes(feature)
+    message = f"feature {feature.name!r} is an array of {feature.element} {shape}, {size} bytes; some examples have other lengths"
+    with tf.control_dependencies([tf.debugging.assert_equal(tf.strings.length(values), size, message)]):
+        read_as = _READ_AS.get(feature.element, feature.element)
+        array = tf.reshape(tf.io.decode_raw(values, read_as), (tf.size(values), *shape))
+    array.set_shape((values.shape[0], *shape))
+    if read_as == feature.element:
+        return array
+    return tf.cast(array, tf.bool) if feature.element == "bool" else tf.bitcast(array, feature.element)
+
+
+def _rows(feature: Feature, values: Any) -> Any:
+    sizes = fixed_sizes(feature)
+    count = tf.constant(math.prod(sizes), tf.int64)
+    message = f"feature {feature.name!r} of shape {feature.shape} has a number of values that is no multiple of {math.prod(sizes)}"
+    with tf.control_dependencies([tf.debugging.assert_equal(values.row_lengths() % count, tf.zeros((), tf.int64), message)]):
+        rows = tf.reshape(values.flat_values, (-1, *sizes))
+    return tf.RaggedTensor.from_row_splits(rows, values.row_splits // count, validate=False)
