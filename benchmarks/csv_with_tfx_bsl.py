@@ -1,6 +1,7 @@
 """`shardmill csv …` with tfx-bsl's encoder in C++ in the place of ours: what bench_tables compares with."""
 
 import sys
+from collections.abc import Sequence
 from unittest.mock import patch
 
 import numpy as np
@@ -9,12 +10,12 @@ from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
 from pipelines import cli
 from transforms import encode_rows
-from transforms.framing import frame
+from transforms.framing import Hashes, frame
 
 _encoded: list[int] = []  # rows
 
 
-def encode_framed(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
+def encode_framed(batch: pa.RecordBatch, seeds: Sequence[int]) -> tuple[pa.LargeBinaryArray, Hashes]:
     """As transforms.encode_examples has it; takes no nulls and no lists."""
     if any(column.null_count for column in batch.columns):
         raise ValueError("a null: this comparison is for complete tables")
@@ -22,7 +23,7 @@ def encode_framed(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
     lists = [pa.LargeListArray.from_arrays(offsets, column) for column in batch.columns]  # all that tfx-bsl takes
     examples = RecordBatchToExamplesEncoder().encode(pa.RecordBatch.from_arrays(lists, names=batch.schema.names))
     _encoded.append(batch.num_rows)
-    return frame(pa.array(examples, pa.large_binary()))
+    return frame(pa.array(examples, pa.large_binary()), seeds)
 
 
 def main() -> int:

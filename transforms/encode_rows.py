@@ -14,7 +14,7 @@ from transforms.decode_examples import decode_examples, infer_examples
 from transforms.encode_examples import MAX_RECORD_BYTES, encode_framed, example_sizes
 from transforms.feature_stats import TableStats
 from transforms.find_cuts import Divisions
-from transforms.framing import frame, payload_hashes
+from transforms.framing import Hashes, frame, payload_hashes
 from transforms.layout import SPLIT_FOLDERS
 from transforms.refs import Reject
 from transforms.row_keys import as_text, hash_values, input_order, position_ties
@@ -69,13 +69,19 @@ class EncodedRows:
       framed: as they stand in a TFRecord file.
       features: as encoded.
       helpers: columns of keys, groups and strata by name.
+      hashes: of the payloads, with the seeds that were asked for.
       inferred: of the features, where they were not known before.
     """
 
     framed: pa.LargeBinaryArray
     features: pa.RecordBatch
     helpers: Mapping[str, pa.Array]
+    hashes: Hashes
     inferred: Inferred = field(default_factory=Inferred)
+
+    def payload_hashes(self, seed: int) -> np.ndarray:
+        """Those with `seed`, asked for or not."""
+        return self.hashes[seed] if seed in self.hashes else payload_hashes(self.framed, seed)
 
 
 class RecordEncoder(Protocol):
@@ -84,8 +90,8 @@ class RecordEncoder(Protocol):
     def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
         """The rows that can be encoded, and a Reject for each other."""
 
-    def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
-        """The records of prepared rows."""
+    def encode(self, batch: pa.RecordBatch, layout: TableLayout, seeds: Sequence[int]) -> EncodedRows:
+        """The records of prepared rows, and their hashes with each of `seeds`."""
 
 
 @dataclass(frozen=True)
@@ -128,10 +134,11 @@ class TableEncoder:
         kept = batch if good.all() else batch.filter(pa.array(good))
         return position(kept, rows.lines[good], file, layout), rejects
 
-    def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
+    def encode(self, batch: pa.RecordBatch, layout: TableLayout, seeds: Sequence[int]) -> EncodedRows:
         """Encode the features."""
         features = batch.select([feature.name for feature in layout.features])
-        return EncodedRows(encode_framed(features), features, {name: batch[name] for name in self.helpers})
+        framed, hashes = encode_framed(features, seeds)
+        return EncodedRows(framed, features, {name: batch[name] for name in self.helpers}, hashes)
 
 
 @dataclass(frozen=True)
@@ -178,13 +185,14 @@ class RecordPasser:
         """Every record that could be read is a good one."""
         return position(rows.batch, rows.lines, file, layout), []
 
-    def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
+    def encode(self, batch: pa.RecordBatch, layout: TableLayout, seeds: Sequence[int]) -> EncodedRows:
         """Frame the records."""
         records = batch["record"]
         features, _ = decode_examples(records)
         nothing = pa.nulls(len(records), pa.large_binary())
         helpers = {name: features[name] if name in features.schema.names else nothing for name in self.helpers}
-        return EncodedRows(frame(records), features, helpers, infer_examples(features))
+        framed, hashes = frame(records, seeds)
+        return EncodedRows(framed, features, helpers, hashes, infer_examples(features))
 
 
 def position(batch: pa.RecordBatch, lines: np.ndarray, file: FileRef, layout: TableLayout) -> PreparedRows:
@@ -205,6 +213,14 @@ def join(parts: Sequence[PreparedRows]) -> PreparedRows:
     )
 
 
+def payload_seeds(options: KeyOptions, layout: TableLayout) -> list[int]:
+    """The seeds of the payload hashes that keys and splits take."""
+    seeds = [] if options.no_shuffle or options.key is not None else [options.seed]
+    by_content = options.group_by is None and options.key is None
+    drawn = layout.fractions is not None and (len(layout.splits) > 1 or options.stratify_by is not None)
+    return [*seeds, keys.split_salt(options.split_seed)] if by_content and drawn else seeds
+
+
 def keyed(
     rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions, strata: Divisions | None
 ) -> KeyedRecords:
@@ -214,7 +230,7 @@ def keyed(
     elif options.key is not None:
         order = hash_values(encoded.helpers[options.key], options.seed)
     else:
-        order = payload_hashes(encoded.framed, options.seed)
+        order = encoded.payload_hashes(options.seed)
     if layout.fractions is None:
         splits = rows.folder_splits
     elif options.stratify_by is not None:
@@ -238,11 +254,11 @@ def split_keys(encoded: EncodedRows, options: KeyOptions) -> np.ndarray:
     seed = keys.split_salt(options.split_seed)
     column = options.group_by or options.key
     if column is None:
-        return payload_hashes(encoded.framed, seed)
+        return encoded.payload_hashes(seed)
     hashed = hash_values(encoded.helpers[column], seed)
     missing = encoded.helpers[column].is_null().to_numpy(zero_copy_only=False)
     if missing.any():  # rows of no group are groups of their own
-        hashed[missing] = payload_hashes(encoded.framed, seed)[missing]
+        hashed[missing] = encoded.payload_hashes(seed)[missing]
     return hashed
 
 

@@ -1,8 +1,8 @@
 """TFRecord framing of many records at once, in NumPy; `shardmill.tfrecord` frames one and has the format's sources."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any
 
 import google_crc32c
@@ -12,6 +12,9 @@ import pyarrow.compute as pc
 import xxhash
 
 from shardmill.tfrecord import OVERHEAD
+
+# The 64-bit xxh3 of each record by seed, each uint64 (rows,).
+Hashes = Mapping[int, np.ndarray]
 
 HEADER_BYTES = 12  # before a payload: 8 of length, 4 of checksum
 FOOTER_BYTES = OVERHEAD - HEADER_BYTES
@@ -23,31 +26,40 @@ _FOOTER = np.dtype("<u4")
 _OPAQUE = np.dtype((np.void, _HEADER.itemsize))  # NumPy copies these several times faster than structures
 
 
-def frame(records: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-    """Each of `records` as it stands in a TFRecord file: length, masked crc32c of it, payload, masked crc32c of the payload."""
+def frame(records: pa.LargeBinaryArray, seeds: Sequence[int] = ()) -> tuple[pa.LargeBinaryArray, Hashes]:
+    """Each of `records` as it stands in a TFRecord file: length, masked crc32c of it, payload, masked crc32c of the payload.
+
+    Returns:
+      That, and the hashes of the records with each of `seeds`.
+    """
     offsets = binary_offsets(records)
-    headers, footers = _headers(np.diff(offsets)), _footers(records.buffers()[2], offsets[:-1], offsets[1:])
-    pieces = (_fixed_size(headers), records, _fixed_size(footers), pa.scalar(b"", pa.large_binary()))
-    return pc.binary_join_element_wise(*pieces)
+    footers, hashes = _digests(records.buffers()[2], offsets[:-1], offsets[1:], seeds)
+    pieces = (_fixed_size(_headers(np.diff(offsets))), records, _fixed_size(footers), pa.scalar(b"", pa.large_binary()))
+    return pc.binary_join_element_wise(*pieces), hashes
 
 
-def fill_frames(data: np.ndarray, offsets: np.ndarray) -> None:
+def fill_frames(data: np.ndarray, offsets: np.ndarray, seeds: Sequence[int] = ()) -> Hashes:
     """Write lengths and checksums around the payloads that stand in `data`, uint8, already.
 
     Args:
       offsets: where records begin and end: 12 bytes of anything, a payload, 4 bytes of anything.
+      seeds: of the hashes that are wanted of the payloads, which are cut out for their checksums anyway.
     """
-    if len(offsets) > 1:
-        starts, ends = offsets[:-1] + HEADER_BYTES, offsets[1:] - FOOTER_BYTES
+    starts, ends = offsets[:-1] + HEADER_BYTES, offsets[1:] - FOOTER_BYTES
+    footers, hashes = _digests(pa.py_buffer(data), starts, ends, seeds)
+    if len(starts):
         windows(data, _OPAQUE)[offsets[:-1]] = _headers(ends - starts).view(_OPAQUE)
-        windows(data, _FOOTER)[ends] = _footers(pa.py_buffer(data), starts, ends)
+        windows(data, _FOOTER)[ends] = footers
+    return hashes
 
 
 def payload_hashes(framed: pa.LargeBinaryArray, seed: int) -> np.ndarray:
     """The 64-bit xxh3 of each payload in framed records, as uint64 (rows,)."""
     offsets = binary_offsets(framed)
-    payloads = _pieces(framed.buffers()[2], offsets[:-1] + HEADER_BYTES, offsets[1:] - FOOTER_BYTES)
-    return np.fromiter(map(xxhash.xxh3_64_intdigest, payloads, repeat(seed)), np.uint64, len(framed))
+    hashes = np.empty(len(framed), np.uint64)
+    for rows, payloads in _cut(framed.buffers()[2], offsets[:-1] + HEADER_BYTES, offsets[1:] - FOOTER_BYTES):
+        hashes[rows] = _hash(payloads, seed)
+    return hashes
 
 
 def binary_offsets(array: pa.LargeBinaryArray) -> np.ndarray:
@@ -64,13 +76,29 @@ def windows(data: Any, dtype: np.dtype) -> np.ndarray:
     return np.ndarray(max(size - dtype.itemsize + 1, 0), dtype, data, 0, (1,))
 
 
-def _pieces(data: pa.Buffer | None, starts: np.ndarray, ends: np.ndarray) -> Iterator[Any]:
-    """`data[start:end]` each; the spans ascend and do not overlap."""
+def _digests(data: pa.Buffer | None, starts: np.ndarray, ends: np.ndarray, seeds: Sequence[int]) -> tuple[np.ndarray, Hashes]:
+    """The footer and the hashes of each `data[start:end]`."""
+    crcs = np.empty(len(starts), np.uint32)
+    hashes = {seed: np.empty(len(starts), np.uint64) for seed in seeds}
+    for rows, pieces in _cut(data, starts, ends):
+        crcs[rows] = np.fromiter(map(google_crc32c.value, pieces), np.uint32, len(pieces))
+        for seed, hashed in hashes.items():
+            hashed[rows] = _hash(pieces, seed)
+    return _mask(crcs).astype(_FOOTER, copy=False), hashes
+
+
+def _hash(pieces: Sequence[Any], seed: int) -> np.ndarray:
+    return np.fromiter(map(xxhash.xxh3_64_intdigest, pieces, repeat(seed)), np.uint64, len(pieces))
+
+
+def _cut(data: pa.Buffer | None, starts: np.ndarray, ends: np.ndarray) -> Iterator[tuple[slice, Sequence[Any]]]:
+    """Some rows at a time, `data[start:end]` each; the spans ascend and do not overlap."""
     mean = max(int((ends - starts).mean()), 1) if len(starts) else 1
-    rows = max(_TILE_BYTES // mean, 1)
+    step = max(_TILE_BYTES // mean, 1)
     cut = _short_pieces if mean <= _SHORT_BYTES else _long_pieces
-    tiles = range(0, len(starts), rows)
-    return chain.from_iterable(cut(data, starts[row : row + rows], ends[row : row + rows]) for row in tiles)
+    for row in range(0, len(starts), step):
+        rows = slice(row, row + step)
+        yield rows, cut(data, starts[rows], ends[rows])
 
 
 def _short_pieces(data: pa.Buffer | None, starts: np.ndarray, ends: np.ndarray) -> list[bytes]:
@@ -94,11 +122,6 @@ def _headers(sizes: np.ndarray) -> np.ndarray:
     headers["length"] = sizes
     headers["crc"] = _mask(_length_crcs(sizes))
     return headers
-
-
-def _footers(data: pa.Buffer | None, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    crcs = map(google_crc32c.value, _pieces(data, starts, ends))
-    return _mask(np.fromiter(crcs, np.uint32, len(starts))).astype(_FOOTER, copy=False)
 
 
 def _mask(crcs: np.ndarray) -> np.ndarray:

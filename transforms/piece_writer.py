@@ -11,7 +11,7 @@ from transforms.varints import Sizes, encode_varints, largest, varint_widths
 TILE_ROWS = 8192  # written at a time: few enough for the processor's cache, enough to outweigh the calls
 _COPY_BYTES = 1 << 18  # gathered at a time, likewise
 _SEGMENT_BYTES = 1024  # at which a matrix is copied out even though its rows go on
-_NARROW_BYTES = 128  # values up to here are padded to the longest; longer ones are copied one by one
+_NARROW_BYTES = 32  # values up to here are padded to the longest; longer ones are copied one by one
 _CHUNK_BYTES = 2048  # from which a copy is worth a Python call of its own
 _FAST_WIDTHS = (1, 2, 4, 8, 16)  # of items that NumPy copies without a call each
 
