@@ -1,6 +1,6 @@
 """TFRecord framing of many records at once, in NumPy; `shardmill.tfrecord` frames one and has the format's sources."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import repeat
 from typing import Any
@@ -12,14 +12,13 @@ import pyarrow.compute as pc
 import xxhash
 
 from shardmill.tfrecord import OVERHEAD
+from transforms.byte_pieces import cut_pieces
 
 # The 64-bit xxh3 of each record by seed, each uint64 (rows,).
 Hashes = Mapping[int, np.ndarray]
 
 HEADER_BYTES = 12  # before a payload: 8 of length, 4 of checksum
 FOOTER_BYTES = OVERHEAD - HEADER_BYTES
-_TILE_BYTES = 1 << 17  # of payloads cut at a time, so that they stay in the processor's cache
-_SHORT_BYTES = 2048  # up to here, copying a payload is faster than pointing at it
 _MASK_DELTA = np.uint32(0xA282EAD8)
 _HEADER = np.dtype([("length", "<u8"), ("crc", "<u4")])
 _FOOTER = np.dtype("<u4")
@@ -57,7 +56,7 @@ def payload_hashes(framed: pa.LargeBinaryArray, seed: int) -> np.ndarray:
     """The 64-bit xxh3 of each payload in framed records, as uint64 (rows,)."""
     offsets = binary_offsets(framed)
     hashes = np.empty(len(framed), np.uint64)
-    for rows, payloads in _cut(framed.buffers()[2], offsets[:-1] + HEADER_BYTES, offsets[1:] - FOOTER_BYTES):
+    for rows, payloads in cut_pieces(framed.buffers()[2], offsets[:-1] + HEADER_BYTES, offsets[1:] - FOOTER_BYTES):
         hashes[rows] = _hash(payloads, seed)
     return hashes
 
@@ -80,7 +79,7 @@ def _digests(data: pa.Buffer | None, starts: np.ndarray, ends: np.ndarray, seeds
     """The footer and the hashes of each `data[start:end]`."""
     crcs = np.empty(len(starts), np.uint32)
     hashes = {seed: np.empty(len(starts), np.uint64) for seed in seeds}
-    for rows, pieces in _cut(data, starts, ends):
+    for rows, pieces in cut_pieces(data, starts, ends):
         crcs[rows] = np.fromiter(map(google_crc32c.value, pieces), np.uint32, len(pieces))
         for seed, hashed in hashes.items():
             hashed[rows] = _hash(pieces, seed)
@@ -89,32 +88,6 @@ def _digests(data: pa.Buffer | None, starts: np.ndarray, ends: np.ndarray, seeds
 
 def _hash(pieces: Sequence[Any], seed: int) -> np.ndarray:
     return np.fromiter(map(xxhash.xxh3_64_intdigest, pieces, repeat(seed)), np.uint64, len(pieces))
-
-
-def _cut(data: pa.Buffer | None, starts: np.ndarray, ends: np.ndarray) -> Iterator[tuple[slice, Sequence[Any]]]:
-    """Some rows at a time, `data[start:end]` each; the spans ascend and do not overlap."""
-    mean = max(int((ends - starts).mean()), 1) if len(starts) else 1
-    step = max(_TILE_BYTES // mean, 1)
-    cut = _short_pieces if mean <= _SHORT_BYTES else _long_pieces
-    for row in range(0, len(starts), step):
-        rows = slice(row, row + step)
-        yield rows, cut(data, starts[rows], ends[rows])
-
-
-def _short_pieces(data: pa.Buffer | None, starts: np.ndarray, ends: np.ndarray) -> list[bytes]:
-    """Copies, which Arrow makes several times faster than slices are taken: as an array with a null for each gap."""
-    offsets = np.empty(2 * len(starts), np.int64)
-    offsets[::2], offsets[1::2] = starts, ends
-    valid = np.full(len(starts) // 4 + 1, 0b01010101, np.uint8)
-    buffers = [pa.py_buffer(valid), pa.py_buffer(offsets), data]
-    array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
-    return array.to_numpy(zero_copy_only=False)[::2].tolist()
-
-
-def _long_pieces(data: pa.Buffer, starts: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:
-    """Slices of an array, for google_crc32c takes no memoryview."""
-    view = np.frombuffer(data, np.uint8)
-    return [view[start:end] for start, end in zip(starts.tolist(), ends.tolist())]
 
 
 def _headers(sizes: np.ndarray) -> np.ndarray:

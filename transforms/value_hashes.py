@@ -7,6 +7,8 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
+from transforms.byte_pieces import cut_pieces
+
 # Of the finalizer of splitmix64 (https://prng.di.unimi.it/splitmix64.c). Its last step, which spreads what is in the highest
 # bits, is left out: hashes are compared, and the highest bits decide.
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -45,9 +47,14 @@ def hash_bytes(values: pa.LargeBinaryArray) -> NDArray[np.uint64]:
         return _hash_short(offsets, data)
     hashes = np.empty(len(values), np.uint64)
     hashes[short] = _hash_short(*offsets_and_data(values.filter(pa.array(short))))
-    view, digest = memoryview(data), xxhash.xxh3_64_intdigest
-    bounds = zip(offsets[:-1][~short].tolist(), offsets[1:][~short].tolist())
-    hashes[~short] = [digest(view[start:end]) for start, end in bounds]
+    hashes[~short] = _hash_long(data, offsets[:-1][~short], offsets[1:][~short])
+    return hashes
+
+
+def _hash_long(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint64]:
+    hashes = np.empty(len(starts), np.uint64)
+    for rows, pieces in cut_pieces(pa.py_buffer(data), starts, ends):
+        hashes[rows] = np.fromiter(map(xxhash.xxh3_64_intdigest, pieces), np.uint64, len(pieces))
     return hashes
 
 
