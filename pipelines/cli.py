@@ -1,5 +1,6 @@
 """The command line: `shardmill COMMAND …`; each command is imported when it is called."""
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 _USAGE = """usage: shardmill COMMAND ...
 
   images    turn a tree of images, or a manifest that lists them, into TFRecord shards
+  arrays    turn .npy arrays into TFRecord shards
   csv       turn CSV or TSV files into TFRecord shards
   jsonl     turn JSON lines into TFRecord shards
   parquet   turn Parquet files into TFRecord shards
@@ -29,6 +31,12 @@ def _images(arguments: Sequence[str]) -> int:
     from pipelines import run_images
 
     return run_images.main(arguments)
+
+
+def _arrays(arguments: Sequence[str]) -> int:
+    from pipelines import run_arrays
+
+    return run_arrays.main(arguments)
 
 
 def _records(route: "Route") -> Callable[[Sequence[str]], int]:
@@ -54,6 +62,7 @@ def _verify(arguments: Sequence[str]) -> int:
 
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "images": _images,
+    "arrays": _arrays,
     "csv": _records("csv"),
     "jsonl": _records("jsonl"),
     "parquet": _records("parquet"),
@@ -76,6 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = _COMMANDS.get(arguments[0])
     if command is None:
         return _complain(f"unknown command {arguments[0]!r}; expected {', '.join(_COMMANDS)}", 2)
+    logging.getLogger().addFilter(_is_news)
     try:
         return command(arguments[1:])
     except UserError as error:
@@ -87,6 +97,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # as in `shardmill inspect … | head`: nobody reads what is left to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Not what Beam says as it is imported without Google's clients, which a job on local disks has no need of."""
+    return "apitools not found" not in str(record.msg)
 
 
 def _complain(sentence: str, status: int, error: Exception | None = None, arguments: Sequence[str] = ()) -> int:

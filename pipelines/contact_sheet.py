@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
+from pipelines.array_pictures import is_drawable, picture
 from shardmill.dataset import Dataset
 from shardmill.example import FeatureValue, decode_example
 from shardmill.features import Features
@@ -70,12 +71,14 @@ def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) ->
 
 
 def to_sample(example: dict[str, FeatureValue], features: Features) -> Sample:
-    """The image of an example (its first, of several; empty bytes, of none) with its label and file name."""
+    """The image or array of an example (its first, of several; empty bytes, of none) with its label and file name."""
     image, label = b"", ""
     for feature in features:
         values = example.get(feature.name, ())
         if feature.kind == "image" and len(values) and not image:
             image = cast(bytes, values[0])
+        elif is_drawable(feature) and len(values) and not image:
+            image = picture(feature, cast(bytes, values[0]))
         elif feature.kind == "class_label" and len(values) and not label:
             label = _label(int(values[0]), feature.class_names)
     filename = example.get("filename", ())

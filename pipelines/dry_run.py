@@ -6,7 +6,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
@@ -14,10 +13,9 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipelines import launch
-from pipelines.files import plan_files
+from pipelines.files import FileRoute, plan_files
 from pipelines.files_config import FilesConfig
 from pipelines.report import human_size
-from transforms.index_files import Indexed
 from transforms.input_summary import InputSummary
 from transforms.layout import Layout
 from transforms.plan_shards import ShardKey, numpy_column
@@ -42,18 +40,18 @@ class DryRun:
     rejects: list[Reject]
 
 
-def dry_run(config: FilesConfig, options: PipelineOptions, index: beam.PTransform[Any, Indexed]) -> str:
+def dry_run(config: FilesConfig, options: PipelineOptions, route: FileRoute) -> str:
     """Index and plan on this machine, whatever the runner, and describe the plan."""
     options.view_as(StandardOptions).runner = None
     with tempfile.TemporaryDirectory(prefix="shardmill-plan-") as folder:
         path = os.path.join(folder, "plan")
-        launch.run(lambda pipeline, _: _build(pipeline, config, index, path), options, f"{config.name}, dry run")
+        launch.run(lambda pipeline, _: _build(pipeline, config, route, path), options, f"{config.name}, dry run")
         with open(path, "rb") as file:
             return describe(pickle.load(file), config)
 
 
-def _build(root: beam.Pipeline, config: FilesConfig, index: beam.PTransform[Any, Indexed], path: str) -> None:
-    plan = plan_files(root, config, index)
+def _build(root: beam.Pipeline, config: FilesConfig, route: FileRoute, path: str) -> None:
+    plan = plan_files(root, config, route)
     shards = plan.shards | "CountShard" >> beam.MapTuple(_count)
     _ = plan.summary | "Save" >> beam.Map(_save, AsSingleton(plan.layout), AsIter(shards), AsIter(plan.rejects), path)
 
@@ -99,7 +97,7 @@ def describe(plan: DryRun, config: FilesConfig) -> str:
             f"Split {split}: {sum(examples):,} examples, about {human_size(sum(size_bytes))}, in {_shards(len(sizes))} "
             f"of {min(examples):,} to {max(examples):,} examples, {human_size(min(size_bytes))} to {human_size(max(size_bytes))}"
         )
-    lines += _classes(plan)
+    lines += _classes(plan, config)
     return "\n".join([*lines, *(f"NOTE: {notice}" for notice in layout.notices)])
 
 
@@ -107,9 +105,9 @@ def _shards(number: int) -> str:
     return f"{number:,} shard{'' if number == 1 else 's'}"
 
 
-def _classes(plan: DryRun) -> list[str]:
+def _classes(plan: DryRun, config: FilesConfig) -> list[str]:
     if plan.layout.class_names is None:
-        return ["Classes: none; the images are unlabelled"]
+        return [f"Classes: none; the {config.kind.plural} are unlabelled"]
     names = plan.layout.class_names.names
     lines = [f"Classes: {len(names):,}"]
     for label, name in enumerate(names[:_EXAMPLES_SHOWN]):

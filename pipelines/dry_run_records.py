@@ -17,6 +17,7 @@ from pipelines.report import human_size
 from shardmill.features import Feature
 from transforms.blocks import Inferred
 from transforms.input_summary import InputSummary
+from transforms.nested_lists import in_words
 from transforms.refs import Reject
 from transforms.table_layout import TableLayout
 
@@ -77,6 +78,6 @@ def describe(plan: DryRun, config: RecordsConfig) -> str:
 
 
 def _describe(feature: Feature) -> str:
-    shape = "" if not feature.shape else " list" if feature.shape[0] is None else f" list of {feature.shape[0]}"
+    shape = "" if not feature.shape else " list" if feature.shape == (None,) else f" list of {in_words(feature.shape)}"
     classes = f", {len(feature.class_names):,} classes" if feature.kind == "class_label" else ""
     return f"{feature.name}: {feature.dtype}{shape}{classes}{'' if feature.required else ', may be missing'}"

@@ -9,16 +9,16 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 
-from pipelines.files_config import FilesConfig
+from pipelines.files_config import FilesConfig, ListedFilesConfig
 from pipelines.publishing import prepare, publish_options, report_divisions
 from shardmill.features import Features
 from transforms import publish
 from transforms.describe import Build, PublishOptions
 from transforms.file_shards import FileShards
 from transforms.find_cuts import Divisions
-from transforms.index_files import Indexed
+from transforms.index_files import Indexed, ListFiles, ReadManifest
 from transforms.input_summary import InputSummary
-from transforms.layout import DEFAULT_SPLITS, Layout, make_layout
+from transforms.layout import DEFAULT_SPLITS, Layout, LayoutOptions, make_layout
 from transforms.plan_shards import AssignStrata, KeepOrder, PlanShards, ShardKey, shard_count
 from transforms.refs import Reject
 from transforms.resolve import ResolveOptions, resolve
@@ -26,6 +26,7 @@ from transforms.shard_source import EncodedChunk
 from transforms.stats import SplitStats, merge_by_split
 from transforms.write_shards import REJECTS, ShardInfo, WriteShards
 
+Encoder = Callable[[pa.RecordBatch], EncodedChunk]
 # (summary, layout, statistics of each split) -> (features, notices)
 Describe = Callable[[InputSummary, Layout, Sequence[SplitStats]], tuple[Features, Sequence[str]]]
 
@@ -39,12 +40,16 @@ class FileRoute:
       encoder: PLANNED batch -> EncodedChunk.
       describe: what was written.
       libraries: those whose release can change the bytes.
+      layout: how the input is to be read.
+      encoder_of: the encoder, where it depends on the layout.
     """
 
     index: beam.PTransform[Any, Indexed]
-    encoder: Callable[[pa.RecordBatch], EncodedChunk]
+    encoder: Encoder
     describe: Describe
     libraries: Sequence[str] = ("xxhash",)
+    layout: Callable[[InputSummary, LayoutOptions], Layout] = make_layout
+    encoder_of: Callable[[Layout], Encoder] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +63,18 @@ class Plan:
     rejects: beam.PCollection[Reject]
 
 
-def plan_files(root: beam.Pipeline, config: FilesConfig, index: beam.PTransform[Any, Indexed]) -> Plan:
+def find_files(config: ListedFilesConfig, reserved: tuple[str, ...]) -> beam.PTransform[Any, Indexed]:
+    """Index --input or --manifest, no column of which has a name that is `reserved`."""
+    if config.manifest is not None:
+        return ReadManifest(config.manifest, config.allow_outside, reserved)
+    assert config.input is not None
+    return ListFiles(config.input, config.kind)
+
+
+def plan_files(root: beam.Pipeline, config: FilesConfig, route: FileRoute) -> Plan:
     """Index the input and plan its shards; nothing is written."""
-    indexed = root | "Index" >> index
-    layout = indexed.summary | "Layout" >> beam.Map(make_layout, config.layout_options)
+    indexed = root | "Index" >> route.index
+    layout = indexed.summary | "Layout" >> beam.Map(route.layout, config.layout_options)
     resolved = indexed.files | "Resolve" >> beam.FlatMap(_resolve, AsSingleton(layout), config.resolve_options).with_output_types(
         pa.RecordBatch
     ).with_outputs(REJECTS, main="planned")
@@ -85,14 +98,14 @@ def build_files(root: beam.Pipeline, progress_folder: str | None, config: FilesC
       config: what to do.
       route: how its kind of file is read.
     """
-    plan = plan_files(root, config, route.index)
+    plan = plan_files(root, config, route)
     options = publish_options(config, route.libraries)
     # The layout stands for "the input makes sense": a user's mistake is found before anything is written.
     temporary = plan.divisions | "Prepare" >> beam.Map(_prepare, AsSingleton(plan.layout), options, progress_folder)
     write = WriteShards(
         config.directory,
         config.name,
-        FileShards(route.encoder, config.files_per_task),
+        _source(plan, config, route),
         plan.divisions,
         temporary,
         config.compression == "gzip",
@@ -110,6 +123,16 @@ def build_files(root: beam.Pipeline, progress_folder: str | None, config: FilesC
         route.describe,
         options,
     ).with_output_types(str)
+
+
+def _source(plan: Plan, config: FilesConfig, route: FileRoute) -> FileShards | beam.PCollection[FileShards]:
+    if route.encoder_of is None:
+        return FileShards(route.encoder, config.files_per_task)
+    return plan.layout | "Encoder" >> beam.Map(_shards_of, route.encoder_of, config.files_per_task)
+
+
+def _shards_of(layout: Layout, encoder_of: Callable[[Layout], Encoder], files_per_task: int) -> FileShards:
+    return FileShards(encoder_of(layout), files_per_task)
 
 
 def _resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> Iterable[Any]:

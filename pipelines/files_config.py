@@ -3,15 +3,18 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from pipelines.config import JobConfig
+from pipelines.config import JobConfig, check_path
+from shardmill.errors import UserError
+from transforms import storage
+from transforms.image_manifest import is_textual
 from transforms.layout import LayoutOptions
-from transforms.listing import FileKind
+from transforms.listing import FileKind, input_root
 from transforms.resolve import ResolveOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesConfig(JobConfig, ABC):
-    """The configuration of `shardmill images` and of `shardmill text --record file`."""
+    """The configuration of `shardmill images`, `arrays` and `text --record file`."""
 
     @property
     @abstractmethod
@@ -45,3 +48,39 @@ class FilesConfig(JobConfig, ABC):
     def record_bytes(self) -> int | None:
         """The bytes of every encoded record, where they are not those of its file."""
         return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedFilesConfig(FilesConfig, ABC):
+    """The configuration of files that a --manifest may list."""
+
+    manifest: str | None = None
+    allow_outside: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.input is None) == (self.manifest is None):
+            raise UserError("give either --input, a folder or a glob, or --manifest, a .csv or .jsonl file")
+        check_path("--manifest", self.manifest)
+        if self.manifest is not None:
+            is_textual(self.manifest)
+        elif self.allow_outside:
+            raise UserError("--allow_outside is about the names in a --manifest; with --input it has no meaning")
+        JobConfig.__post_init__(self)
+
+    @property
+    def source(self) -> str:
+        """The input as errors call it."""
+        return f"--input {self.input}" if self.input is not None else f"--manifest {self.manifest}"
+
+    @property
+    def root(self) -> str:
+        """The folder that names are relative to."""
+        if self.input is not None:
+            return input_root(self.input)
+        assert self.manifest is not None
+        return self.manifest.rpartition("/")[0] or ("/" if self.manifest.startswith("/") else ".")
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether reading a file may be a request to an object store."""
+        return not storage.is_local(self.root) or self.allow_outside

@@ -4,16 +4,13 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
-import apache_beam as beam
-
-from pipelines.files import FileRoute
+from pipelines.files import FileRoute, find_files
 from pipelines.images_config import ImagesConfig
 from shardmill.features import Features
 from transforms.encode_images import ImageEncoder
 from transforms.image_features import film_notices, image_features
-from transforms.index_files import Indexed, ListFiles, ReadManifest
+from transforms.image_manifest import RESERVED
 from transforms.input_summary import InputSummary
 from transforms.layout import Layout
 from transforms.stats import ImageStats, SplitStats
@@ -24,14 +21,7 @@ def images_route(config: ImagesConfig) -> FileRoute:
     encoder = ImageEncoder(config.root, config.verify, config.reencode, config.max_pixels)
     libraries = ["xxhash", *(["pillow"] if config.reencode is not None else [])]
     describe = partial(_describe, measured=encoder.measures, gzip=config.compression == "gzip")
-    return FileRoute(_index(config), encoder, describe, libraries)
-
-
-def _index(config: ImagesConfig) -> beam.PTransform[Any, Indexed]:
-    if config.manifest is not None:
-        return ReadManifest(config.manifest, config.allow_outside)
-    assert config.input is not None
-    return ListFiles(config.input)
+    return FileRoute(find_files(config, RESERVED), encoder, describe, libraries)
 
 
 def _describe(

@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.config import JobConfig, check, check_path
-from pipelines.files_config import FilesConfig
+from pipelines.config import JobConfig, check
+from pipelines.files_config import ListedFilesConfig
 from shardmill.errors import UserError
-from transforms import storage
 from transforms.encode_images import MAX_PIXELS, VERIFY
 from transforms.image_codec import Reencode
-from transforms.image_manifest import is_textual
-from transforms.listing import IMAGES, FileKind, input_root
+from transforms.listing import IMAGES, FileKind
 
 DEFAULT_QUALITY = 95  # of JPEG: beyond it Pillow's files grow without a visible gain
 # Bytes a pixel of re-encoded photographs, to plan with: jpeg at quality 95, and png.
@@ -18,11 +16,9 @@ _BYTES_PER_PIXEL = {"jpeg": 0.5, "png": 2.0, "": 0.5}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImagesConfig(FilesConfig):
+class ImagesConfig(ListedFilesConfig):
     """The flags of `shardmill images`; see pipelines.options for what each means."""
 
-    manifest: str | None = None
-    allow_outside: bool = False
     verify: str = "header"
     image_format: str = ""
     resize: tuple[int, int] | None = None
@@ -31,14 +27,7 @@ class ImagesConfig(FilesConfig):
     max_pixels: int = MAX_PIXELS
 
     def __post_init__(self) -> None:
-        if (self.input is None) == (self.manifest is None):
-            raise UserError("give either --input, a folder or a glob, or --manifest, a .csv or .jsonl file")
-        check_path("--manifest", self.manifest)
-        if self.manifest is not None:
-            is_textual(self.manifest)
-        elif self.allow_outside:
-            raise UserError("--allow_outside is about the names in a --manifest; with --input it has no meaning")
-        JobConfig.__post_init__(self)
+        ListedFilesConfig.__post_init__(self)
         check(self.verify in VERIFY, f"--verify {self.verify}: expected one of {VERIFY}")
         if self.resize is None and self.resize_mode != "exact":
             raise UserError(f"--resize_mode {self.resize_mode} needs --resize")
@@ -52,19 +41,6 @@ class ImagesConfig(FilesConfig):
             raise UserError(f"--jpeg_quality {self.jpeg_quality} needs --resize or --image_format jpeg: no JPEG is made without")
         if self.max_pixels != MAX_PIXELS and self.verify == "none" and self.reencode is None:
             raise UserError(f"--max_pixels {self.max_pixels} contradicts --verify none, which does not look into images")
-
-    @property
-    def source(self) -> str:
-        """The input as errors call it."""
-        return f"--input {self.input}" if self.input is not None else f"--manifest {self.manifest}"
-
-    @property
-    def root(self) -> str:
-        """The folder that names are relative to."""
-        if self.input is not None:
-            return input_root(self.input)
-        assert self.manifest is not None
-        return self.manifest.rpartition("/")[0] or ("/" if self.manifest.startswith("/") else ".")
 
     @property
     def reencode(self) -> Reencode | None:
@@ -90,18 +66,14 @@ class ImagesConfig(FilesConfig):
         Reading small local files is a matter of microseconds, in which threads only contend for the interpreter; decoding
         runs outside it; and an object store answers after milliseconds, whatever the machine.
         """
-        if self._is_remote:
+        if self.is_remote:
             return self.threads or 32
         return self.threads if self._decodes else self.threads or 1
 
     @property
     def files_per_task(self) -> int:
         """How many files a thread takes at once: few where each takes long."""
-        return 4 if self._is_remote else 8 if self._decodes else 64
-
-    @property
-    def _is_remote(self) -> bool:
-        return not storage.is_local(self.root) or self.allow_outside
+        return 4 if self.is_remote else 8 if self._decodes else 64
 
     @property
     def _decodes(self) -> bool:

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     command.check(config, options)
     route = images_route(config)
     if args.dry_run:
-        print(dry_run(config, options, route.index))
+        print(dry_run(config, options, route))
     else:
         command.run(partial(build_files, config=config, route=route), config, options)
     return 0

@@ -16,6 +16,7 @@ from apache_beam.options.pipeline_options import StandardOptions
 from rich.console import Console
 from rich.table import Table
 
+from pipelines.array_pictures import is_drawable
 from pipelines.contact_sheet import contact_sheet, pick_samples
 from pipelines.options import Parser, beam_options, check_folder_first
 from pipelines.report import human_size, splits_table
@@ -27,6 +28,7 @@ from shardmill.features import Feature
 from shardmill.manifest import SplitEntry
 from transforms import storage
 from transforms.image_header import ImageError, read_header
+from transforms.nested_lists import in_words
 from transforms.object_store import set_options
 
 _CLASSES_SHOWN = 5  # of each split: the largest
@@ -133,13 +135,15 @@ def features_table(features: Sequence[Feature]) -> str:
 def _kind(feature: Feature) -> str:
     if feature.kind == "class_label":
         return f"class_label, {len(feature.class_names):,} classes"
+    if feature.kind == "array":
+        return f"array of {feature.element}"
     if feature.kind == "image":
         return f"image, {feature.encoding or 'of several formats'}"
     return feature.kind
 
 
 def _shape(feature: Feature) -> str:
-    return "any number" if None in feature.shape else str(feature.shape[0] if feature.shape else 1)
+    return in_words(feature.shape or (1,))
 
 
 def _classes(dataset: Dataset, splits: Sequence[SplitEntry]) -> Iterator[str]:
@@ -185,13 +189,15 @@ def show(values: FeatureValue | None, feature: Feature | None) -> str:
     if values is None:
         return "(missing)"
     shown = ", ".join(_value(value, feature) for value in values[:_VALUES_SHOWN])
-    if feature is not None and not feature.shape and len(values) == 1:
+    if feature is not None and (not feature.shape or feature.kind == "array") and len(values) == 1:
         return shown
     return f"[{shown}{', …' if len(values) > _VALUES_SHOWN else ''}] ({len(values)})"
 
 
 def _value(value: Any, feature: Feature | None) -> str:
     if isinstance(value, bytes):
+        if feature is not None and feature.kind == "array":
+            return f"{feature.element} of {in_words(feature.shape or (1,))}, {human_size(len(value))}"
         return _image(value) if feature is not None and feature.kind == "image" else _bytes(value)
     if feature is not None and feature.kind == "class_label":
         names = feature.class_names
@@ -222,10 +228,10 @@ def draw(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> tuple[b
     """A contact sheet as PNG, and how many images are on it.
 
     Raises:
-      UserError: the data set has no images.
+      UserError: the data set has no images, nor arrays that look like some.
     """
     manifest = dataset.manifest
-    if not any(feature.kind == "image" for feature in manifest.features):
+    if not any(feature.kind == "image" or is_drawable(feature) for feature in manifest.features):
         raise UserError(f"--contact_sheet: {manifest.name} has no images; its features are {_names(manifest.features)}")
     samples = pick_samples(dataset, splits, number)
     examples = sum(split.examples for split in splits)

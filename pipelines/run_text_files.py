@@ -28,7 +28,7 @@ def run(args: argparse.Namespace, options: PipelineOptions) -> int:
     route = FileRoute(ListFiles(config.input, config.kind), TextFileEncoder(config.root, config.encoding), _describe)
     command.check(config, options)
     if args.dry_run:
-        print(dry_run(config, options, route.index))
+        print(dry_run(config, options, route))
     else:
         command.run(partial(build_files, config=config, route=route), config, options)
     return 0

@@ -525,7 +525,7 @@ def test_missing_flag_is_named(run: Run, good_folder: Path, tmp_path: Path, miss
 
 
 def test_unknown_command(run: Run) -> None:
-    check_mistake(run("imagse"), "unknown command 'imagse'", "expected images, csv, jsonl, parquet, text, reshard, inspect, verify")
+    check_mistake(run("imagse"), "unknown command 'imagse'", "expected images, arrays, csv, jsonl, parquet, text, reshard, inspect, verify")
 
 
 def test_output_that_is_published(run: Run, good_folder: Path, tmp_path: Path) -> None:
@@ -641,7 +641,7 @@ WRONG_MANIFESTS: list[tuple[str, bytes, tuple[str, ...]]] = [
     ("m.csv", b"name,label\na.jpg,ant\n", ("no column file_name or image_uri", "name, label")),
     ("m.csv", b"file_name,age,age\na.jpg,1,2\n", ("the column 'age' twice",)),
     ("m.csv", b"file_name,\na.jpg,1\n", ("a column without a name",)),
-    ("m.csv", b"file_name,height\na.jpg,1\n", ("column 'height'", "a feature that every image has")),
+    ("m.csv", b"file_name,height\na.jpg,1\n", ("column 'height'", "a feature that every example has")),
     ("m.csv", b'file_name,label\na.jpg,"ant\nb.jpg,bee\n', ("from line 2", "check the quotes")),
     ("m.csv", "file_name\na.jpg\n".encode("utf-16"), ("UTF-8", "header")),
     ("m.csv", b"file_name,caf\xe9\na.jpg,1\n", ("UTF-8", "header")),
@@ -649,7 +649,7 @@ WRONG_MANIFESTS: list[tuple[str, bytes, tuple[str, ...]]] = [
     ("m.csv", b"file_name,split\na.jpg,my split\n", ("'my split'", "letters, digits and '_'")),
     ("m.jsonl", b"", ("file_name",)),
     ("m.jsonl", b'{"name": "a.jpg"}\n', ("no row has a file_name or image_uri",)),
-    ("m.jsonl", b'{"file_name": "a.jpg", "image": 1}\n', ("column 'image'", "a feature that every image has")),
+    ("m.jsonl", b'{"file_name": "a.jpg", "image": 1}\n', ("column 'image'", "a feature that every example has")),
     ("m.jsonl", b'{"file_name": "a.jpg", "": 1}\n', ("a column without a name",)),
 ]
 

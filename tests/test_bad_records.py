@@ -23,7 +23,7 @@ TOLERANT = ("--max_reject_fraction", "0.9")
 # Each line, and what it becomes: a row, or words of the reason; None is no record.
 JSON_LINES: list[tuple[bytes, dict[str, object] | str | None]] = [
     (b'{"a": 1, "b": "x"}', {"a": 1, "b": b"x"}),
-    (b'{"a": 2, "b": {"c": 1}}', "column 'b': {\"c\": 1} is not a number, a string or a flat list of them"),
+    (b'{"a": 2, "b": {"c": 1}}', "column 'b': {\"c\": 1} is not a number, a string or a list of them"),
     (b'{"a": 3, "b": [["x"]]}', "column 'b'"),
     (b"[1, 2]", "not a JSON object, but [1, 2]"),
     (b"null", "not a JSON object, but null"),
@@ -73,7 +73,7 @@ def test_bad_json_lines(tmp_path: Path) -> None:
     check_consistent(table)
 
 
-NESTED = b'{"a": 1, "k": 5, "o": {"x": 1}}\n{"a": 2, "k": 6, "o": [[1]]}\n'
+NESTED = b'{"a": 1, "k": 5, "o": {"x": 1}}\n{"a": 2, "k": 6, "o": [[1, {}]]}\n'
 
 
 def test_json_that_no_feature_can_hold_is_left_out(run: Run, tmp_path: Path) -> None:

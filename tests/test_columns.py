@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from shardmill import example
 from shardmill.features import Feature
-from transforms.columns import ColumnError, ColumnType, encode_columns, merge_types, value_type
+from transforms.columns import ColumnType, encode_columns, merge_types, value_type
+from transforms.nested_lists import ColumnError
 
 CSV, JSON = True, False
 
@@ -82,8 +83,9 @@ def test_missing_values_have_no_type(value: Any, textual: bool) -> None:
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        ({"a": 1}, '^{"a": 1} is not a number, a string or a flat list of them$'),
-        ([[1]], r"^\[1\] is not a number"),
+        ({"a": 1}, '^{"a": 1} is not a number, a string or a list of them$'),
+        ([[1, {}]], "^{} is not a number"),
+        ([[1], 2], "^a list of lists and values"),
         ([None], "^null is not a number"),
         (1 << 63, "^9223372036854775808 does not fit a 64-bit integer$"),
         ([1, -(1 << 63) - 1], "^-9223372036854775809 does not fit"),
@@ -109,7 +111,9 @@ def test_merge(one: ColumnType, other: ColumnType, merged: ColumnType) -> None:
 
 
 SCALARS = st.one_of(st.integers(-(1 << 63), (1 << 63) - 1), st.floats(), st.text(max_size=5), st.booleans())
-VALUES = st.one_of(st.none(), SCALARS, st.lists(SCALARS, max_size=3))
+VALUES = st.one_of(
+    st.none(), SCALARS, st.lists(SCALARS, max_size=3), st.lists(st.lists(st.integers(-5, 5), min_size=2, max_size=2))
+)
 ROWS = st.lists(st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3), min_size=1, max_size=12)
 
 
@@ -137,15 +141,20 @@ def test_every_row_fits_the_features_of_all(rows: list[dict[str, Any]]) -> None:
     types = types_of(rows)
     features = {name: column.feature(name, len(rows)) for name, column in types.items()}
     for row in rows:
-        with warnings.catch_warnings(action="error"):
-            entries = encode_columns(row, types)
+        try:
+            with warnings.catch_warnings(action="error"):
+                entries = encode_columns(row, types)
+        except ColumnError:
+            assert any(column.others for column in types.values())
+            continue
         decoded = example.decode_example(example.example_header(len(entries)) + entries)
         for name, feature in features.items():
             if name not in decoded:
                 assert not feature.required
                 continue
             values = decoded[name]
-            assert not feature.shape or feature.shape[0] in (None, len(values))
+            size = None if None in feature.shape else math.prod(filter(None, feature.shape))
+            assert not feature.shape or size in (None, len(values))
             assert feature.shape or len(values) == 1
             if len(values):
                 kind = str(values.dtype) if isinstance(values, np.ndarray) else "bytes"
@@ -199,6 +208,29 @@ def test_values(value: Any, column: ColumnType, values: list[Any]) -> None:
 def test_a_missing_value_has_no_entry(value: Any, dtype: str) -> None:
     assert encode_columns({"c": value}, {"c": ColumnType(dtype, None, 1)}) == b""  # type: ignore[arg-type]
     assert encode_columns({}, {"c": ColumnType(dtype, 3, 1)}) == b""  # type: ignore[arg-type]
+
+
+BOXES = ColumnType("float32", -1, 1, (4,))
+
+
+def test_boxes_lie_flat() -> None:
+    assert decoded({"c": [[1, 2, 3, 4], [5, 6, 7, 8]]}, {"c": BOXES}) == {"c": [1, 2, 3, 4, 5, 6, 7, 8]}
+    assert decoded({"c": []}, {"c": BOXES}) == decoded({}, {"c": BOXES}) == {"c": []}
+
+
+@pytest.mark.parametrize(
+    ("value", "column", "reason"),
+    [
+        ([[1, 2, 3]], BOXES, r"column 'c': \[\[1, 2, 3\]\] has 1 x 3 values, where any number x 4 were expected"),
+        ([1, 2, 3, 4], BOXES, r"column 'c': \[1, 2, 3, 4\] has 4 values, where any number x 4 were expected"),
+        (1, BOXES, r"column 'c': 1 has 1 values, where any number x 4 were expected"),
+        ([[1]], ColumnType("int64", None, 1), "column 'c': a list of 1 x 1, where one value was expected"),
+        ([[1]], ColumnType("int64", 1, 1), r"column 'c': \[\[1\]\] has 1 x 1 values, where 1 were expected"),
+    ],
+)
+def test_lists_of_another_shape(value: Any, column: ColumnType, reason: str) -> None:
+    with pytest.raises(ColumnError, match=f"^{reason}$"):
+        encode_columns({"c": value}, {"c": column})
 
 
 def test_entries_stand_in_the_order_of_the_types() -> None:

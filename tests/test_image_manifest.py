@@ -188,7 +188,7 @@ def test_the_order_of_json_keys_makes_no_other_row(tmp_path: Path) -> None:
         ("name,label\na,b\n", "meta.csv", "has no column file_name or image_uri; its columns are name, label"),
         ("file_name,a,a\n", "meta.csv", "has the column 'a' twice"),
         ("file_name,\n", "meta.csv", "has a column without a name"),
-        ("file_name,height\n", "meta.csv", "has a column 'height', which is the name of a feature that every image has"),
+        ("file_name,height\n", "meta.csv", "has a column 'height', which is the name of a feature that every example has"),
         ('file_name,a\nx,"never closed\n', "meta.csv", "from line 2: .*check the quotes"),
         ("", "meta.jsonl", "no row has a file_name or image_uri"),
         ('{"name": "a"}\n', "meta.jsonl", "no row has a file_name or image_uri"),

@@ -63,7 +63,7 @@ def test_measure_types_the_columns(tmp_path: Path) -> None:
     _, types, rejects = measure(rows("a", "b", columns=columns), str(tmp_path), False)
 
     assert types == {"n": ColumnType("int64", None, 1), "box": ColumnType("int64", 2, 1)}
-    assert [reject.reason for reject in rejects] == ["column 'bad': {\"x\": 1} is not a number, a string or a flat list of them"]
+    assert [reject.reason for reject in rejects] == ["column 'bad': {\"x\": 1} is not a number, a string or a list of them"]
 
 
 def test_list_files(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transforms.blocks import FileRef, Inferred, Rows
-from transforms.columns import ColumnError, ColumnType, Spelled, merge_types, value_type
+from transforms.columns import ColumnType, Spelled, merge_types, value_type
 from transforms.json_columns import array_of, column_array, column_type, convert
+from transforms.nested_lists import ColumnError
 from transforms.read_json_lines import JsonLinesFormat
 from transforms.refs import Reject
 from transforms.typed_columns import arrow_type, parse_fill
@@ -100,9 +101,10 @@ def test_columns(tmp_path: Path, values: list[str], column: ColumnType, expected
         ('{"x": NaN}', "not JSON: unexpected character, expected a JSON value, at character 7"),
         ("[1]", "not a JSON object, but [1]"),
         ("null", "not a JSON object, but null"),
-        ('{"x": {"a": 1}}', "column 'x': {\"a\": 1} is not a number, a string or a flat list of them"),
-        ('{"x": [[1]]}', "column 'x': [1] is not a number, a string or a flat list of them"),
-        ('{"x": [1, null]}', "column 'x': null is not a number, a string or a flat list of them"),
+        ('{"x": {"a": 1}}', "column 'x': {\"a\": 1} is not a number, a string or a list of them"),
+        ('{"x": [[1, {}]]}', "column 'x': {} is not a number, a string or a list of them"),
+        ('{"x": [[1, 2], [3]]}', "column 'x': lists of 1 and of 2 in one list; expected lists of one length"),
+        ('{"x": [1, null]}', "column 'x': null is not a number, a string or a list of them"),
         ('{"x": 9223372036854775808}', "column 'x': 9223372036854775808 does not fit a 64-bit integer"),
         ('{"x": -9223372036854775809}', "column 'x': -9223372036854775809 does not fit a 64-bit integer"),
         ('{"x": [1, 99999999999999999999]}', "column 'x': 99999999999999999999 does not fit a 64-bit integer"),
@@ -267,9 +269,15 @@ NUMBERS = st.one_of(
     st.sampled_from([(1 << 63) - 1, 1 << 63, -(1 << 63), -(1 << 63) - 1, 1e38, 4e38, 1e19, 9.3e18, 0.1, -0.0, 1e300]),
 )
 SCALARS = st.one_of(NUMBERS, st.booleans(), st.sampled_from(["", "a", "ä\0", "1"]))
+ODD: list[Any] = [{}, [None], [[1]], [[2]], [[1, 2]], [[1], [2]], [[1], 2], [[]], [{}]]
 VALUES: st.SearchStrategy[Any] = st.one_of(
-    SCALARS, SCALARS, st.none(), st.lists(SCALARS, max_size=3), st.sampled_from([{}, [None], [[1]], [{}]])
+    SCALARS,
+    SCALARS,
+    st.none(),
+    st.lists(SCALARS, max_size=3),
+    st.sampled_from([{}, [None], [[1]], [[2]], [[1, 2]], [[1], [2]], [[1], 2], [[]], [{}]]),
 )
+BOXES = st.lists(st.floats(-5, 5), min_size=2, max_size=2)
 COLUMNS = st.one_of(
     *(
         st.lists(st.one_of(kind, st.none()), max_size=6)
@@ -277,10 +285,13 @@ COLUMNS = st.one_of(
     ),
     st.lists(st.lists(st.integers(-5, 5), max_size=2), max_size=6),
     st.lists(st.lists(st.floats(-5, 5), min_size=2, max_size=2), max_size=6),
+    st.lists(st.lists(BOXES, max_size=2) | st.none(), max_size=6),
     st.lists(VALUES, max_size=6),
 )
-TYPES = st.builds(
-    ColumnType, st.sampled_from(["int64", "float32", "bytes", "bool"]), st.sampled_from([None, None, -1, 0, 1, 2]), st.just(0)
+DTYPES, LENGTHS = st.sampled_from(["int64", "float32", "bytes", "bool"]), st.sampled_from([None, None, -1, 0, 1, 2])
+TYPES = st.one_of(
+    st.builds(ColumnType, DTYPES, LENGTHS, st.just(0)),
+    st.builds(ColumnType, DTYPES, st.sampled_from([-1, 1, 2]), st.just(0), st.sampled_from([(1,), (2,), (1, 2)])),
 )
 
 

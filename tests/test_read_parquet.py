@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from shardmill.errors import UserError
 from transforms import storage
 from transforms.blocks import BlockRef, FileRef, Inferred
-from transforms.columns import ColumnError, ColumnType
+from transforms.columns import ColumnType
 from transforms.json_columns import convert
+from transforms.nested_lists import ColumnError
 from transforms.read_parquet import ParquetFormat
 from transforms.refs import Reject
 from transforms.typed_columns import arrow_type
@@ -116,6 +117,10 @@ BYTES = ColumnType("bytes", None, 2)
         (pa.array([["a"], ["b", "c"]]), ColumnType("bytes", -1, 2), [[b"a"], [b"b", b"c"]]),
         (pa.array([[True], [False]]), ColumnType("bool", 1, 2), [[1], [0]]),
         (pa.array([[DAY]]), ColumnType("bytes", 1, 1), [[b"2024-02-29"]]),
+        (pa.array([[[1, 2]], None, [[3, 4]]]), ColumnType("int64", 1, 2, (2,)), [[1, 2], None, [3, 4]]),
+        (pa.array([[[1, 2]], None, [[3, 4], [5, 6]]]), ColumnType("int64", -1, 2, (2,)), [[1, 2], [], [3, 4, 5, 6]]),
+        (pa.array([[[1.5]], []], pa.list_(pa.list_(pa.float64(), 1))), ColumnType("float32", -1, 2, (1,), 1), [[1.5], []]),
+        (pa.array([[[["a"], ["b"]]]]), ColumnType("bytes", 1, 1, (2, 1)), [[b"a", b"b"]]),
         (pa.array([["a", "a"]], pa.list_(pa.dictionary(pa.int32(), pa.string()))), ColumnType("bytes", 2, 1), [[b"a", b"a"]]),
     ],
 )
@@ -140,6 +145,10 @@ def test_nan_is_a_value(tmp_path: Path) -> None:
         (pa.array([[1.0], [2, -1e39, 3], [2]]), "-1e+39 is beyond the range of float32"),
         (pa.array([[1.0], [2, None], [2]]), "a list with a null in it"),
         (pa.array([["a"], ["b", None], []]), "a list with a null in it"),
+        (pa.array([[[1]], [[1, 2]], [[3]]]), "[[1, 2]] has 1 x 2 values, where 1 x 1 were expected"),
+        (pa.array([[[1]], [[1], [1, 2]], [[3]]]), "lists of 1 and of 2 in one list; expected lists of one length"),
+        (pa.array([[[1]], [[]], []]), "a list of empty lists; expected [] where there are none"),
+        (pa.array([[[1]], [[1], None], []]), "a list of lists and values; expected lists alone, or values alone"),
     ],
 )
 def test_values_that_no_feature_can_hold(tmp_path: Path, array: pa.Array, reason: str) -> None:
@@ -159,6 +168,11 @@ def test_values_that_no_feature_can_hold(tmp_path: Path, array: pa.Array, reason
         (pa.array([2]), ColumnType("bool", None, 0), "2 is no true or false"),
         (pa.array([[1]]), ColumnType("int64", None, 0), "a list of 1, where one value was expected"),
         (pa.array([[1]]), ColumnType("int64", 2, 0), "1 values, where 2 were expected"),
+        (pa.array([[1]]), ColumnType("int64", -1, 0, (1,)), "[1] has 1 values, where any number x 1 were expected"),
+        (pa.array([1]), ColumnType("int64", -1, 0, (4,)), "1 has 1 values, where any number x 4 were expected"),
+        (pa.array([[[1]]]), ColumnType("int64", -1, 0), "[[1]] has 1 x 1 values, where any number were expected"),
+        (pa.array([[[1, 2]]]), ColumnType("int64", 2, 0, (2,)), "[[1, 2]] has 1 x 2 values, where 2 x 2 were expected"),
+        (pa.array([[[1]]]), ColumnType("int64", None, 0), "a list of 1 x 1, where one value was expected"),
     ],
 )
 def test_values_that_do_not_fit_a_type_that_was_given(tmp_path: Path, array: pa.Array, types: ColumnType, reason: str) -> None:
@@ -178,10 +192,20 @@ COLUMNS = st.sampled_from(sorted(SCALARS)).flatmap(
             st.just(pa.list_(pa.type_for_alias(kind))),
             st.lists(st.lists(SCALARS[kind] | st.none(), max_size=3) | st.none(), min_size=1, max_size=6),
         ),
+        st.tuples(
+            st.just(pa.list_(pa.list_(pa.type_for_alias(kind)))),
+            st.lists(
+                st.lists(st.lists(SCALARS[kind], min_size=1, max_size=2) | st.none(), max_size=2) | st.none(),
+                min_size=1,
+                max_size=6,
+            ),
+        ),
     )
 )
-TYPES = st.builds(
-    ColumnType, st.sampled_from(["int64", "float32", "bytes", "bool"]), st.sampled_from([None, None, -1, 1, 2]), st.just(0)
+DTYPES = st.sampled_from(["int64", "float32", "bytes", "bool"])
+TYPES = st.one_of(
+    st.builds(ColumnType, DTYPES, st.sampled_from([None, None, -1, 1, 2]), st.just(0)),
+    st.builds(ColumnType, DTYPES, st.sampled_from([-1, 1, 2]), st.just(0), st.sampled_from([(1,), (2,)])),
 )
 
 
@@ -236,14 +260,13 @@ def test_a_large_row_group_comes_in_batches(tmp_path: Path) -> None:
     [
         pa.array([{"a": 1}]),
         pa.array([[{"a": 1}]]),
-        pa.array([[[1]]]),
         pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())),
     ],
 )
 def test_what_cannot_be_read_is_a_mistake_only_if_asked_for(tmp_path: Path, array: pa.Array) -> None:
     file = write(tmp_path, pa.table({"x": array, "y": [None], "z": pa.array([1])}))
     types = {"z": ColumnType("int64", None, 1)}
-    sentence = r"^file\.parquet: column 'x' is .*; expected numbers, strings or flat lists of them, so leave it out with --drop x$"
+    sentence = r"^file\.parquet: column 'x' is .*; expected numbers, strings or lists of them, so leave it out with --drop x$"
 
     with pytest.raises(UserError, match=sentence):
         infer(file, ParquetFormat())
@@ -369,7 +392,7 @@ def test_lists_that_arrow_cannot_read_are_rejects(tmp_path: Path) -> None:
     array = pa.array([[1.5, 2], None], pa.list_(pa.float32(), 2))
     found, values, rejects = column(tmp_path, array)
 
-    assert (found, values) == (ColumnType("float32", -1, 2), [])
+    assert (found, values) == (ColumnType("float32", 0, 2), [])
     assert [row for row, _ in rejects] == [1]
 
 

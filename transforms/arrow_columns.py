@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.columns import ColumnError, ColumnType, Spelled
+from transforms.arrow_lists import Flags, decoded, flatten, is_list, plain
+from transforms.columns import ColumnType, Spelled, check_shape
 from transforms.json_columns import convert
+from transforms.nested_lists import MAX_RANK, ColumnError
 from transforms.typed_columns import arrow_type, as_text
 
-Flags = npt.NDArray[np.bool_]
 _IS_BYTES = (
     pa.types.is_string,
     pa.types.is_large_string,
@@ -23,13 +23,6 @@ _IS_BYTES = (
     pa.types.is_binary_view,
     pa.types.is_fixed_size_binary,
 )
-_IS_LIST = (
-    pa.types.is_list,
-    pa.types.is_large_list,
-    pa.types.is_fixed_size_list,
-    pa.types.is_list_view,
-    pa.types.is_large_list_view,
-)
 _IS_TEXTUAL = (pa.types.is_date, pa.types.is_time, pa.types.is_timestamp, pa.types.is_duration, pa.types.is_decimal)
 _INT64_MAX = (1 << 63) - 1
 
@@ -38,30 +31,17 @@ class UnsupportedTypeError(ValueError):
     """A type that no feature can hold."""
 
 
-def item_type(kind: pa.DataType) -> pa.DataType:
-    """The type of a column's values, of a column of lists that of their items; dictionaries and extensions looked through."""
-    kind = _plain(kind)
-    return _plain(kind.value_type) if is_list(kind) else kind
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Whether a column holds lists."""
-    return any(test(kind) for test in _IS_LIST)
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    while pa.types.is_dictionary(kind) or isinstance(kind, pa.BaseExtensionType):
-        kind = kind.value_type if pa.types.is_dictionary(kind) else kind.storage_type
-    return kind
-
-
 def spelled_type(kind: pa.DataType) -> Spelled | None:
     """What the values of a column become; None if it can have none.
 
     Raises:
-      UnsupportedTypeError: a struct, a map, a list of lists and the like.
+      UnsupportedTypeError: a struct, a map and the like.
     """
-    item = item_type(kind)
+    item, rank = plain(kind), 0
+    while is_list(item):
+        item, rank = plain(item.value_type), rank + 1
+    if rank > MAX_RANK:
+        raise UnsupportedTypeError(f"of lists nested more than {MAX_RANK} deep")
     if pa.types.is_null(item):
         return None
     if pa.types.is_boolean(item):
@@ -90,40 +70,36 @@ class Converted:
 
 def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> Converted:
     """`array` as `column`, with `fill` where a value is missing: the same as for JSON's values, see transforms.json_columns."""
-    array = _decoded(array)
+    array = decoded(array)
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     problems: dict[int, str] = {}
-    if is_list(array.type):
-        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy().astype(np.int64)
-        items = _decoded(array.flatten())
-    else:
-        lengths = valid.astype(np.int64)
-        items = array.drop_null() if array.null_count else array
-    rows = np.repeat(np.arange(len(array)), lengths)
-    values, bad, reason = _values(items, column.dtype)
+    flat = flatten(array, column.items)
+    values, bad, reason = _values(flat.items, column.dtype)
     for position in np.flatnonzero(bad).tolist():
-        problems.setdefault(int(rows[position]), reason(position))
+        problems.setdefault(int(flat.rows[position]), reason(position))
     if column.length is None and is_list(array.type):
         for row in np.flatnonzero(valid).tolist():
-            problems.setdefault(row, f"a list of {lengths[row]}, where one value was expected")
+            problems.setdefault(row, _misfit(array[row].as_py(), column))
         whole = pa.nulls(len(array), arrow_type(column))
     elif column.length is None:
         whole = values if len(values) == len(array) else _spread(values, valid)
     else:
-        if not column.is_variable:
-            for row in np.flatnonzero(valid & (lengths != column.length)).tolist():
-                problems.setdefault(row, f"{lengths[row]} values, where {column.length} were expected")
-        offsets = pa.array(np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))))
+        wrong = flat.misfits if column.is_variable else flat.misfits | (valid & (flat.lengths != column.length))
+        for row in np.flatnonzero(wrong).tolist():
+            problems.setdefault(row, _misfit(array[row].as_py(), column))
+        counts = np.bincount(flat.rows, minlength=len(array))
+        offsets = pa.array(np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))))
         mask = None if column.is_variable or valid.all() else pa.array(~valid)
         whole = pa.LargeListArray.from_arrays(offsets, values, mask=mask)
     return Converted(whole if fill is None else _filled(whole, valid, column, fill, problems), problems)
 
 
-def _decoded(array: pa.Array) -> pa.Array:
-    while pa.types.is_dictionary(array.type) or isinstance(array.type, pa.BaseExtensionType):
-        array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array.storage
-    is_view = pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type)
-    return array.cast(pa.large_binary()) if is_view else array  # few functions take views
+def _misfit(value: Any, column: ColumnType) -> str:
+    try:
+        check_shape(value, column)
+    except ColumnError as error:
+        return str(error)
+    return "a list with a null in it"
 
 
 def _spread(values: pa.Array, valid: Flags) -> pa.Array:

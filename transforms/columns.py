@@ -3,14 +3,15 @@
 import json
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from shardmill import example
 from shardmill.features import DType, Feature, Kind
+from transforms.nested_lists import ColumnError, in_words, leaves, shape_and_values, shown
 
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")  # no leading zeros: a code such as 007 stays a string
 # A column of booleans alone is stored as int64; beside anything else, true and false are words.
@@ -19,42 +20,79 @@ _RANK: dict[Spelled, int] = {"bool": 0, "int64": 0, "float32": 1, "bytes": 2}
 _VARIABLE = -1
 
 
-class ColumnError(ValueError):
-    """A value that no feature can hold, as it will stand in rejects/."""
-
-
 @dataclass(frozen=True, slots=True)
 class ColumnType:
     """The type of a column over some rows.
 
+    Most rows decide what the lists of a column hold, and of two shapes that are equally frequent the smaller one is taken: rows
+    that differ will be rejects, wherever they stand.
+
     Attributes:
       dtype: the narrowest of bool, int64, float32, bytes that holds every value.
       length: None for scalars, n for lists of n, -1 for lists of differing lengths.
-      present: in how many rows the column has a value.
+      present: in how many rows the column has a value that fits the type.
+      items: the shape of what the lists hold: `()` for a number or a string, `(4,)` for a list of 4.
+      empty: how many of the rows hold an empty list, which fits any `items`; where all do, `length` is 0 and says it.
+      others: the types of the rows that do not fit, by their `items`.
     """
 
     dtype: Spelled
     length: int | None
     present: int
+    items: tuple[int, ...] = ()
+    empty: int = 0
+    others: tuple["ColumnType", ...] = ()
 
     @property
     def is_variable(self) -> bool:
         """Whether the column holds lists of no fixed length; empty in every row, a list has none either."""
         return self.length in (_VARIABLE, 0)
 
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """The shape of a value; None where it differs."""
+        return () if self.length is None else (None if self.is_variable else self.length, *self.items)
+
     def merge(self, other: "ColumnType") -> "ColumnType":
         """The type over both sets of rows; associative and commutative. One without a value says nothing."""
         if not self.present or not other.present:
             return self if self.present else other
-        dtype = widest(self.dtype, other.dtype)
+        if self.items == other.items and not (self.others or other.others) and 0 not in (self.length, other.length):
+            return self._join(other)
+        empty = self._empty + other._empty
+        parts: dict[tuple[int, ...], ColumnType] = {}
+        for part in (*self._parts(), *other._parts()):
+            parts[part.items] = parts[part.items]._join(part) if part.items in parts else part
+        if not parts:
+            return self._join(other)
+        if empty:
+            parts = {items: replace(part, length=_VARIABLE) for items, part in parts.items()}
+        chosen = min(parts.values(), key=lambda part: (-part.present, part.items))
+        others = tuple(parts[items] for items in sorted(parts.keys() - {chosen.items}))
+        return replace(chosen, present=chosen.present + empty, empty=empty, others=others)
+
+    @property
+    def _empty(self) -> int:
+        return self.present if self.length == 0 else self.empty
+
+    def _parts(self) -> Iterator["ColumnType"]:
+        """The types of rows with lists that are not empty, or with scalars, for each shape of their items."""
+        if self._empty < self.present:
+            yield replace(self, present=self.present - self._empty, empty=0, others=())
+        yield from self.others
+
+    def _join(self, other: "ColumnType") -> "ColumnType":
+        """The type over both sets of rows, whose items are of one shape."""
         length = self.length if self.length == other.length else _VARIABLE
-        return ColumnType(dtype, length, self.present + other.present)
+        present, empty = self.present + other.present, self.empty + other.empty
+        return ColumnType(widest(self.dtype, other.dtype), length, present, self.items, empty)
 
     def feature(self, name: str, rows: int) -> Feature:
         """The feature this column becomes in a data set of `rows` rows."""
-        shape = () if self.length is None else (None,) if self.is_variable else (self.length,)
+        shape = self.shape
         kind: Kind = "bool" if self.dtype == "bool" else "text" if self.dtype == "bytes" and not shape else "tensor"
-        required = self.present == rows or shape == (None,)
+        present = self.present + sum(other.present for other in self.others)
+        required = present == rows or self.is_variable
         return Feature(name, "int64" if self.dtype == "bool" else self.dtype, kind, shape, required)
 
 
@@ -73,14 +111,15 @@ def value_type(value: Any, textual: bool) -> ColumnType | None:
       textual: whether numbers are written as text, as in CSV.
 
     Raises:
-      ColumnError: an object, a nested list, or an integer that does not fit 64 bits.
+      ColumnError: an object, a list whose inner lists differ, or an integer that does not fit 64 bits.
     """
     if value is None or (textual and value == ""):
         return None
     if isinstance(value, list):
-        types: list[Spelled] = [_scalar_type(item, textual) for item in value]
+        shape, items = shape_and_values(value)
+        types: list[Spelled] = [_scalar_type(item, textual) for item in items]
         dtype: Spelled = max(types, key=_RANK.__getitem__, default="int64")
-        return ColumnType(dtype, len(value), 1)
+        return ColumnType(dtype, shape[0], 1, shape[1:])
     return ColumnType(_scalar_type(value, textual), None, 1)
 
 
@@ -95,7 +134,7 @@ def _scalar_type(value: Any, textual: bool) -> DType:
         return "float32"
     if isinstance(value, str):
         return "bytes"
-    raise ColumnError(f"{json.dumps(value)[:60]} is not a number, a string or a flat list of them")
+    raise ColumnError(f"{shown(value)} is not a number, a string or a list of them")
 
 
 def _text_type(text: str) -> DType:
@@ -122,6 +161,9 @@ def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType]) -> b
     """The entries of an Example for the columns in `types`, in their order; a missing value has no entry.
 
     A list of variable length is never missing: where the row has none, it is empty.
+
+    Raises:
+      ColumnError: a list does not fit; the message names the column.
     """
     entries = []
     for name, column in types.items():
@@ -130,9 +172,24 @@ def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType]) -> b
             if not column.is_variable:
                 continue
             value = []
-        values = value if isinstance(value, list) else [value]
-        entries.append(example.entry(name, _feature(values, column.dtype)))
+        if column.length is not None or isinstance(value, list):
+            try:
+                check_shape(value, column)
+            except ColumnError as error:
+                raise ColumnError(f"column {name!r}: {error}") from None
+        entries.append(example.entry(name, _feature(leaves(value), column.dtype)))
     return b"".join(entries)
+
+
+def check_shape(value: Any, column: ColumnType) -> None:
+    """Raise a ColumnError if a value has not the shape of the column's; one that is no list is taken for a list of it alone."""
+    shape, _ = shape_and_values(value if isinstance(value, list) else [value])
+    if column.length is None:
+        if isinstance(value, list):
+            raise ColumnError(f"a list of {in_words(shape)}, where one value was expected")
+    elif (shape[1:] != column.items and shape[0]) or not (column.is_variable or shape[0] == column.length):
+        what = f"{shown(value)} has " if column.items or shape[1:] else ""
+        raise ColumnError(f"{what}{in_words(shape)} values, where {in_words(column.shape)} were expected")
 
 
 def _feature(values: list[Any], dtype: Spelled) -> bytes:

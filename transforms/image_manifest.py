@@ -5,7 +5,7 @@ import io
 import json
 import os
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,8 +54,8 @@ def is_textual(path: str) -> bool:
     raise UserError(f"--manifest {path}: expected a name that ends in .csv or .jsonl")
 
 
-def read_manifest(path: str, allow_outside: bool) -> Iterator[Row | Reject]:
-    """The rows of the manifest at `path`; a row that is no good comes as a Reject.
+def read_manifest(path: str, allow_outside: bool, reserved: Collection[str] = RESERVED) -> Iterator[Row | Reject]:
+    """The rows of the manifest at `path`, whose columns have no `reserved` names; a row that is no good comes as a Reject.
 
     Raises:
       UserError: there is no such file, no column that names the image, or a quote that is never closed.
@@ -70,7 +70,7 @@ def read_manifest(path: str, allow_outside: bool) -> Iterator[Row | Reject]:
         raise UserError(f"--manifest {path} cannot be read: {error.strerror}") from None
     folder = posixpath.dirname(path) or "."
     with raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
-        values = _csv_rows(text, path) if is_textual(path) else _json_rows(text, path)
+        values = _csv_rows(text, path, reserved) if is_textual(path) else _json_rows(text, path, reserved)
         yield from _without_duplicates(_rows(values, path, folder, allow_outside), path)
 
 
@@ -124,13 +124,13 @@ def _text(value: Any) -> str | None:
     return str(value)
 
 
-def _csv_rows(text: io.TextIOWrapper, path: str) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
+def _csv_rows(text: io.TextIOWrapper, path: str, reserved: Collection[str]) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
     csv.field_size_limit(_FIELD_LIMIT)
     reader = csv.reader(text, strict=True)
     header = _next_row(reader, path, 1)
     if header is None:
         raise UserError(f"--manifest {path} is empty; expected a header with a column {' or '.join(FILE_COLUMNS)}")
-    _check_header(header, path)
+    _check_header(header, path, reserved)
     while True:
         line = reader.line_num + 1
         cells = _next_row(reader, path, line)
@@ -156,7 +156,7 @@ def _next_row(reader: Any, path: str, line: int) -> list[str] | None:
         ) from None
 
 
-def _check_header(header: Sequence[str], path: str) -> None:
+def _check_header(header: Sequence[str], path: str, reserved: Collection[str]) -> None:
     if _encoding_problem(header):
         raise UserError(f"--manifest {path}: the header is not UTF-8; save the file as UTF-8")
     if not set(header) & set(FILE_COLUMNS):
@@ -165,17 +165,17 @@ def _check_header(header: Sequence[str], path: str) -> None:
     for name in header:
         if header.count(name) > 1:
             raise UserError(f"--manifest {path} has the column {name!r} twice")
-        _check_column(name, path)
+        _check_column(name, path, reserved)
 
 
-def _check_column(name: str, path: str) -> None:
+def _check_column(name: str, path: str, reserved: Collection[str]) -> None:
     if not name:
         raise UserError(f"--manifest {path} has a column without a name")
-    if name in RESERVED:
-        raise UserError(f"--manifest {path} has a column {name!r}, which is the name of a feature that every image has")
+    if name in reserved:
+        raise UserError(f"--manifest {path} has a column {name!r}, which is the name of a feature that every example has")
 
 
-def _json_rows(text: io.TextIOWrapper, path: str) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
+def _json_rows(text: io.TextIOWrapper, path: str, reserved: Collection[str]) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
     checked: set[str] = set()
     found_name = False
     for line, content in enumerate(text, 1):
@@ -196,7 +196,7 @@ def _json_rows(text: io.TextIOWrapper, path: str) -> Iterator[tuple[int, dict[st
             yield Reject(path, line, "index", problem)
             continue
         for name in value.keys() - checked:
-            _check_column(name, path)
+            _check_column(name, path, reserved)
             checked.add(name)
         found_name = found_name or any(value.get(column) for column in FILE_COLUMNS)
         yield line, value

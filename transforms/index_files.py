@@ -11,10 +11,11 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from transforms import storage
-from transforms.columns import ColumnError, ColumnType, merge_types, value_type
-from transforms.image_manifest import Row, is_textual, read_manifest
+from transforms.columns import ColumnType, merge_types, value_type
+from transforms.image_manifest import RESERVED, Row, is_textual, read_manifest
 from transforms.input_summary import InputSummary, MergeSummaries, summarize_batch, summarize_skipped
 from transforms.listing import IMAGES, FileKind, Found, Listed, Skipped, list_input
+from transforms.nested_lists import ColumnError
 from transforms.refs import FOUND, Reject, batches
 
 REJECTS, SUMMARIES = "rejects", "summaries"
@@ -58,11 +59,13 @@ class ReadManifest(beam.PTransform):
 
     Attributes:
       path: of the manifest; relative names are taken from its folder.
-      allow_outside: whether images may lie elsewhere.
+      allow_outside: whether files may lie elsewhere.
+      reserved: names that no further column has.
     """
 
     path: str
     allow_outside: bool
+    reserved: tuple[str, ...] = RESERVED
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
         """Parse on one worker; look up each file's size on all."""
@@ -70,7 +73,7 @@ class ReadManifest(beam.PTransform):
             pbegin
             | "Path" >> beam.Create([self.path])
             | "Parse"
-            >> beam.FlatMap(_parse, self.allow_outside)
+            >> beam.FlatMap(_parse, self.allow_outside, self.reserved)
             .with_output_types(pa.RecordBatch)
             .with_outputs(REJECTS, SUMMARIES, main="rows")
         )
@@ -121,12 +124,12 @@ def index_listing(listed: Iterable[Listed]) -> Iterator[Any]:
     yield TaggedOutput(SUMMARIES, summary)
 
 
-def _parse(path: str, allow_outside: bool) -> Iterator[Any]:
+def _parse(path: str, allow_outside: bool, reserved: tuple[str, ...]) -> Iterator[Any]:
     rejects: list[Reject] = []
     missing = ("", None) if is_textual(path) else (None,)
 
     def rows() -> Iterator[tuple[Any, ...]]:
-        for row in read_manifest(path, allow_outside):
+        for row in read_manifest(path, allow_outside, reserved):
             if isinstance(row, Row):
                 columns = {name: value for name, value in row.columns.items() if value not in missing}
                 yield row.name, 0, row.uri, row.label, row.split, row.line, json.dumps(columns)

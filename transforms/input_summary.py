@@ -29,6 +29,7 @@ class InputSummary:
       columns: types of a manifest's further columns.
       skipped: what is not part of the input, by kind, as (number, one name).
       headers: columns of tables, as (number of files, one name).
+      first: the least (name, URI or "") of all files found.
       fingerprint: the sum modulo 2^128 of xxh3_128 of each name and size: equal for equal inputs in any order.
     """
 
@@ -42,6 +43,7 @@ class InputSummary:
     skipped: dict[str, tuple[int, str]] = field(default_factory=dict)
     fingerprint: int = 0
     headers: dict[tuple[str, ...], tuple[int, str]] = field(default_factory=dict)
+    first: tuple[str, str] | None = None
 
     def merge(self, other: "InputSummary") -> "InputSummary":
         """The summary of both parts."""
@@ -56,6 +58,7 @@ class InputSummary:
             _merge_named(self.skipped, other.skipped),
             (self.fingerprint + other.fingerprint) % _MODULUS,
             _merge_named(self.headers, other.headers),
+            min(filter(None, (self.first, other.first)), default=None),
         )
 
     @property
@@ -107,6 +110,7 @@ def summarize_batch(batch: pa.RecordBatch, columns: dict[str, ColumnType] | None
         splits=Counter(split or "" for split in batch["split"].to_pylist()) if manifest else Counter(),
         columns=columns or {},
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
+        first=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
     )
 
 

@@ -4,7 +4,6 @@ What a value is, one by one, is `transforms.columns.value_type`, and what become
 of few kinds, as almost all are, is handled as a whole, with the same result.
 """
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -13,7 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from transforms.columns import ColumnError, ColumnType, Spelled, value_type
+from transforms.columns import ColumnType, Spelled, check_shape, value_type
+from transforms.nested_lists import ColumnError, leaves, shape_and_values, shown
 from transforms.typed_columns import arrow_type, as_text
 
 NO_LONGER_EXACT = float(1 << 63)  # a parser gives integers from here on as floats
@@ -26,15 +26,18 @@ def column_type(values: Sequence[Any]) -> ColumnType | None:
     """The type of all `values`; None if all are missing.
 
     Raises:
-      ColumnError: some value is one that no feature can hold, or a float that may have been a large integer.
+      ColumnError: some value is one that no feature can hold, or a float that may have been a large integer, or lists differ in
+        what they hold.
     """
     kinds = set(map(type, values))
     scalars = kinds - {_NONE, list}
     lists = [value for value in values if type(value) is list] if list in kinds else []
-    items = list(chain.from_iterable(lists))
+    (_, *inner), items = shape_and_values(list(chain.from_iterable(lists)))
+    if inner and scalars:
+        raise ColumnError("lists of lists beside values")
     scalars.update(map(type, items))
     if not scalars <= _SCALARS:
-        raise ColumnError("an object, or a nested list")
+        raise ColumnError("an object, or null in a list")
     if scalars & {int, float}:
         _check_numbers(items)
         _check_numbers(values)
@@ -45,7 +48,8 @@ def column_type(values: Sequence[Any]) -> ColumnType | None:
         return None
     dtype: Spelled = "bytes" if str in scalars else "float32" if float in scalars else "int64"
     present = len(values) - (values.count(None) if _NONE in kinds else 0)
-    return ColumnType(dtype, lengths.pop() if len(lengths) == 1 else -1, present)
+    empty = sum(1 for value in lists if not value) if 0 in lengths and len(lengths) > 1 else 0
+    return ColumnType(dtype, lengths.pop() if len(lengths) == 1 else -1, present, tuple(inner), empty)
 
 
 def _check_numbers(values: Sequence[Any]) -> None:
@@ -68,10 +72,15 @@ def column_array(values: Sequence[Any], column: ColumnType) -> pa.Array | None:
     missing = np.fromiter((value is None for value in values), bool, len(values))
     if not column.is_variable and (lengths[~missing] != column.length).any():
         return None
-    items = list(chain.from_iterable(value for value in values if value is not None))
+    try:
+        (size, *inner), items = shape_and_values(list(chain.from_iterable(value for value in values if value is not None)))
+    except ColumnError:
+        return None
+    if size and tuple(inner) != column.items:
+        return None
     item_kinds = set(map(type, items))
     array = None if _NONE in item_kinds else _scalars(items, item_kinds, column.dtype)
-    return None if array is None else _lists(array, lengths, missing, column)
+    return None if array is None else _lists(array, lengths * math.prod(column.items), missing, column)
 
 
 def _lists(items: pa.Array, lengths: np.ndarray, missing: np.ndarray, column: ColumnType) -> pa.LargeListArray:
@@ -111,14 +120,10 @@ def convert(value: Any, column: ColumnType) -> Any:
     found = value_type(value, textual=False)
     if found is None:
         return [] if column.is_variable else None
+    check_shape(value, column)
     if column.length is None:
-        if found.length is not None:
-            raise ColumnError(f"a list of {found.length}, where one value was expected")
         return _convert(value, column.dtype)
-    items = value if found.length is not None else [value]
-    if not column.is_variable and len(items) != column.length:
-        raise ColumnError(f"{len(items)} values, where {column.length} were expected")
-    return [_convert(item, column.dtype) for item in items]
+    return [_convert(item, column.dtype) for item in leaves(value)]
 
 
 def _convert(value: Any, dtype: Spelled) -> Any:
@@ -133,7 +138,7 @@ def _convert(value: Any, dtype: Spelled) -> Any:
         if math.isinf(number):
             raise ColumnError(f"{value} is beyond the range of float32")
         return number
-    raise ColumnError(f"{json.dumps(value)[:60]} is no {_NAMES[dtype]}")
+    raise ColumnError(f"{shown(value)} is no {_NAMES[dtype]}")
 
 
 _NAMES = {"bool": "true or false", "int64": "integer", "float32": "number"}
@@ -155,6 +160,6 @@ def array_of(converted: Sequence[Any], column: ColumnType) -> pa.Array:
 
 def floats_from(value: Any) -> Iterator[float]:
     """The floats in a value that may have been integers, see NO_LONGER_EXACT."""
-    for item in value if isinstance(value, list) else [value]:
+    for item in leaves(value):
         if isinstance(item, float) and abs(item) >= NO_LONGER_EXACT:
             yield item

@@ -10,6 +10,7 @@ from shardmill.labels import ClassNames, resolve_class_names
 from transforms.columns import ColumnType
 from transforms.input_summary import InputSummary
 from transforms.listing import IMAGES, FileKind
+from transforms.npy_file import ArrayType
 
 # Split folders in either case; the names that they get.
 SPLIT_FOLDERS = {"train": "train", "validation": "validation", "val": "validation", "test": "test"}
@@ -50,9 +51,11 @@ class Layout:
       splits: split names by id.
       fractions: their fractions, or None where the input itself says the split.
       split_folders: whether the first folder of a name is its split.
-      class_names: the class table, or None for unlabelled images.
+      class_names: the class table, or None for unlabelled files.
       columns: types of a manifest's columns, in the order of their names.
       notices: what the user must be told at the end.
+      array: what all files are, where they are arrays.
+      array_like: why, as it stands behind what is expected.
     """
 
     splits: tuple[str, ...]
@@ -61,6 +64,8 @@ class Layout:
     class_names: ClassNames | None
     columns: dict[str, ColumnType] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    array: ArrayType | None = None
+    array_like: str = ""
 
     def locate(self, name: str) -> tuple[str | None, str | None]:
         """(split, class name) of a file by its folders; None for what they do not say."""
@@ -122,10 +127,10 @@ def _check_not_empty(summary: InputSummary, options: LayoutOptions) -> None:
     if summary.records or summary.rejected:
         return
     if summary.skipped:
-        raise UserError(
-            f"no {options.kind.plural} in {options.source}: {'; '.join(_skipped_notices(summary))}; they are known by their "
-            "suffix, and a glob, such as 'folder/*/*', takes every file whatever it is called"
-        )
+        hint = "they are known by their suffix, and a glob, such as 'folder/*/*', takes every file whatever it is called"
+        if any(kind.lower() == ".npy file" for kind in summary.skipped):
+            hint = ".npy files are arrays, which `shardmill arrays` reads"
+        raise UserError(f"no {options.kind.plural} in {options.source}: {'; '.join(_skipped_notices(summary))}; {hint}")
     raise UserError(f"nothing matches {options.source}")
 
 

@@ -34,6 +34,7 @@ class FileKind:
 
 
 IMAGES = FileKind("images", "jpg|jpeg|jpe|jfif|png|gif|bmp|dib|webp|tif|tiff|jp2|ppm|pgm|pbm|pnm|tga|ico|avif|heic|heif")
+ARRAYS = FileKind("arrays", "npy")
 _MAX_DEPTH = 500  # of folders: what Python's stack has room for
 _WILDCARD = re.compile(r"[*?[]")
 

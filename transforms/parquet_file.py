@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 
 from shardmill.errors import UserError
 from transforms import storage
-from transforms.arrow_columns import UnsupportedTypeError, is_list, spelled_type
+from transforms.arrow_columns import UnsupportedTypeError, spelled_type
+from transforms.arrow_lists import is_list
 from transforms.blocks import BlockRef, FileRef
 from transforms.columns import ColumnType, Spelled
 from transforms.typed_columns import to_batch
@@ -70,14 +71,14 @@ class OpenedParquet:
             return spelled_type(self._schema.field(name).type)
         except UnsupportedTypeError as error:
             raise UserError(
-                f"{self._file.name}: column {name!r} is {error}; expected numbers, strings or flat lists of them, so leave it out "
+                f"{self._file.name}: column {name!r} is {error}; expected numbers, strings or lists of them, so leave it out "
                 f"with --drop {name}"
             ) from None
 
     def guess(self, name: str, rows: int) -> ColumnType | None:
         """The type of some rows of a column that cannot be read."""
         dtype = self.spelled(name)
-        length = -1 if is_list(self._schema.field(name).type) else None
+        length = 0 if is_list(self._schema.field(name).type) else None  # nobody knows what they hold
         return None if dtype is None or not rows else ColumnType(dtype, length, rows)
 
     def null_count(self, block: BlockRef, name: str) -> int | None:

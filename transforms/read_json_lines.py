@@ -12,9 +12,10 @@ import orjson
 import pyarrow as pa
 
 from transforms.blocks import MAX_VALUES, BlockRef, FileRef, Inferred, Rows
-from transforms.columns import ColumnError, ColumnType, merge_types, value_type
+from transforms.columns import ColumnType, merge_types, value_type
 from transforms.json_columns import array_of, column_array, column_type, convert, floats_from
 from transforms.line_blocks import STAGE, Piece, index_lines, read_pieces
+from transforms.nested_lists import ColumnError, leaves
 from transforms.refs import Reject
 from transforms.typed_columns import as_text, no_rows, parse_fill, to_batch
 
@@ -26,8 +27,9 @@ _BATCH_BYTES = 4 << 20  # of the batches that are made of these
 class JsonLinesFormat:
     """A row for each line that is not blank, which must hold an object; of a key given twice the last value counts.
 
-    A value is a number, a string, true or false, or a flat list of them. `null` and no value are the same: missing. A row with a
-    value that is none of these, or does not fit the column's type, is a reject, unless nobody asks for that column.
+    A value is a number, a string, true or false, or a list of them, or a list of lists of one length. `null` and no value are the
+    same: missing. A row with a value that is none of these, or does not fit the column's type, is a reject, unless nobody asks for
+    that column.
 
     Attributes:
       block_size: bytes of a block, about.
@@ -186,7 +188,7 @@ class _Objects:
     def texts(self, name: str) -> set[str]:
         """The texts that the values of a column are where it is one of strings."""
         values = self.values(name)
-        items = list(chain.from_iterable(value if isinstance(value, list) else [value] for value in values if value is not None))
+        items = [item for item in leaves(values) if item is not None]
         return {as_text(value) for _, value in set(zip(map(type, items), items))}  # True is 1, but another text
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from transforms.arrow_columns import convert_column, is_list
+from transforms.arrow_columns import convert_column
+from transforms.arrow_lists import is_list, list_type
 from transforms.blocks import MAX_VALUES, BlockRef, FileRef, Inferred, Rows
 from transforms.columns import ColumnType, Spelled
 from transforms.parquet_file import OpenedParquet, UnreadableError, why_unreadable
@@ -23,8 +23,9 @@ class ParquetFormat:
     """A row for each row of a Parquet file.
 
     Integers become int64, floats float32, strings and binary bytes; dates, times, timestamps, durations and decimals become text as
-    Arrow casts them to strings; lists of these become lists. A row with a value that does not fit, such as an unsigned integer
-    beyond int64 or a finite number beyond float32, is a reject. Structs, maps and nested lists cannot be read, only dropped.
+    Arrow casts them to strings; lists of these become lists, and lists of lists too. A row with a value that does not fit, such as
+    an unsigned integer beyond int64, a finite number beyond float32 or inner lists of two lengths, is a reject. Structs and maps
+    cannot be read, only dropped.
 
     Attributes:
       fill: columns, and the text of the value that stands in them for a missing one: JSON of a number or a string, true or false,
@@ -70,7 +71,7 @@ class ParquetFormat:
         Rows that `read` will reject for a value that does not fit are among them.
 
         Raises:
-          UserError: one of `columns` is a struct, a map or a nested list.
+          UserError: one of `columns` is a struct or a map.
         """
         try:
             with OpenedParquet(block.file) as opened:
@@ -82,7 +83,7 @@ class ParquetFormat:
         """The rows, in batches that fit into memory; what cannot be decoded is one reject.
 
         Raises:
-          UserError: one of `types` is a struct, a map or a nested list.
+          UserError: one of `types` is a struct or a map.
         """
         row = block.first_line
         try:
@@ -168,8 +169,7 @@ def _list_type(array: pa.Array, dtype: Spelled | None) -> ColumnType | None:
         return None
     if not is_list(array.type):
         return ColumnType(dtype, None, present)
-    lengths = pc.list_value_length(array).drop_null().to_numpy()
-    return ColumnType(dtype, int(lengths[0]) if (lengths == lengths[0]).all() else -1, present)
+    return list_type(array, dtype)
 
 
 def _merge(one: ColumnType | None, other: ColumnType | None) -> ColumnType | None:

@@ -12,6 +12,7 @@ from shardmill import tfrecord
 from transforms import keys
 from transforms.columns import encode_columns
 from transforms.layout import Layout, split_name
+from transforms.nested_lists import ColumnError
 from transforms.refs import PLANNED, Reject, to_batch
 
 _EXAMPLE_OVERHEAD = 90  # bytes of an image's Example beside payload, name and columns: keys, lengths, label, height, width
@@ -46,10 +47,14 @@ def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> I
         label_id, problem = _label_id(label, layout)
         if problem is None and layout.fractions is None and split is None:
             problem = "no split: the file lies in no split folder, or the column 'split' is empty"
+        entries = b""
+        try:
+            entries = encode_columns(values, layout.columns)
+        except ColumnError as error:
+            problem = problem or str(error)
         if problem is not None:
             yield Reject(name, line, "index", problem)
             continue
-        entries = encode_columns(values, layout.columns)
         payload = size if options.record_bytes is None else options.record_bytes
         planned = payload + len(name.encode()) + len(entries) + _EXAMPLE_OVERHEAD + tfrecord.OVERHEAD
         values["label"] = label

@@ -230,6 +230,10 @@ def _from_schema(
     kept = _kept([feature.name for feature in options.schema], options)
     features = [feature for feature in options.schema if feature.name in kept]
     for feature in features:
+        if feature.kind == "array":
+            raise UserError(
+                f"--schema says that {feature.name!r} is an array, which no column holds; --drop {feature.name} leaves it out"
+            )
         if header and feature.name not in known and feature.required:
             raise UserError(f"--schema wants column {feature.name!r}, which {options.source} lacks; {_hint(feature.name, known)}")
     names = {feature.name for feature in options.schema}
@@ -240,8 +244,11 @@ def _from_schema(
 
 
 def _column_type(feature: Feature) -> ColumnType:
-    length = None if not feature.shape else -1 if feature.shape[0] is None else feature.shape[0]
-    return ColumnType("bool" if feature.kind == "bool" else feature.dtype, length, 0)
+    dtype = "bool" if feature.kind == "bool" else feature.dtype
+    if not feature.shape:
+        return ColumnType(dtype, None, 0)
+    size, *inner = feature.shape
+    return ColumnType(dtype, -1 if size is None else size, 0, tuple(filter(None, inner)))
 
 
 def _resolve_label(

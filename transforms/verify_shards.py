@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -13,6 +14,7 @@ import apache_beam as beam
 import google_crc32c
 import numpy as np
 
+from shardmill import arrays
 from shardmill.dataset import Dataset
 from shardmill.errors import CorruptDataError
 from shardmill.example import FeatureValue, decode_example
@@ -217,9 +219,14 @@ def _check_feature(feature: Feature, example: Mapping[str, FeatureValue], max_pi
     held = _dtype(values)
     if held is not None and held != feature.dtype:
         return [f"{what} holds {held}; expected {feature.dtype}"]
-    (size,) = feature.shape or (1,)
-    if size is not None and len(values) != size:
-        return [f"{what} holds {len(values)} values; expected {size}"]
+    if message := _check_number(feature, len(values)):
+        return [f"{what} holds {message}"]
+    if feature.kind == "array":
+        return [
+            f"{what} holds {len(value)} bytes; expected {expected}"
+            for value in cast(Sequence[bytes], values)
+            if len(value) != (expected := arrays.size_bytes(feature))
+        ]
     if feature.kind == "class_label":
         classes = len(feature.class_names)
         return [f"{what} is {value}; expected 0 to {classes - 1}" for value in map(int, values) if not 0 <= value < classes]
@@ -227,6 +234,15 @@ def _check_feature(feature: Feature, example: Mapping[str, FeatureValue], max_pi
         images = cast(Sequence[bytes], values)
         return [f"{what}: {message}" for image in images if (message := _check_image(image, max_pixels))]
     return []
+
+
+def _check_number(feature: Feature, values: int) -> str:
+    """What is wrong with the number of a feature's values; "" if nothing is."""
+    shape = () if feature.kind == "array" else feature.shape
+    size = math.prod(filter(None, shape))
+    if None not in shape:
+        return "" if values == size else f"{values} values; expected {size}"
+    return "" if values % size == 0 else f"{values} values; expected a multiple of {size}"
 
 
 def _dtype(values: FeatureValue) -> DType | None:

@@ -69,7 +69,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         self,
         directory: str,
         name: str,
-        source: ShardSource,
+        source: ShardSource | beam.PCollection[ShardSource],
         divisions: beam.PCollection[Divisions],
         temporary: beam.PCollection[str],
         gzip: bool = False,
@@ -80,7 +80,7 @@ class WriteShards(beam.io.WriteToTFRecord):
 
         directory: the data set's version directory.
         name: the data set's name.
-        source: of the records of each shard.
+        source: of the records of each shard; a collection of one where it depends on the input.
         divisions: of the splits, for the number of shards of each.
         temporary: the directory that shards are written to first.
         gzip: compress the shards.
@@ -93,8 +93,8 @@ class WriteShards(beam.io.WriteToTFRecord):
             file_name_suffix=GZIP_SUFFIX if gzip else "",
             compression_type=CompressionTypes.UNCOMPRESSED,
         )
-        self._divisions, self._temporary = divisions, temporary
-        self._write = _WriteShardFn(self._sink, name, source, gzip, threads, progress_folder)
+        self._divisions, self._temporary, self._source = divisions, temporary, source
+        self._write = _WriteShardFn(self._sink, name, gzip, threads, progress_folder)
 
     @staticmethod
     def make_temporary(directory: str, name: str) -> str:
@@ -103,8 +103,9 @@ class WriteShards(beam.io.WriteToTFRecord):
 
     def expand(self, pcoll: beam.PCollection[tuple[ShardKey, Iterable[pa.RecordBatch]]]) -> Any:
         """One ParDo: references in, ShardInfo and rejects out."""
+        source = AsSingleton(self._source) if isinstance(self._source, beam.PCollection) else self._source
         return pcoll | "WriteShard" >> beam.ParDo(
-            self._write, AsSingleton(self._divisions), AsSingleton(self._temporary)
+            self._write, AsSingleton(self._divisions), AsSingleton(self._temporary), source
         ).with_outputs(REJECTS, main="shards")
 
 
@@ -115,12 +116,11 @@ class _WriteShardFn(beam.DoFn):
         self,
         sink: FileBasedSink,
         name: str,
-        source: ShardSource,
         gzip: bool,
         threads: int,
         progress_folder: str | None,
     ) -> None:
-        self._sink, self._name, self._source, self._gzip = sink, name, source, gzip
+        self._sink, self._name, self._gzip = sink, name, gzip
         self._wanted_threads, self._progress_folder = threads, progress_folder
         self._examples = Metrics.counter("shardmill", "examples_written")
         self._rejected = Metrics.counter("shardmill", "records_rejected")
@@ -135,10 +135,16 @@ class _WriteShardFn(beam.DoFn):
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def process(self, element: tuple[ShardKey, Iterable[pa.RecordBatch]], divisions: Divisions, temporary: str) -> Iterator[Any]:
+    def process(
+        self,
+        element: tuple[ShardKey, Iterable[pa.RecordBatch]],
+        divisions: Divisions,
+        temporary: str,
+        source: Any,  # a ShardSource; Beam checks annotations, and cannot check protocols
+    ) -> Iterator[Any]:
         (split, shard), parts = element
         name = ShardName(self._name, split, shard, divisions[split].parts, self._gzip)
-        planned, tasks = self._source.plan(parts)
+        planned, tasks = source.plan(parts)
         # The prefix is the sink's file path prefix plus the split, as it is in the final name. The random part keeps attempts
         # apart: a retried or speculative one must never write to another's file.
         writer = self._sink.open_writer(temporary, f"{shard_prefix(self._name, split)}-{shard:05d}-{uuid.uuid4().hex}")
@@ -146,7 +152,7 @@ class _WriteShardFn(beam.DoFn):
         stats: SplitStats | None = None
         examples = rejects = 0
         try:
-            for chunk in map_in_order(self._pool, self._source.encode, tasks, 2 * self._threads):
+            for chunk in map_in_order(self._pool, source.encode, tasks, 2 * self._threads):
                 output.write(chunk.framed)
                 if stats is None:
                     stats = chunk.stats

@@ -1,0 +1,30 @@
+"""`shardmill arrays`: flags to a run."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from pipelines.arrays_options import arrays_parser, to_config
+from pipelines.options import beam_options
+from transforms.object_store import set_options
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit status."""
+    parser = arrays_parser()
+    args, rest = parser.parse_known_args(list(arguments))
+    options = beam_options(rest, parser)
+    set_options(options)
+    config = to_config(args)
+
+    from pipelines import command
+    from pipelines.arrays import arrays_route
+    from pipelines.dry_run import dry_run
+    from pipelines.files import build_files
+
+    command.check(config, options)
+    route = arrays_route(config)
+    if args.dry_run:
+        print(dry_run(config, options, route))
+    else:
+        command.run(partial(build_files, config=config, route=route), config, options)
+    return 0
