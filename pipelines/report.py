@@ -77,8 +77,7 @@ def reading_code(dataset: Dataset) -> list[str]:
             f"  files = tf.data.Dataset.list_files({pattern!r})",
             "  examples = tf.data.TFRecordDataset(files, compression_type='GZIP')",
         ]
-    keys = {feature.name for feature in dataset.manifest.features}
-    supervised = ", as_supervised=True" if tfds_metadata.supervised_keys(keys) else ""
+    supervised = ", as_supervised=True" if tfds_metadata.supervised_keys(dataset.manifest.features) else ""
     return [
         "  import tensorflow_datasets as tfds",
         f"  builder = tfds.builder_from_directory({dataset.directory!r})",

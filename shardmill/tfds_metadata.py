@@ -5,7 +5,7 @@ is a tensor of shape (None,), or (None, 4) if its values have shape (n, 4): it r
 """
 
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,9 +62,11 @@ def to_dataset_info_json(
     return dump_json(content)
 
 
-def supervised_keys(names: Set[str]) -> tuple[str, str] | None:
-    """Input and target of `as_supervised=True` among the names of all features, if there are such."""
-    return next(((name, "label") for name in ("image", "text") if {name, "label"} <= names), None)
+def supervised_keys(features: Features) -> tuple[str, str] | None:
+    """Input and target of `as_supervised=True` among all features, if there are such: image, text or array, and label."""
+    names = {feature.name for feature in features}
+    inputs = [name for name in ("image", "text") if name in names] + [item.name for item in features if item.kind == "array"]
+    return (inputs[0], "label") if inputs and "label" in names else None
 
 
 def dump_json(content: Mapping[str, Any]) -> str:

@@ -48,7 +48,7 @@ def write_data_set(
         entries.append(ShardEntry(name, len(part), len(data), f"{google_crc32c.value(data):08x}"))
     split = SplitEntry("train", tuple(entries))
     lengths = SplitInfo("train", tuple(entry.examples for entry in entries), split.size_bytes)
-    keys = supervised_keys({feature.name for feature in features})
+    keys = supervised_keys(features)
     manifest = Manifest("n", "1.0.0", "", features, (split,), configuration=configuration or {})
     (directory / "manifest.json").write_text(manifest.to_json())
     (directory / "features.json").write_text(to_features_json(features))

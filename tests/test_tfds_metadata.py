@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from shardmill.features import Feature
-from shardmill.tfds_metadata import SplitInfo, dump_json, to_dataset_info_json, to_features_json
+from shardmill.features import Feature, Features
+from shardmill.tfds_metadata import SplitInfo, dump_json, supervised_keys, to_dataset_info_json, to_features_json
 
 
 def content(feature: Feature) -> dict[str, Any]:
@@ -107,6 +107,19 @@ def test_dataset_info() -> None:
         "numBytes": "1000",
     }
     assert [split["name"] for split in info["splits"]] == ["train", "test"]
+
+
+@pytest.mark.parametrize(
+    ("features", "keys"),
+    [
+        ((Feature("text", "bytes", "text"), Feature("image", "bytes", "image"), Feature("label", "int64")), ("image", "label")),
+        ((Feature("scan", "bytes", "array", (2,), element="int8"), Feature("label", "int64")), ("scan", "label")),
+        ((Feature("scan", "bytes"), Feature("label", "int64")), None),
+        ((Feature("image", "bytes", "image"),), None),
+    ],
+)
+def test_supervised_keys(features: Features, keys: tuple[str, str] | None) -> None:
+    assert supervised_keys(features) == keys
 
 
 def test_unlabelled_data_has_no_supervised_keys() -> None:

@@ -120,14 +120,13 @@ def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
         for feature in manifest.features
         if feature.kind == "class_label"
     }
-    keys = {feature.name for feature in manifest.features}
     if manifest.compression == "":
         infos = [
             SplitInfo(split.name, tuple(shard.examples for shard in split.shards), split.size_bytes)
             for split in manifest.splits
             if split.shards
         ]
-        supervised = tfds_metadata.supervised_keys(keys)
+        supervised = tfds_metadata.supervised_keys(manifest.features)
         description = f"Made by shardmill from {manifest.input['pattern']}."
         texts[naming.DATASET_INFO] = tfds_metadata.to_dataset_info_json(
             manifest.name, manifest.version, infos, supervised, description
