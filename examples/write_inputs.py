@@ -1,0 +1,168 @@
+"""Write what the other examples read, of what installed packages carry: `write_inputs.py KIND FOLDER`.
+
+digits     1,797 handwritten digits as PNG files of 64 x 64 pixels: FOLDER/<digit>/<number>.png
+photos     320 JPEG files of 40 x 40 pixels, cut from scikit-learn's two photographs: FOLDER/<photograph>/<number>.jpg
+sentences  sentences about Python, NumPy and scikit-learn, from their documentation: FOLDER/<subject>/sentences.txt
+wines      a table of 178 wines with integers, floats and strings, of which some are missing: FOLDER/wines.csv
+walks      2,000 sequences of integers, 5 to 40 long, that walk up or down a circle: FOLDER/walks.jsonl
+moments    1,797 handwritten digits as PNG files, and five numbers about each: FOLDER/manifest.jsonl
+arrays     1,797 handwritten digits as float32 arrays of 64 x 64: FOLDER/<digit>/<number>.npy
+"""
+
+import argparse
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from pydoc_data import topics
+from types import ModuleType
+
+import numpy as np
+import sklearn.cluster
+import sklearn.ensemble
+import sklearn.linear_model
+import sklearn.metrics
+from PIL import Image
+from sklearn.datasets import load_digits, load_sample_images, load_wine
+from write_digits import write_digits
+
+_PATCH = 40  # pixels; patches do not overlap, so no pixel is in two splits
+
+
+def write_photos(folder: Path) -> int:
+    """Cut the photographs into JPEG files; returns how many."""
+    photographs = load_sample_images()
+    written = 0
+    for path, pixels in zip(photographs.filenames, photographs.images, strict=True):
+        target = folder / Path(path).stem
+        target.mkdir(parents=True, exist_ok=True)
+        corners = [
+            (y, x) for y in range(0, len(pixels) - _PATCH + 1, _PATCH) for x in range(0, pixels.shape[1] - _PATCH + 1, _PATCH)
+        ]
+        for number, (y, x) in enumerate(corners):
+            Image.fromarray(pixels[y : y + _PATCH, x : x + _PATCH]).save(target / f"{number:03d}.jpg", quality=95)
+        written += len(corners)
+    return written
+
+
+def write_sentences(folder: Path) -> int:
+    """Write a file of sentences for each subject, one a line; returns how many. A sentence in two subjects is in neither."""
+    learning = (sklearn.cluster, sklearn.ensemble, sklearn.linear_model, sklearn.metrics)
+    subjects = {
+        "numpy": set(_sentences(_docstrings(np, np.linalg, np.random))),
+        "python": set(_sentences(topics.topics.values())),
+        "sklearn": set(_sentences(_docstrings(*learning))),
+    }
+    written = 0
+    for subject, sentences in subjects.items():
+        own = sorted(sentences.difference(*(other for name, other in subjects.items() if name != subject)))
+        (folder / subject).mkdir(parents=True, exist_ok=True)
+        (folder / subject / "sentences.txt").write_text("".join(f"{sentence}\n" for sentence in own), encoding="utf-8")
+        written += len(own)
+    return written
+
+
+def _docstrings(*modules: ModuleType) -> Iterator[str]:
+    for module in modules:
+        for name in getattr(module, "__all__", dir(module)):
+            yield inspect.getdoc(getattr(module, name)) or ""
+
+
+def _sentences(texts: Iterable[str]) -> Iterator[str]:
+    """What begins with a capital letter and ends with a full stop, of 5 to 60 words."""
+    for text in texts:
+        for paragraph in re.split(r"\n\s*\n", text):
+            for found in re.findall(r"(?:^|(?<=[.] ))[A-Z][^.>|]+[.](?= |$)", " ".join(paragraph.split())):
+                if 5 <= len(found.split()) <= 60:
+                    yield found
+
+
+def write_wines(folder: Path) -> int:
+    """Write the table, one cell in ten of three columns empty; returns how many rows.
+
+    `magnesium` and `proline` are integers. `colour` is a word for what scikit-learn has as `color_intensity`: pale below 3.5,
+    medium below 5.5, deep from there on.
+    """
+    wine = load_wine(as_frame=True)
+    table = wine.frame.assign(cultivar=wine.target_names[wine.target]).drop(columns=["target", "color_intensity"])
+    intensity = wine.frame["color_intensity"].to_numpy()
+    table["colour"] = np.array(["pale", "medium", "deep"])[np.searchsorted([3.5, 5.5], intensity, side="right")]
+    for name in ("magnesium", "proline"):
+        table[name] = table[name].astype("Int64")
+    for first, name in enumerate(("alcohol", "magnesium", "colour")):
+        table.loc[first::10, name] = None
+    folder.mkdir(parents=True, exist_ok=True)
+    table.to_csv(folder / "wines.csv", index=False)
+    return len(table)
+
+
+def write_walks(folder: Path, seed: int = 0) -> int:
+    """Write sequences over 1 to 8; returns how many. How often each number comes says nothing, only the order does."""
+    generator = np.random.default_rng(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "walks.jsonl").open("w") as file:
+        for number in range(2000):
+            step = 1 if number % 2 else -1
+            length = generator.integers(5, 41)
+            # Two steps in three go the walk's way, the others anywhere.
+            steps = np.where(generator.random(length) < 2 / 3, step, generator.integers(0, 8, length))
+            places = (generator.integers(0, 8) + np.cumsum(steps)) % 8 + 1
+            file.write(json.dumps({"places": places.tolist(), "direction": "up" if step == 1 else "down"}) + "\n")
+    return 2000
+
+
+def write_moments(folder: Path) -> int:
+    """Write PNG files and the manifest; returns how many.
+
+    `metadata` is how much ink there is, where its centre is, down and across, and how far it spreads from there, all in [0, 1].
+    """
+    digits = load_digits()
+    folder.mkdir(parents=True, exist_ok=True)
+    ramp = np.linspace(0, 1, 8)
+    with (folder / "manifest.jsonl").open("w") as file:
+        for number, (pixels, digit) in enumerate(zip(digits.images, digits.target, strict=True)):
+            name = f"{number:04d}.png"
+            Image.fromarray(np.rint(pixels * 255 / 16).astype(np.uint8)).resize((32, 32)).save(folder / name)
+            weights = [pixels.sum(axis) / pixels.sum() for axis in (1, 0)]
+            centres = [weight @ ramp for weight in weights]
+            spreads = [np.sqrt(weight @ (ramp - centre) ** 2) for weight, centre in zip(weights, centres, strict=True)]
+            metadata = [round(float(value), 6) for value in (pixels.mean() / 16, *centres, *spreads)]
+            file.write(json.dumps({"file_name": name, "label": str(digit), "metadata": metadata}) + "\n")
+    return len(digits.images)
+
+
+def write_arrays(folder: Path) -> int:
+    """Write .npy files of values in [0, 1], each pixel of scikit-learn's as a square of 8 x 8; returns how many."""
+    digits = load_digits()
+    for number, (pixels, digit) in enumerate(zip(digits.images, digits.target, strict=True)):
+        target = folder / str(digit)
+        target.mkdir(parents=True, exist_ok=True)
+        np.save(target / f"{number:04d}.npy", np.kron(pixels / 16, np.ones((8, 8))).astype(np.float32))
+    return len(digits.images)
+
+
+WRITERS: dict[str, Callable[[Path], int]] = {
+    "digits": write_digits,
+    "photos": write_photos,
+    "sentences": write_sentences,
+    "wines": write_wines,
+    "walks": write_walks,
+    "moments": write_moments,
+    "arrays": write_arrays,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write one kind of input; returns how many examples."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=WRITERS)
+    parser.add_argument("folder", type=Path)
+    options = parser.parse_args(arguments)
+    written = WRITERS[options.kind](options.folder)
+    print(f"wrote {written:,} {options.kind}")
+    return written
+
+
+if __name__ == "__main__":
+    main()
