@@ -525,7 +525,8 @@ def test_missing_flag_is_named(run: Run, good_folder: Path, tmp_path: Path, miss
 
 
 def test_unknown_command(run: Run) -> None:
-    check_mistake(run("imagse"), "unknown command 'imagse'", "expected images, arrays, csv, jsonl, parquet, text, reshard, inspect, verify")
+    known = "images, arrays, csv, jsonl, parquet, text, reshard, inspect, verify"
+    check_mistake(run("imagse"), "unknown command 'imagse'", f"expected {known}")
 
 
 def test_output_that_is_published(run: Run, good_folder: Path, tmp_path: Path) -> None:
