@@ -43,12 +43,18 @@ def run(
         set_memory()
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # a failing step is reported once, by us
     try:
-        pipeline = beam.Pipeline(runner=make_runner(options), options=options)
-        build(pipeline, folder)
+        build(pipeline := _pipeline(options), folder)
         _run_with_progress(pipeline, folder, title)
     finally:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _pipeline(options: PipelineOptions) -> beam.Pipeline:
+    try:
+        return beam.Pipeline(runner=make_runner(options), options=options)
+    except ValueError as error:  # an option that is missing, or no good, for this runner
+        raise UserError(f"Beam refuses the options of the run: {' '.join(str(error).split())}") from None
 
 
 def _run_with_progress(pipeline: beam.Pipeline, folder: str | None, title: str) -> None:

@@ -1,5 +1,6 @@
 """Which runner runs, pinned: the in-process FnApiRunner for local jobs, whatever is installed or reachable."""
 
+from importlib.util import find_spec
 from typing import Any
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
@@ -8,6 +9,8 @@ from apache_beam.runners.runner import create_runner
 from shardmill.errors import UserError
 
 _LOCAL = frozenset({None, "DirectRunner", "SwitchingDirectRunner", "FnApiRunner", "apache_beam.runners.direct.DirectRunner"})
+
+_DATAFLOW = frozenset({"DataflowRunner", "apache_beam.runners.dataflow.DataflowRunner"})
 
 
 def is_local(options: PipelineOptions) -> bool:
@@ -35,6 +38,8 @@ def check_runner(options: PipelineOptions) -> None:
       UserError: it does not.
     """
     check_running_mode(options)
+    if options.view_as(StandardOptions).runner in _DATAFLOW and find_spec("apitools") is None:
+        raise UserError("--runner DataflowRunner needs Google's clients; run: pip install 'shardmill[gcp]'")
     if not is_local(options):
         try:
             create_runner(options.view_as(StandardOptions).runner)

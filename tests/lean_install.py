@@ -16,6 +16,10 @@ CONVERSIONS = (
 LACKING = (
     (("csv", "--input", "gs://bucket/a.csv"), "gs:// needs Google's clients; run: pip install 'shardmill[gcp]'"),
     (("csv", "--input", "s3://bucket/a.csv"), "s3:// needs boto3; run: pip install 'shardmill[aws]'"),
+    (
+        ("text", "--input", "tables/text", "--runner", "DataflowRunner"),
+        "--runner DataflowRunner needs Google's clients; run: pip install 'shardmill[gcp]'",
+    ),
     (("reshard", "--input", "tables"), "reshard decodes Examples with tfx-bsl; run: pip install 'shardmill[reshard]'"),
 )
 

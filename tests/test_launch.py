@@ -124,3 +124,8 @@ def test_multi_threading_never_starts(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="multi_threading loses records"):
         run(lambda _: (tmp_path / "done").touch(), "--direct_running_mode", "multi_threading")
     assert not (tmp_path / "done").exists()
+
+
+def test_options_that_beam_refuses() -> None:
+    with pytest.raises(UserError, match=r"^Beam refuses the options of the run: .* process_command is required for .* PROCESS\.$"):
+        run(lambda element: element, "--runner", "FlinkRunner", "--environment_type", "PROCESS")
