@@ -64,6 +64,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=80_000, help="of about 25 KB (default: %(default)s)")
     parser.add_argument("--rows", type=int, default=2_000_000, help="of a table, 250 bytes each (default: %(default)s)")
+    parser.add_argument("--kind", choices=("images", "rows"), action="append", help="of data set (default: both)")
     parser.add_argument("--rounds", type=int, default=3, help="of which the median counts (default: %(default)s)")
     parser.add_argument(
         "--loop_examples", type=int, default=200_000, help="that the slow loops read at most (default: %(default)s)"
@@ -71,10 +72,12 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("bench-data"), help="for input and data sets (default: %(default)s)")
     args = parser.parse_args()
 
-    sources = {
-        "images": (make_dataset(make_images(args.folder, args.images, kilobytes=25), "images", args.folder), args.images),
-        "rows": (make_dataset(make_table(args.folder, "csv", args.rows), "csv", args.folder), args.rows),
-    }
+    sources = {}
+    for kind in args.kind or ("images", "rows"):
+        if kind == "images":
+            sources[kind] = (make_dataset(make_images(args.folder, args.images, kilobytes=25), "images", args.folder), args.images)
+        else:
+            sources[kind] = (make_dataset(make_table(args.folder, "csv", args.rows), "csv", args.folder), args.rows)
     size = 0
     for directory, _ in sources.values():
         for shard in directory.glob("*.tfrecord-*"):
