@@ -90,8 +90,7 @@ def load(
         images, before `augment`; other examples as they are stored. The order of shards is then that of the first epoch.
       num_workers: how many trainers share the split; each example is on exactly one of them.
       worker_index: which one this is, from 0. Its part may be an example or a shard larger than another's.
-      num_parallel_calls: threads that parse and decode; None for one a core. tf.data.AUTOTUNE lets tf.data tune it, which in two of
-        six runs over 80,000 images came down to one thread of two, and so to half the speed.
+      num_parallel_calls: threads that parse and decode; None lets tf.data tune it.
       prefetch_buffer_size: batches to have ready; None lets tf.data tune it.
       verify: when each shard's checksum is compared with the manifest's, which finds a flipped bit, and another data set's shard of
         the same size; the error names the file, and the record if one is damaged. None: of local files, when a shard is first
@@ -122,7 +121,7 @@ def load(
     if verify:
         check_contents(dataset, part.shards)
 
-    calls = _cores() if num_parallel_calls is None else num_parallel_calls
+    calls = tf.data.AUTOTUNE if num_parallel_calls is None else num_parallel_calls
     records = read_part(dataset, part, shuffle, seed, guarded=verify is None and isinstance(dataset.files, LocalFiles))
     # Cached after decoding, which it then saves; anything but images is smaller as it is stored, and parsed fast.
     late = bool(cache) and decoder is not None
@@ -181,11 +180,6 @@ def _check_options(assembler: Assembler, epochs: Epochs, batch_size: int | None,
         raise UserError("pad fills up lists of any length, and no feature that is read is one")
     if not assembler.pad and (unused := [name for name in variable if name in assembler.defaults]):
         raise UserError(f"defaults names {unused[0]!r}, a list of any length, which is empty where it is missing; give pad=True")
-
-
-def _cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _options(deterministic: bool, alone: bool) -> Any:
