@@ -13,6 +13,8 @@ from shardmill.lazy_tensorflow import tf
 ImageDType = Literal["float32", "uint8"]
 Size = tuple[int, int]  # height, width
 
+_FEW_PIXELS = 4  # for each pixel wanted: up to here, making floats of all costs less than it saves (224 x 224 of 448 x 448)
+
 
 @dataclass(frozen=True, slots=True)
 class ImageDecoder:
@@ -52,10 +54,30 @@ class ImageDecoder:
         image = tf.io.decode_image(data, channels=self.channels, expand_animations=False)
         image.set_shape((*(self.known or (None, None)), self.channels))
         if self.resize is not None and self.resize != self.known:
-            # Scaling a uint8 image gives float32 from 0 to 255, and takes no float32 image of the full size in between.
-            image = tf.image.resize(image, self.resize, antialias=self.antialias)
+            image = self._scaled(image)
             return image / 255.0 if self.dtype == "float32" else tf.cast(tf.round(image), tf.uint8)
         return tf.image.convert_image_dtype(image, tf.float32) if self.dtype == "float32" else image
+
+    def _scaled(self, image: Any) -> Any:
+        """A uint8 image as float32 from 0 to 255, scaled.
+
+        TensorFlow scales floats a third faster than bytes, to the same values; but of a large image all pixels would become
+        floats, of which few are looked at.
+        """
+        assert self.resize is not None
+        size, few = self.resize, _FEW_PIXELS * self.resize[0] * self.resize[1]
+
+        def as_floats() -> Any:
+            return tf.image.resize(tf.cast(image, tf.float32), size)
+
+        def as_bytes() -> Any:
+            return tf.image.resize(image, size, antialias=self.antialias)
+
+        if self.antialias:
+            return as_bytes()
+        if self.known is not None:
+            return as_floats() if self.known[0] * self.known[1] <= few else as_bytes()
+        return tf.cond(tf.size(image) <= few * self.channels, as_floats, as_bytes)
 
 
 def common_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
