@@ -17,7 +17,9 @@ def test_scaling(side: int, is_known: bool, antialias: bool, channels: int) -> N
     pixels = np.random.default_rng(side).integers(0, 256, (side, side, channels), np.uint8)
     decode = ImageDecoder("float32", channels, SIZE, (side, side) if is_known else None, antialias)
 
-    found = tf.function(decode)(tf.io.encode_png(pixels))
+    found = tf.function(lambda data: decode(data))(tf.io.encode_png(pixels))
 
     assert found.shape == (*SIZE, channels)
-    assert np.array_equal(found, tf.image.resize(pixels, SIZE, antialias=antialias) / 255.0)
+    # As a function too: TensorFlow multiplies there where it is told to divide.
+    expected = tf.function(lambda image: tf.image.resize(image, SIZE, antialias=antialias) / 255.0)(pixels)
+    assert np.array_equal(found, expected)
