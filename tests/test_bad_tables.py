@@ -51,7 +51,7 @@ def written(rows: Iterable[tuple[int, str, float]]) -> bytes:
 MANY = many(100_000, 30_000)
 LONG = "x" * 5_000_000
 LINES = "y\n" * 2_500_000
-HALF_GZ = gzip.compress(written(MANY))[:100_000]
+HALF_GZ = gzip.compress(written(MANY), mtime=0)[:100_000]
 HALF_ZST = zstandard.compress(written(MANY))[:150_000]
 _BZ2 = bz2.compress(written(many(200_000, 10)))
 
@@ -286,7 +286,7 @@ SCHEMA = 'feature { name: "%s" type: INT shape {} presence { min_fraction: 1.0 }
 
 WRONG_CSV: list[tuple[dict[str, bytes], tuple[str, ...], tuple[str, ...]]] = [
     ({"a.csv": b'a,b\n1,2\n3,"x\n5,6\n'}, (), ("a.csv, line 3", "never closed", "--quote ''")),
-    ({"a.csv.gz": gzip.compress(b'a,b\n1,2\n3,"x\n5,6\n')}, (), ("a.csv.gz, line 3", "never closed")),
+    ({"a.csv.gz": gzip.compress(b'a,b\n1,2\n3,"x\n5,6\n', mtime=0)}, (), ("a.csv.gz, line 3", "never closed")),
     ({"a.csv": b'a,"b\n1,2\n3,4\n'}, (), ("a.csv, line 1", "never closed")),
     ({"a.csv": b"a,b\n"}, (), ("has no rows",)),
     ({"a.csv": b"a,b,a\n1,2,3\n"}, (), ("a.csv, line 1", "names the column 'a' 2 times")),
@@ -325,7 +325,7 @@ WRONG_CSV: list[tuple[dict[str, bytes], tuple[str, ...], tuple[str, ...]]] = [
     ({"a.csv": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\xff\n1\n"}, (), ("a.csv",)),
     ({"a.csv": zipped()}, (), ("a.csv is not CSV; it begins like a zip archive or a spreadsheet",)),
     ({"a.csv": parquet(pa.table({"a": [1]}))}, (), ("a.csv is not CSV; it begins like a Parquet file",)),
-    ({"a.csv": gzip.compress(GOOD)}, (), ("a.csv is not CSV; it begins like gzip data: name it .csv.gz",)),
+    ({"a.csv": gzip.compress(GOOD, mtime=0)}, (), ("a.csv is not CSV; it begins like gzip data: name it .csv.gz",)),
     ({"a.csv": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99)}, (), ("a.csv is not CSV; it begins like an old Excel file",)),
     ({"a.csv": GOOD.decode().encode("utf-16")}, (), ("a.csv is not CSV; it begins like UTF-16: give --encoding utf-16",)),
     ({"a.csv": GOOD.decode().encode("utf-16-le")}, (), ("a.csv, line 1: there is a NUL byte in the header",)),
