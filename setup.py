@@ -1,5 +1,16 @@
-"""For tools that still want a setup.py, such as Beam's --setup_file; everything stands in pyproject.toml."""
+"""What pyproject.toml cannot say yet: an extension module, without which shardmill works, more slowly. Beam's --setup_file."""
 
-from setuptools import setup
+from setuptools import Extension, setup
 
-setup()
+setup(
+    ext_modules=[
+        Extension(
+            "shardmill._native",
+            ["shardmill/_native.c"],
+            extra_compile_args=["-O2"],
+            py_limited_api=True,
+            optional=True,  # where there is no C compiler
+        )
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO, cast
 import google_crc32c
 import numpy as np
 
+from shardmill import spans
 from shardmill.dataset import Dataset
 from shardmill.errors import CorruptDataError
 from shardmill.manifest import ShardEntry
@@ -110,10 +111,11 @@ def _first_bad(data: bytes, payloads: list[bytes], ends: list[int]) -> int | Non
     """The index of the first payload that fails its checksum."""
     if not payloads:
         return None
-    crcs = np.fromiter(map(google_crc32c.value, payloads), np.uint32, len(payloads))
+    stops = np.array(ends, np.int64)
+    crcs = spans.checksums(data, stops - np.fromiter(map(len, payloads), np.int64, len(payloads)), stops)
     masked = ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + _MASK_DELTA
     footers: Any = np.ndarray(len(data) - _FOOTER_BYTES + 1, _FOOTER, data, 0, (1,))  # one that begins at each byte
-    wrong = np.flatnonzero(masked != footers[ends])
+    wrong = np.flatnonzero(masked != footers[stops])
     return int(wrong[0]) if len(wrong) else None
 
 

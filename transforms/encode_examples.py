@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from transforms.feature_columns import feature_columns
 from transforms.feature_entries import FeatureEntries
-from transforms.framing import FOOTER_BYTES, HEADER_BYTES, Hashes, fill_frames
+from transforms.framing import FOOTER_BYTES, HEADER_BYTES, fill_frames
 from transforms.piece_writer import TILE_ROWS, PieceWriter, tiles
 from transforms.varints import varint_widths
 
@@ -35,11 +35,11 @@ def encode_examples(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
     return _array(*_encode(batch, 0, 0))
 
 
-def encode_framed(batch: pa.RecordBatch, seeds: Sequence[int] = ()) -> tuple[pa.LargeBinaryArray, Hashes]:
-    """`frame(encode_examples(batch), seeds)`, the payloads being written only once."""
+def encode_framed(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
+    """`frame(encode_examples(batch))`, the payloads being written only once."""
     data, offsets = _encode(batch, HEADER_BYTES, FOOTER_BYTES)
-    hashes = fill_frames(np.frombuffer(data, np.uint8), offsets, seeds)
-    return _array(data, offsets), hashes
+    fill_frames(np.frombuffer(data, np.uint8), offsets)
+    return _array(data, offsets)
 
 
 def example_sizes(batch: pa.RecordBatch) -> np.ndarray:

@@ -14,7 +14,7 @@ from transforms.decode_examples import decode_examples, infer_examples
 from transforms.encode_examples import MAX_RECORD_BYTES, encode_framed, example_sizes
 from transforms.feature_stats import TableStats
 from transforms.find_cuts import Divisions
-from transforms.framing import Hashes, frame, payload_hashes
+from transforms.framing import frame, payload_hashes
 from transforms.layout import SPLIT_FOLDERS
 from transforms.refs import Reject
 from transforms.row_keys import as_text, hash_values, input_order, position_ties
@@ -69,19 +69,17 @@ class EncodedRows:
       framed: as they stand in a TFRecord file.
       features: as encoded.
       helpers: columns of keys, groups and strata by name.
-      hashes: of the payloads, with the seeds that were asked for.
       inferred: of the features, where they were not known before.
     """
 
     framed: pa.LargeBinaryArray
     features: pa.RecordBatch
     helpers: Mapping[str, pa.Array]
-    hashes: Hashes
     inferred: Inferred = field(default_factory=Inferred)
 
     def payload_hashes(self, seed: int) -> np.ndarray:
-        """Those with `seed`, asked for or not."""
-        return self.hashes[seed] if seed in self.hashes else payload_hashes(self.framed, seed)
+        """The 64-bit xxh3 of each record: uint64, shape (rows,)."""
+        return payload_hashes(self.framed, seed)
 
 
 class RecordEncoder(Protocol):
@@ -90,8 +88,8 @@ class RecordEncoder(Protocol):
     def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
         """The rows that can be encoded, and a Reject for each other."""
 
-    def encode(self, batch: pa.RecordBatch, layout: TableLayout, seeds: Sequence[int]) -> EncodedRows:
-        """The records of prepared rows, and their hashes with each of `seeds`."""
+    def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
+        """The records of prepared rows."""
 
 
 @dataclass(frozen=True)
@@ -134,11 +132,10 @@ class TableEncoder:
         kept = batch if good.all() else batch.filter(pa.array(good))
         return position(kept, rows.lines[good], file, layout), rejects
 
-    def encode(self, batch: pa.RecordBatch, layout: TableLayout, seeds: Sequence[int]) -> EncodedRows:
+    def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
         """Encode the features."""
         features = batch.select([feature.name for feature in layout.features])
-        framed, hashes = encode_framed(features, seeds)
-        return EncodedRows(framed, features, {name: batch[name] for name in self.helpers}, hashes)
+        return EncodedRows(encode_framed(features), features, {name: batch[name] for name in self.helpers})
 
 
 @dataclass(frozen=True)
@@ -185,14 +182,13 @@ class RecordPasser:
         """Every record that could be read is a good one."""
         return position(rows.batch, rows.lines, file, layout), []
 
-    def encode(self, batch: pa.RecordBatch, layout: TableLayout, seeds: Sequence[int]) -> EncodedRows:
+    def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
         """Frame the records."""
         records = batch["record"]
         features, _ = decode_examples(records)
         nothing = pa.nulls(len(records), pa.large_binary())
         helpers = {name: features[name] if name in features.schema.names else nothing for name in self.helpers}
-        framed, hashes = frame(records, seeds)
-        return EncodedRows(framed, features, helpers, hashes, infer_examples(features))
+        return EncodedRows(frame(records), features, helpers, infer_examples(features))
 
 
 def position(batch: pa.RecordBatch, lines: np.ndarray, file: FileRef, layout: TableLayout) -> PreparedRows:
@@ -211,14 +207,6 @@ def join(parts: Sequence[PreparedRows]) -> PreparedRows:
         pa.concat_batches([part.batch for part in parts]),
         *(np.concatenate(arrays) for arrays in zip(*((p.ties, p.order, p.folder_splits) for p in parts), strict=True)),
     )
-
-
-def payload_seeds(options: KeyOptions, layout: TableLayout) -> list[int]:
-    """The seeds of the payload hashes that keys and splits take."""
-    seeds = [] if options.no_shuffle or options.key is not None else [options.seed]
-    by_content = options.group_by is None and options.key is None
-    drawn = layout.fractions is not None and (len(layout.splits) > 1 or options.stratify_by is not None)
-    return [*seeds, keys.split_salt(options.split_seed)] if by_content and drawn else seeds
 
 
 def keyed(

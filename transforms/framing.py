@@ -1,21 +1,14 @@
 """TFRecord framing of many records at once, in NumPy; `shardmill.tfrecord` frames one and has the format's sources."""
 
-from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import repeat
 from typing import Any
 
 import google_crc32c
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import xxhash
 
+from shardmill import spans
 from shardmill.tfrecord import OVERHEAD
-from transforms.byte_pieces import cut_pieces
-
-# The 64-bit xxh3 of each record by seed, each uint64 (rows,).
-Hashes = Mapping[int, np.ndarray]
 
 HEADER_BYTES = 12  # before a payload: 8 of length, 4 of checksum
 FOOTER_BYTES = OVERHEAD - HEADER_BYTES
@@ -25,40 +18,35 @@ _FOOTER = np.dtype("<u4")
 _OPAQUE = np.dtype((np.void, _HEADER.itemsize))  # NumPy copies these several times faster than structures
 
 
-def frame(records: pa.LargeBinaryArray, seeds: Sequence[int] = ()) -> tuple[pa.LargeBinaryArray, Hashes]:
-    """Each of `records` as it stands in a TFRecord file: length, masked crc32c of it, payload, masked crc32c of the payload.
-
-    Returns:
-      That, and the hashes of the records with each of `seeds`.
-    """
+def frame(records: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    """Each of `records` as it stands in a TFRecord file: length, masked crc32c of it, payload, masked crc32c of the payload."""
     offsets = binary_offsets(records)
-    footers, hashes = _digests(records.buffers()[2], offsets[:-1], offsets[1:], seeds)
-    pieces = (_fixed_size(_headers(np.diff(offsets))), records, _fixed_size(footers), pa.scalar(b"", pa.large_binary()))
-    return pc.binary_join_element_wise(*pieces), hashes
+    sizes = np.diff(offsets)
+    framed = np.zeros(len(records) + 1, np.int64)
+    np.cumsum(sizes + OVERHEAD, out=framed[1:])
+    data = pa.allocate_buffer(int(framed[-1]))
+    out = np.frombuffer(data, np.uint8)
+    spans.copy(records.buffers()[2] or b"", offsets[:-1], sizes, out, framed[:-1] + HEADER_BYTES)
+    fill_frames(out, framed)
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(records), [None, pa.py_buffer(framed), data])
 
 
-def fill_frames(data: np.ndarray, offsets: np.ndarray, seeds: Sequence[int] = ()) -> Hashes:
+def fill_frames(data: np.ndarray, offsets: np.ndarray) -> None:
     """Write lengths and checksums around the payloads that stand in `data`, uint8, already.
 
     Args:
       offsets: where records begin and end: 12 bytes of anything, a payload, 4 bytes of anything.
-      seeds: of the hashes that are wanted of the payloads, which are cut out for their checksums anyway.
     """
     starts, ends = offsets[:-1] + HEADER_BYTES, offsets[1:] - FOOTER_BYTES
-    footers, hashes = _digests(pa.py_buffer(data), starts, ends, seeds)
     if len(starts):
         windows(data, _OPAQUE)[offsets[:-1]] = _headers(ends - starts).view(_OPAQUE)
-        windows(data, _FOOTER)[ends] = footers
-    return hashes
+        windows(data, _FOOTER)[ends] = _mask(spans.checksums(data, starts, ends))
 
 
 def payload_hashes(framed: pa.LargeBinaryArray, seed: int) -> np.ndarray:
     """The 64-bit xxh3 of each payload in framed records, as uint64 (rows,)."""
     offsets = binary_offsets(framed)
-    hashes = np.empty(len(framed), np.uint64)
-    for rows, payloads in cut_pieces(framed.buffers()[2], offsets[:-1] + HEADER_BYTES, offsets[1:] - FOOTER_BYTES):
-        hashes[rows] = _hash(payloads, seed)
-    return hashes
+    return spans.hashes(framed.buffers()[2] or b"", offsets[:-1] + HEADER_BYTES, offsets[1:] - FOOTER_BYTES, seed)
 
 
 def binary_offsets(array: pa.LargeBinaryArray) -> np.ndarray:
@@ -73,21 +61,6 @@ def windows(data: Any, dtype: np.dtype) -> np.ndarray:
     """`data` as overlapping items of `dtype`, one that begins at each byte: indexing copies many short pieces in one call."""
     size = memoryview(data).nbytes
     return np.ndarray(max(size - dtype.itemsize + 1, 0), dtype, data, 0, (1,))
-
-
-def _digests(data: pa.Buffer | None, starts: np.ndarray, ends: np.ndarray, seeds: Sequence[int]) -> tuple[np.ndarray, Hashes]:
-    """The footer and the hashes of each `data[start:end]`."""
-    crcs = np.empty(len(starts), np.uint32)
-    hashes = {seed: np.empty(len(starts), np.uint64) for seed in seeds}
-    for rows, pieces in cut_pieces(data, starts, ends):
-        crcs[rows] = np.fromiter(map(google_crc32c.value, pieces), np.uint32, len(pieces))
-        for seed, hashed in hashes.items():
-            hashed[rows] = _hash(pieces, seed)
-    return _mask(crcs).astype(_FOOTER, copy=False), hashes
-
-
-def _hash(pieces: Sequence[Any], seed: int) -> np.ndarray:
-    return np.fromiter(map(xxhash.xxh3_64_intdigest, pieces, repeat(seed)), np.uint64, len(pieces))
 
 
 def _headers(sizes: np.ndarray) -> np.ndarray:
@@ -116,8 +89,3 @@ def _length_crcs(sizes: np.ndarray) -> np.ndarray:
 def _length_table(position: int) -> np.ndarray:
     alone = (google_crc32c.value((value << 8 * position).to_bytes(8, "little")) for value in range(256))
     return np.fromiter(alone, np.uint32, 256) ^ np.uint32(google_crc32c.value(bytes(8)))
-
-
-def _fixed_size(items: np.ndarray) -> pa.LargeBinaryArray:
-    offsets = np.arange(len(items) + 1, dtype=np.int64) * items.itemsize
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(items), [None, pa.py_buffer(offsets), pa.py_buffer(items)])

@@ -4,15 +4,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from shardmill import spans
 from shardmill.example import varint
 from transforms.framing import windows
 from transforms.varints import Sizes, encode_varints, largest, varint_widths
 
 TILE_ROWS = 8192  # written at a time: few enough for the processor's cache, enough to outweigh the calls
-_COPY_BYTES = 1 << 18  # gathered at a time, likewise
 _SEGMENT_BYTES = 1024  # at which a matrix is copied out even though its rows go on
 _NARROW_BYTES = 32  # values up to here are padded to the longest; longer ones are copied one by one
-_CHUNK_BYTES = 2048  # from which a copy is worth a Python call of its own
 _FAST_WIDTHS = (1, 2, 4, 8, 16)  # of items that NumPy copies without a call each
 
 
@@ -87,7 +86,7 @@ class PieceWriter:
             sizes = np.broadcast_to(sizes, len(starts))
             if self._present is not None:
                 sizes = np.where(self._present, sizes, 0)
-            _copy(data, starts, self._out, self._positions, sizes)
+            spans.copy(data, starts, sizes, self._out, self._positions)
             self._positions += sizes
         elif width:
             first = int(starts[0])
@@ -112,7 +111,7 @@ class PieceWriter:
             window = np.dtype((np.void, width))
             windows(self._out, window)[self._positions] = np.ndarray(len(lines), window, lines, 0, lines.strides)
         else:
-            _copy(lines.view(np.uint8), np.arange(len(lines)) * lines.itemsize, self._out, self._positions, sizes)
+            spans.copy(lines.view(np.uint8), np.arange(len(lines)) * lines.itemsize, sizes, self._out, self._positions)
         self._positions += sizes
 
     def _lines(self) -> np.ndarray:
@@ -129,33 +128,3 @@ class PieceWriter:
                 np.ndarray(len(lines), np.dtype((np.void, width)), lines, begin, lines.strides)[:] = np.void(piece)
             begin += width
         return lines
-
-
-def _copy(source: np.ndarray, starts: np.ndarray, target: np.ndarray, positions: np.ndarray, sizes: np.ndarray) -> None:
-    """Copy `sizes` bytes each from `starts` in `source` to `positions` in `target`, and not a byte more."""
-    large, small = int(sizes.max()), int(sizes.min())
-    if not large:
-        return
-    if large <= min(2 * small, _CHUNK_BYTES):
-        _copy_similar(source, starts, target, positions, sizes, small)
-        return
-    for bits in range(max(small.bit_length(), 1), min(large, _CHUNK_BYTES - 1).bit_length() + 1):
-        rows = np.flatnonzero(sizes >> (bits - 1) == 1)
-        _copy_similar(source, starts[rows], target, positions[rows], sizes[rows], 1 << bits - 1)
-    rows = np.flatnonzero(sizes >= _CHUNK_BYTES)
-    from_view, to_view = source.data, target.data
-    for start, position, size in zip(starts[rows].tolist(), positions[rows].tolist(), sizes[rows].tolist()):
-        to_view[position : position + size] = from_view[start : start + size]
-
-
-def _copy_similar(
-    source: np.ndarray, starts: np.ndarray, target: np.ndarray, positions: np.ndarray, sizes: np.ndarray, width: int
-) -> None:
-    """As `_copy`, where every size is from `width` to twice that: the first `width` bytes and the last, which may overlap."""
-    window = np.dtype((np.void, width))
-    from_windows, to_windows = windows(source, window), windows(target, window)
-    rest = sizes - width
-    for rows in tiles(len(sizes), max(_COPY_BYTES // width, 1)):
-        to_windows[positions[rows]] = from_windows[starts[rows]]
-        if rest[rows].any():
-            to_windows[(positions + rest)[rows]] = from_windows[(starts + rest)[rows]]

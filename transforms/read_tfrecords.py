@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from shardmill import spans
 from shardmill.tfrecord import OVERHEAD, mask
 from transforms import storage
 from transforms.blocks import BlockRef, FileRef, Inferred, Rows
@@ -102,10 +103,8 @@ def _good_length(data: bytes, offset: int) -> bool:
 
 
 def _checksums_match(data: bytes, starts: Positions, ends: Positions, at: Positions) -> npt.NDArray[np.bool_]:
-    """Whether the masked crc32c of each data[start:end] is what stands at `at`; copies, as google_crc32c takes bytes alone."""
-    crcs = np.fromiter(
-        map(google_crc32c.value, map(data.__getitem__, map(slice, starts.tolist(), ends.tolist()))), np.uint32, len(at)
-    )
+    """Whether the masked crc32c of each data[start:end] is what stands at `at`."""
+    crcs = spans.checksums(data, starts, ends)
     stored = np.ndarray(max(len(data) - 3, 0), _FOOTER, data, 0, (1,))[at]
     return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + _MASK_DELTA == stored
 

@@ -5,16 +5,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from shardmill import spans
 from transforms.blocks import FileRef
+from transforms.value_hashes import offsets_and_data
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def hash_values(column: pa.Array, seed: int) -> np.ndarray:
     """xxh3_64 of each value as text: uint64, shape (n,); that of no bytes where one is missing."""
-    digest = xxhash.xxh3_64_intdigest
-    texts = pc.fill_null(as_text(column), b"").to_numpy(zero_copy_only=False)
-    return np.fromiter((digest(text, seed) for text in texts), np.uint64, len(texts))
+    offsets, data = offsets_and_data(pc.fill_null(as_text(column), b""))
+    return spans.hashes(data, offsets[:-1], offsets[1:], seed)
 
 
 def as_text(column: pa.Array) -> pa.Array:

@@ -11,7 +11,7 @@ from apache_beam.pvalue import AsSingleton, TaggedOutput
 
 from transforms import storage
 from transforms.blocks import BlockRef, Inferred, RecordFormat
-from transforms.encode_rows import KeyOptions, PreparedRows, RecordEncoder, join, keyed, payload_seeds, split_stats, stratum_keys
+from transforms.encode_rows import KeyOptions, PreparedRows, RecordEncoder, join, keyed, split_stats, stratum_keys
 from transforms.feature_stats import TableStats
 from transforms.find_cuts import Divisions
 from transforms.index_blocks import Task
@@ -185,7 +185,7 @@ def stage_task(
     out: list[Any] = []
     staged = Staged()
     for rows in _prepared(staging, task, layout, staged, out):
-        encoded = staging.encoder.encode(rows.batch, layout, payload_seeds(staging.options, layout))
+        encoded = staging.encoder.encode(rows.batch, layout)
         records = keyed(rows, encoded, layout, staging.options, strata)
         out.append(write_run(_new_path(temporary), records))
         staged.merge(Staged(stats=split_stats(rows, encoded, records.groups, layout), inferred=encoded.inferred))
@@ -196,7 +196,7 @@ def key_task(staging: Staging, task: Task, layout: TableLayout, temporary: str) 
     """The keys of one task by stratum; rejects are for the second pass to tell."""
     runs = []
     for rows in _prepared(staging, task, layout, Staged(), []):
-        encoded = staging.encoder.encode(rows.batch, layout, payload_seeds(staging.options, layout))
+        encoded = staging.encoder.encode(rows.batch, layout)
         runs.append(write_keys(_new_path(temporary), stratum_keys(rows, encoded, staging.options)))
     return runs
 

@@ -1,0 +1,288 @@
+/* Checksums, hashes and copies of many spans of a buffer in one call, without the interpreter's lock.
+
+   shardmill/spans.py says what each function is for, checks nothing that is checked here, and does the same in Python where this
+   could not be compiled. */
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || !defined(__SIZEOF_INT128__)
+#error "only for little-endian 64-bit machines and compilers like GCC and Clang; elsewhere shardmill does without"
+#endif
+
+static inline uint64_t read64(const uint8_t *at) {
+  uint64_t word;
+  memcpy(&word, at, sizeof word);
+  return word;
+}
+
+static inline uint32_t read32(const uint8_t *at) {
+  uint32_t word;
+  memcpy(&word, at, sizeof word);
+  return word;
+}
+
+/* crc32c, the CRC of RFC 3720, appendix B.4: reflected polynomial 0x82f63b78, start and end inverted. */
+
+static uint32_t crc_tables[8][256]; /* [n][byte]: what a byte that n more bytes follow adds */
+
+static void make_crc_tables(void) {
+  for (uint32_t byte = 0; byte < 256; byte++) {
+    uint32_t crc = byte;
+    for (int bit = 0; bit < 8; bit++) crc = (crc >> 1) ^ (crc & 1 ? 0x82f63b78u : 0);
+    crc_tables[0][byte] = crc;
+  }
+  for (int n = 1; n < 8; n++)
+    for (int byte = 0; byte < 256; byte++)
+      crc_tables[n][byte] = (crc_tables[n - 1][byte] >> 8) ^ crc_tables[0][crc_tables[n - 1][byte] & 0xff];
+}
+
+static uint32_t crc32c_tables(const uint8_t *data, size_t size) {
+  uint32_t crc = ~0u;
+  for (; size >= 8; data += 8, size -= 8) {
+    uint64_t word = read64(data) ^ crc;
+    crc = 0;
+    for (int n = 0; n < 8; n++) crc ^= crc_tables[7 - n][(word >> (8 * n)) & 0xff];
+  }
+  for (; size; data++, size--) crc = (crc >> 8) ^ crc_tables[0][(crc ^ *data) & 0xff];
+  return ~crc;
+}
+
+static uint32_t (*crc32c)(const uint8_t *, size_t) = crc32c_tables;
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) static uint32_t crc32c_sse(const uint8_t *data, size_t size) {
+  uint64_t crc = ~0u;
+  for (; size >= 8; data += 8, size -= 8) crc = __builtin_ia32_crc32di(crc, read64(data));
+  uint32_t rest = (uint32_t)crc;
+  for (; size; data++, size--) rest = __builtin_ia32_crc32qi(rest, *data);
+  return ~rest;
+}
+
+static void choose_crc(void) {
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("sse4.2")) crc32c = crc32c_sse;
+}
+#elif defined(__ARM_FEATURE_CRC32)
+#include <arm_acle.h>
+
+static uint32_t crc32c_arm(const uint8_t *data, size_t size) {
+  uint32_t crc = ~0u;
+  for (; size >= 8; data += 8, size -= 8) crc = __crc32cd(crc, read64(data));
+  for (; size; data++, size--) crc = __crc32cb(crc, *data);
+  return ~crc;
+}
+
+static void choose_crc(void) { crc32c = crc32c_arm; }
+#else
+static void choose_crc(void) {}
+#endif
+
+/* XXH3 of 64 bits with a seed, as doc/xxhash_spec.md of https://github.com/Cyan4973/xxHash specifies it. */
+
+#define PRIME32_1 0x9E3779B1u
+#define PRIME32_2 0x85EBCA77u
+#define PRIME32_3 0xC2B2AE3Du
+#define PRIME64_1 0x9E3779B185EBCA87u
+#define PRIME64_2 0xC2B2AE3D27D4EB4Fu
+#define PRIME64_3 0x165667B19E3779F9u
+#define PRIME64_4 0x85EBCA77C2B2AE63u
+#define PRIME64_5 0x27D4EB2F165667C5u
+#define PRIME_MX1 0x165667919E3779F9u
+#define PRIME_MX2 0x9FB21C651E98DF25u
+
+enum { SECRET_SIZE = 192, STRIPE = 64, LANES = 8, STRIPES_A_BLOCK = (SECRET_SIZE - STRIPE) / 8 };
+
+static const uint8_t SECRET[SECRET_SIZE] = {
+    0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe, 0x7c, 0x01, 0x81, 0x2c, 0xf7, 0x21, 0xad, 0x1c, 0xde, 0xd4, 0x6d, 0xe9,
+    0x83, 0x90, 0x97, 0xdb, 0x72, 0x40, 0xa4, 0xa4, 0xb7, 0xb3, 0x67, 0x1f, 0xcb, 0x79, 0xe6, 0x4e, 0xcc, 0xc0, 0xe5, 0x78,
+    0x82, 0x5a, 0xd0, 0x7d, 0xcc, 0xff, 0x72, 0x21, 0xb8, 0x08, 0x46, 0x74, 0xf7, 0x43, 0x24, 0x8e, 0xe0, 0x35, 0x90, 0xe6,
+    0x81, 0x3a, 0x26, 0x4c, 0x3c, 0x28, 0x52, 0xbb, 0x91, 0xc3, 0x00, 0xcb, 0x88, 0xd0, 0x65, 0x8b, 0x1b, 0x53, 0x2e, 0xa3,
+    0x71, 0x64, 0x48, 0x97, 0xa2, 0x0d, 0xf9, 0x4e, 0x38, 0x19, 0xef, 0x46, 0xa9, 0xde, 0xac, 0xd8, 0xa8, 0xfa, 0x76, 0x3f,
+    0xe3, 0x9c, 0x34, 0x3f, 0xf9, 0xdc, 0xbb, 0xc7, 0xc7, 0x0b, 0x4f, 0x1d, 0x8a, 0x51, 0xe0, 0x4b, 0xcd, 0xb4, 0x59, 0x31,
+    0xc8, 0x9f, 0x7e, 0xc9, 0xd9, 0x78, 0x73, 0x64, 0xea, 0xc5, 0xac, 0x83, 0x34, 0xd3, 0xeb, 0xc3, 0xc5, 0x81, 0xa0, 0xff,
+    0xfa, 0x13, 0x63, 0xeb, 0x17, 0x0d, 0xdd, 0x51, 0xb7, 0xf0, 0xda, 0x49, 0xd3, 0x16, 0x55, 0x26, 0x29, 0xd4, 0x68, 0x9e,
+    0x2b, 0x16, 0xbe, 0x58, 0x7d, 0x47, 0xa1, 0xfc, 0x8f, 0xf8, 0xb8, 0xd1, 0x7a, 0xd0, 0x31, 0xce, 0x45, 0xcb, 0x3a, 0x8f,
+    0x95, 0x16, 0x04, 0x28, 0xaf, 0xd7, 0xfb, 0xca, 0xbb, 0x4b, 0x40, 0x7e};
+
+static inline uint64_t rotate(uint64_t value, int bits) { return (value << bits) | (value >> (64 - bits)); }
+
+static inline uint64_t folded_product(uint64_t left, uint64_t right) {
+  unsigned __int128 product = (unsigned __int128)left * right;
+  return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t avalanche(uint64_t hash) {
+  hash = (hash ^ (hash >> 37)) * PRIME_MX1;
+  return hash ^ (hash >> 32);
+}
+
+static inline uint64_t avalanche_xxh64(uint64_t hash) {
+  hash = (hash ^ (hash >> 33)) * PRIME64_2;
+  hash = (hash ^ (hash >> 29)) * PRIME64_3;
+  return hash ^ (hash >> 32);
+}
+
+static inline uint64_t mix16(const uint8_t *data, const uint8_t *secret, uint64_t seed) {
+  return folded_product(read64(data) ^ (read64(secret) + seed), read64(data + 8) ^ (read64(secret + 8) - seed));
+}
+
+static uint64_t xxh3_to_16(const uint8_t *data, size_t size, uint64_t seed) {
+  if (size > 8) {
+    uint64_t low = read64(data) ^ ((read64(SECRET + 24) ^ read64(SECRET + 32)) + seed);
+    uint64_t high = read64(data + size - 8) ^ ((read64(SECRET + 40) ^ read64(SECRET + 48)) - seed);
+    return avalanche(size + __builtin_bswap64(low) + high + folded_product(low, high));
+  }
+  if (size > 3) {
+    seed ^= (uint64_t)__builtin_bswap32((uint32_t)seed) << 32;
+    uint64_t word = read32(data + size - 4) + ((uint64_t)read32(data) << 32);
+    uint64_t hash = word ^ ((read64(SECRET + 8) ^ read64(SECRET + 16)) - seed);
+    hash = (hash ^ rotate(hash, 49) ^ rotate(hash, 24)) * PRIME_MX2;
+    hash = (hash ^ ((hash >> 35) + size)) * PRIME_MX2;
+    return hash ^ (hash >> 28);
+  }
+  if (size) {
+    uint32_t word = ((uint32_t)data[0] << 16) | ((uint32_t)data[size >> 1] << 24) | data[size - 1] | ((uint32_t)size << 8);
+    return avalanche_xxh64(word ^ ((uint64_t)(read32(SECRET) ^ read32(SECRET + 4)) + seed));
+  }
+  return avalanche_xxh64(seed ^ read64(SECRET + 56) ^ read64(SECRET + 64));
+}
+
+static uint64_t xxh3_to_128(const uint8_t *data, size_t size, uint64_t seed) {
+  uint64_t sum = size * PRIME64_1;
+  for (int pair = ((int)size - 1) / 32; pair >= 0; pair--) {
+    sum += mix16(data + 16 * pair, SECRET + 32 * pair, seed);
+    sum += mix16(data + size - 16 * (pair + 1), SECRET + 32 * pair + 16, seed);
+  }
+  return avalanche(sum);
+}
+
+static uint64_t xxh3_to_240(const uint8_t *data, size_t size, uint64_t seed) {
+  uint64_t sum = size * PRIME64_1;
+  for (size_t n = 0; n < 8; n++) sum += mix16(data + 16 * n, SECRET + 16 * n, seed);
+  uint64_t rest = mix16(data + size - 16, SECRET + 136 - 17, seed);
+  for (size_t n = 8; n < size / 16; n++) rest += mix16(data + 16 * n, SECRET + 16 * (n - 8) + 3, seed);
+  return avalanche(avalanche(sum) + rest);
+}
+
+static inline void accumulate(uint64_t *lanes, const uint8_t *stripe, const uint8_t *secret) {
+  for (int lane = 0; lane < LANES; lane++) {
+    uint64_t word = read64(stripe + 8 * lane), keyed = word ^ read64(secret + 8 * lane);
+    lanes[lane ^ 1] += word;
+    lanes[lane] += (keyed & 0xffffffffu) * (keyed >> 32);
+  }
+}
+
+static uint64_t xxh3_long(const uint8_t *data, size_t size, uint64_t seed) {
+  uint8_t secret[SECRET_SIZE];
+  for (int n = 0; n < SECRET_SIZE; n += 16) {
+    uint64_t low = read64(SECRET + n) + seed, high = read64(SECRET + n + 8) - seed;
+    memcpy(secret + n, &low, 8);
+    memcpy(secret + n + 8, &high, 8);
+  }
+  uint64_t lanes[LANES] = {PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1};
+  const uint8_t *last_secret = secret + SECRET_SIZE - STRIPE;
+  size_t stripes = (size - 1) / STRIPE;
+  for (size_t n = 0; n < stripes; n++) {
+    accumulate(lanes, data + STRIPE * n, secret + 8 * (n % STRIPES_A_BLOCK));
+    if (n % STRIPES_A_BLOCK == STRIPES_A_BLOCK - 1)
+      for (int lane = 0; lane < LANES; lane++)
+        lanes[lane] = (lanes[lane] ^ (lanes[lane] >> 47) ^ read64(last_secret + 8 * lane)) * PRIME32_1;
+  }
+  accumulate(lanes, data + size - STRIPE, last_secret - 7);
+  uint64_t sum = size * PRIME64_1;
+  for (int n = 0; n < 4; n++)
+    sum += folded_product(lanes[2 * n] ^ read64(secret + 11 + 16 * n), lanes[2 * n + 1] ^ read64(secret + 11 + 16 * n + 8));
+  return avalanche(sum);
+}
+
+static inline uint64_t xxh3(const uint8_t *data, size_t size, uint64_t seed) {
+  if (size <= 16) return xxh3_to_16(data, size, seed);
+  if (size <= 128) return xxh3_to_128(data, size, seed);
+  if (size <= 240) return xxh3_to_240(data, size, seed);
+  return xxh3_long(data, size, seed);
+}
+
+/* The functions of the module. Arguments are contiguous buffers: int64 for places, uint32 and uint64 for results. */
+
+static int are_within(const int64_t *starts, const int64_t *ends, Py_ssize_t count, Py_ssize_t size) {
+  int good = 1;
+  for (Py_ssize_t n = 0; n < count; n++) good &= 0 <= starts[n] && starts[n] <= ends[n] && ends[n] <= size;
+  return good;
+}
+
+static PyObject *done(int good) {
+  if (!good) {
+    PyErr_SetString(PyExc_ValueError, "a span lies outside its buffer, or the buffers differ in length");
+    return NULL;
+  }
+  Py_RETURN_NONE;
+}
+
+static PyObject *checksums(PyObject *self, PyObject *args) {
+  Py_buffer data, starts, ends, out;
+  if (!PyArg_ParseTuple(args, "y*y*y*w*", &data, &starts, &ends, &out)) return NULL;
+  Py_ssize_t count = starts.len / 8;
+  const int64_t *from = starts.buf, *to = ends.buf;
+  uint32_t *crcs = out.buf;
+  int good = ends.len == starts.len && out.len == 4 * count;
+  Py_BEGIN_ALLOW_THREADS;
+  if ((good = good && are_within(from, to, count, data.len)))
+    for (Py_ssize_t n = 0; n < count; n++) crcs[n] = crc32c((const uint8_t *)data.buf + from[n], to[n] - from[n]);
+  Py_END_ALLOW_THREADS;
+  PyBuffer_Release(&data), PyBuffer_Release(&starts), PyBuffer_Release(&ends), PyBuffer_Release(&out);
+  return done(good);
+}
+
+static PyObject *hashes(PyObject *self, PyObject *args) {
+  Py_buffer data, starts, ends, out;
+  unsigned long long seed;
+  if (!PyArg_ParseTuple(args, "y*y*y*Kw*", &data, &starts, &ends, &seed, &out)) return NULL;
+  Py_ssize_t count = starts.len / 8;
+  const int64_t *from = starts.buf, *to = ends.buf;
+  uint64_t *found = out.buf;
+  int good = ends.len == starts.len && out.len == 8 * count;
+  Py_BEGIN_ALLOW_THREADS;
+  if ((good = good && are_within(from, to, count, data.len)))
+    for (Py_ssize_t n = 0; n < count; n++) found[n] = xxh3((const uint8_t *)data.buf + from[n], to[n] - from[n], seed);
+  Py_END_ALLOW_THREADS;
+  PyBuffer_Release(&data), PyBuffer_Release(&starts), PyBuffer_Release(&ends), PyBuffer_Release(&out);
+  return done(good);
+}
+
+static PyObject *copy(PyObject *self, PyObject *args) {
+  Py_buffer data, starts, sizes, target, places;
+  if (!PyArg_ParseTuple(args, "y*y*y*w*y*", &data, &starts, &sizes, &target, &places)) return NULL;
+  Py_ssize_t count = starts.len / 8;
+  const int64_t *from = starts.buf, *size = sizes.buf, *to = places.buf;
+  int good = sizes.len == starts.len && places.len == starts.len;
+  Py_BEGIN_ALLOW_THREADS;
+  for (Py_ssize_t n = 0; good && n < count; n++) {
+    good = size[n] >= 0 && 0 <= from[n] && from[n] <= data.len - size[n] && 0 <= to[n] && to[n] <= target.len - size[n];
+    if (good) memcpy((uint8_t *)target.buf + to[n], (const uint8_t *)data.buf + from[n], size[n]);
+  }
+  Py_END_ALLOW_THREADS;
+  PyBuffer_Release(&data), PyBuffer_Release(&starts), PyBuffer_Release(&sizes), PyBuffer_Release(&target), PyBuffer_Release(&places);
+  return done(good);
+}
+
+static PyMethodDef methods[] = {
+    {"checksums", checksums, METH_VARARGS, "checksums(data, starts, ends, out): crc32c of each data[start:end]."},
+    {"hashes", hashes, METH_VARARGS, "hashes(data, starts, ends, seed, out): xxh3_64 of each data[start:end]."},
+    {"copy", copy, METH_VARARGS, "copy(data, starts, sizes, target, places): each data[start:start + size] to its place."},
+    {NULL, NULL, 0, NULL}};
+
+static int prepare(PyObject *module) {
+  make_crc_tables();
+  choose_crc();
+  return 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, prepare}, {0, NULL}};
+
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "shardmill._native", NULL, 0, methods, slots, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&module); }

@@ -1,0 +1,96 @@
+"""`shardmill._native` in Python, for where there is no C compiler: a call of a library for each span, copies in NumPy."""
+
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+_TILE_BYTES = 1 << 17  # cut at a time, so that they stay in the processor's cache
+_SHORT_BYTES = 2048  # up to here, copying a span is faster than pointing at it
+_COPY_BYTES = 1 << 18  # gathered at a time, likewise
+_LARGE_BYTES = 2048  # from which a copy is worth a Python call of its own
+
+
+def checksums(data: Any, starts: np.ndarray, ends: np.ndarray, out: np.ndarray) -> None:
+    """crc32c of each `data[start:end]` into `out`, uint32."""
+    for rows, pieces in _cut(data, starts, ends):
+        out[rows] = np.fromiter(map(google_crc32c.value, pieces), np.uint32, len(pieces))
+
+
+def hashes(data: Any, starts: np.ndarray, ends: np.ndarray, seed: int, out: np.ndarray) -> None:
+    """xxh3_64 of each `data[start:end]` into `out`, uint64."""
+    for rows, pieces in _cut(data, starts, ends):
+        out[rows] = np.fromiter(map(xxhash.xxh3_64_intdigest, pieces, repeat(seed)), np.uint64, len(pieces))
+
+
+def copy(data: Any, starts: np.ndarray, sizes: np.ndarray, target: Any, places: np.ndarray) -> None:
+    """Each `data[start:start + size]` to its place in `target`."""
+    _check(data, starts, starts + sizes)
+    _check(target, places, places + sizes)
+    large, small = int(sizes.max(initial=0)), int(sizes.min(initial=_LARGE_BYTES))
+    if not large:
+        return
+    if large <= min(2 * small, _LARGE_BYTES):
+        _copy_similar(data, starts, sizes, target, places, small)
+        return
+    for bits in range(max(small.bit_length(), 1), min(large, _LARGE_BYTES - 1).bit_length() + 1):
+        rows = np.flatnonzero(sizes >> (bits - 1) == 1)
+        _copy_similar(data, starts[rows], sizes[rows], target, places[rows], 1 << bits - 1)
+    rows = np.flatnonzero(sizes >= _LARGE_BYTES)
+    from_view, to_view = memoryview(data).cast("B"), memoryview(target).cast("B")
+    for start, place, size in zip(starts[rows].tolist(), places[rows].tolist(), sizes[rows].tolist()):
+        to_view[place : place + size] = from_view[start : start + size]
+
+
+def _check(data: Any, starts: np.ndarray, ends: np.ndarray) -> None:
+    size = memoryview(data).nbytes
+    if len(starts) != len(ends) or ((starts < 0) | (ends < starts) | (ends > size)).any():
+        raise ValueError("a span lies outside its buffer, or the buffers differ in length")
+
+
+def _cut(data: Any, starts: np.ndarray, ends: np.ndarray) -> Iterator[tuple[slice, Sequence[Any]]]:
+    """Some rows at a time, `data[start:end]` each as bytes or an array of uint8."""
+    _check(data, starts, ends)
+    mean = max(int((ends - starts).mean()), 1) if len(starts) else 1
+    step = max(_TILE_BYTES // mean, 1)
+    cut = _short_pieces if mean <= _SHORT_BYTES and (starts[1:] >= ends[:-1]).all() else _long_pieces
+    for row in range(0, len(starts), step):
+        rows = slice(row, row + step)
+        yield rows, cut(data, starts[rows], ends[rows])
+
+
+def _short_pieces(data: Any, starts: np.ndarray, ends: np.ndarray) -> list[bytes]:
+    """Copies, which Arrow makes several times faster than slices are taken: as an array with a null for each gap."""
+    offsets = np.empty(2 * len(starts), np.int64)
+    offsets[::2], offsets[1::2] = starts, ends
+    valid = np.full(len(starts) // 4 + 1, 0b01010101, np.uint8)
+    buffers = [pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
+    array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+    return array.to_numpy(zero_copy_only=False)[::2].tolist()
+
+
+def _long_pieces(data: Any, starts: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:
+    """Slices of an array, for google_crc32c takes no memoryview."""
+    view = np.frombuffer(data, np.uint8)
+    return [view[start:end] for start, end in zip(starts.tolist(), ends.tolist())]
+
+
+def _copy_similar(data: Any, starts: np.ndarray, sizes: np.ndarray, target: Any, places: np.ndarray, width: int) -> None:
+    """As `copy`, where every size is from `width` to twice that: the first `width` bytes and the last, which may overlap."""
+    from_windows, to_windows = _windows(data, width), _windows(target, width)
+    rest = sizes - width
+    step = max(_COPY_BYTES // width, 1)
+    for row in range(0, len(sizes), step):
+        rows = slice(row, row + step)
+        to_windows[places[rows]] = from_windows[starts[rows]]
+        if rest[rows].any():
+            to_windows[(places + rest)[rows]] = from_windows[(starts + rest)[rows]]
+
+
+def _windows(data: Any, width: int) -> np.ndarray:
+    """`data` as overlapping items of `width` bytes, one that begins at each byte: indexing copies many in one call."""
+    return np.ndarray(max(memoryview(data).nbytes - width + 1, 0), np.dtype((np.void, width)), data, 0, (1,))

@@ -1,0 +1,52 @@
+"""Checksums, hashes and copies of many spans of a buffer in one call: what is done to every record, without a Python call for each.
+
+`shardmill._native` does it, several times as fast as Python and beside other threads; where that could not be compiled, for want
+of a C compiler, `shardmill.python_spans` gives the same results.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+try:
+    from shardmill import _native as _spans
+except ImportError:
+    from shardmill import python_spans as _spans  # type: ignore[no-redef]
+
+Places = NDArray[np.int64]
+
+
+def checksums(data: Any, starts: Places, ends: Places) -> NDArray[np.uint32]:
+    """crc32c of each `data[start:end]`: shape (n,).
+
+    Args:
+      data: a contiguous buffer.
+      starts, ends: of the spans, each shape (n,).
+
+    Raises:
+      ValueError: a span is not within the buffer.
+    """
+    crcs = np.empty(len(starts), np.uint32)
+    _spans.checksums(data, _places(starts), _places(ends), crcs)
+    return crcs
+
+
+def hashes(data: Any, starts: Places, ends: Places, seed: int = 0) -> NDArray[np.uint64]:
+    """xxh3_64 (https://xxhash.com) of each `data[start:end]`: shape (n,); else as `checksums`."""
+    found = np.empty(len(starts), np.uint64)
+    _spans.hashes(data, _places(starts), _places(ends), seed, found)
+    return found
+
+
+def copy(data: Any, starts: Places, sizes: Places, target: Any, places: Places) -> None:
+    """Copy `sizes` bytes each from `starts` in `data` to `places` in `target`, a writable buffer, and not a byte more.
+
+    Raises:
+      ValueError: a span is not within its buffer.
+    """
+    _spans.copy(data, _places(starts), _places(sizes), target, _places(places))
+
+
+def _places(values: Places) -> Places:
+    return np.ascontiguousarray(values, np.int64)

@@ -1,0 +1,116 @@
+"""Checksums, hashes and copies of spans: those of the libraries, compiled or not."""
+
+from types import ModuleType
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardmill import _native, python_spans, spans
+
+BOTH = pytest.mark.parametrize("module", [_native, python_spans], ids=["compiled", "python"])
+SIZES = [*range(300), *range(500, 530), *range(1000, 1100), 2047, 2048, 2049, 4096, 70_000]
+SEEDS = st.integers(0, (1 << 64) - 1)
+
+
+def some_spans(sizes: np.ndarray, gap: int) -> tuple[bytes, np.ndarray, np.ndarray]:
+    """Random bytes, and where spans of `sizes` with gaps between them start and end."""
+    rng = np.random.default_rng(gap)
+    ends = np.cumsum(sizes + rng.integers(0, gap, len(sizes), endpoint=True))
+    return rng.bytes(int(ends[-1]) + 3 if len(ends) else 0), ends - sizes, ends
+
+
+def cut(data: bytes, starts: np.ndarray, ends: np.ndarray) -> list[bytes]:
+    return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def test_it_was_compiled() -> None:
+    assert vars(spans)["_spans"] is _native
+
+
+@BOTH
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_every_length(module: ModuleType, shuffled: bool) -> None:
+    data, starts, ends = some_spans(np.array(SIZES), 9)
+    if shuffled:  # spans in any order, of which some overlap
+        order = np.random.default_rng(1).permutation(len(starts))
+        starts, ends = starts[order], np.minimum(ends[order] + 5, len(data))
+    crcs, hashes = np.empty(len(starts), np.uint32), np.empty(len(starts), np.uint64)
+    module.checksums(data, starts, ends, crcs)
+    assert crcs.tolist() == [google_crc32c.value(piece) for piece in cut(data, starts, ends)]
+    for seed in (0, 1, 0xDEADBEEF, (1 << 64) - 1):
+        module.hashes(data, starts, ends, seed, hashes)
+        assert hashes.tolist() == [xxhash.xxh3_64_intdigest(piece, seed) for piece in cut(data, starts, ends)]
+
+
+@BOTH
+@settings(deadline=None)
+@given(pieces=st.lists(st.binary(max_size=300), max_size=20), seed=SEEDS)
+def test_any_bytes(module: ModuleType, pieces: list[bytes], seed: int) -> None:
+    ends = np.cumsum(list(map(len, pieces)), dtype=np.int64)
+    starts = ends - np.array(list(map(len, pieces)), np.int64)
+    crcs, hashes = np.empty(len(pieces), np.uint32), np.empty(len(pieces), np.uint64)
+    module.checksums(b"".join(pieces), starts, ends, crcs)
+    module.hashes(b"".join(pieces), starts, ends, seed, hashes)
+
+    assert crcs.tolist() == list(map(google_crc32c.value, pieces))
+    assert hashes.tolist() == [xxhash.xxh3_64_intdigest(piece, seed) for piece in pieces]
+
+
+@BOTH
+@pytest.mark.parametrize("sizes", [[0, 0], [5] * 100, [3, 4, 5, 6] * 50, SIZES, [2048, 9000, 1]], ids=str)
+def test_copies(module: ModuleType, sizes: list[int]) -> None:
+    data, starts, ends = some_spans(np.array(sizes), 4)
+    order = np.random.default_rng(2).permutation(len(sizes))
+    copied = np.array(sizes)[order]
+    places = np.cumsum(copied + 1) - copied
+    target = bytearray(b"?" * (int(copied.sum()) + len(sizes) + 1))
+    module.copy(data, starts[order], copied, target, places)
+
+    assert bytes(target) == b"?" + b"".join(piece + b"?" for piece in cut(data, starts[order], ends[order]))
+
+
+OUTSIDE: dict[str, tuple[list[int], list[int]]] = {
+    "before": ([-1], [3]),
+    "after": ([0, 5], [3, 11]),
+    "backwards": ([4], [3]),
+    "far": ([(1 << 63) - 1], [-(1 << 63)]),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("case", OUTSIDE)
+def test_spans_outside(module: ModuleType, case: str) -> None:
+    starts, ends = (np.array(values, np.int64) for values in OUTSIDE[case])
+    sizes = ends - starts
+    inside = np.zeros(len(starts), np.int64)
+    calls: list[tuple[Any, ...]] = [
+        (module.checksums, bytes(10), starts, ends, np.empty(len(starts), np.uint32)),
+        (module.hashes, bytes(10), starts, ends, 0, np.empty(len(starts), np.uint64)),
+        (module.copy, bytes(10), starts, sizes, bytearray(20), inside),
+        (module.copy, bytes(20), inside, sizes, bytearray(10), starts),
+    ]
+    for function, *arguments in calls:
+        with pytest.raises(ValueError, match="a span lies outside its buffer"):
+            function(*arguments)
+
+
+def test_places_of_any_type_and_stride() -> None:
+    data = bytes(range(100))
+    starts = np.arange(0, 20, 2)
+    expected = [google_crc32c.value(data[start : start + 3]) for start in starts.tolist()]
+    target = bytearray(10)
+    spans.copy(data, np.arange(20)[::2], np.broadcast_to(1, 10), target, np.arange(10))
+
+    assert spans.checksums(data, starts.astype(np.int32), starts + 3).tolist() == expected
+    assert bytes(target) == data[:20:2]
+
+
+def test_no_copy_into_what_is_read_only() -> None:
+    one = np.ones(1, np.int64)
+    with pytest.raises((BufferError, TypeError)):
+        spans.copy(bytes(4), one, one, bytes(4), one)
