@@ -34,7 +34,7 @@ demo: $(VENV)/installed
 	$(BIN)/shardmill inspect demo/datasets/wine
 
 test: $(VENV)/installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 lint: $(VENV)/installed
 	$(BIN)/ruff format --check .

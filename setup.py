@@ -7,7 +7,7 @@ setup(
         Extension(
             "shardmill._native",
             ["shardmill/_native.c"],
-            extra_compile_args=["-O2"],
+            extra_compile_args=["-O3"],
             py_limited_api=True,
             optional=True,  # where there is no C compiler
         )

@@ -1,7 +1,6 @@
 """`shardmill csv …` with tfx-bsl's encoder in C++ in the place of ours: what bench_tables compares with."""
 
 import sys
-from collections.abc import Sequence
 from unittest.mock import patch
 
 import numpy as np
@@ -10,12 +9,12 @@ from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
 from pipelines import cli
 from transforms import encode_rows
-from transforms.framing import Hashes, frame
+from transforms.framing import frame
 
 _encoded: list[int] = []  # rows
 
 
-def encode_framed(batch: pa.RecordBatch, seeds: Sequence[int]) -> tuple[pa.LargeBinaryArray, Hashes]:
+def encode_framed(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
     """As transforms.encode_examples has it; takes no nulls and no lists."""
     if any(column.null_count for column in batch.columns):
         raise ValueError("a null: this comparison is for complete tables")
@@ -23,7 +22,7 @@ def encode_framed(batch: pa.RecordBatch, seeds: Sequence[int]) -> tuple[pa.Large
     lists = [pa.LargeListArray.from_arrays(offsets, column) for column in batch.columns]  # all that tfx-bsl takes
     examples = RecordBatchToExamplesEncoder().encode(pa.RecordBatch.from_arrays(lists, names=batch.schema.names))
     _encoded.append(batch.num_rows)
-    return frame(pa.array(examples, pa.large_binary()), seeds)
+    return frame(pa.array(examples, pa.large_binary()))
 
 
 def main() -> int:

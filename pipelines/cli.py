@@ -80,7 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_USAGE)
         return 0 if arguments else 2
     if arguments[0] == "--version":
-        print(f"shardmill {shardmill.__version__}")
+        from shardmill.spans import COMPILED
+
+        print(f"shardmill {shardmill.__version__}{'' if COMPILED else ', without its compiled module: slower'}")
         return 0
     command = _COMMANDS.get(arguments[0])
     if command is None:

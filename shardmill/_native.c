@@ -216,7 +216,7 @@ static int are_within(const int64_t *starts, const int64_t *ends, Py_ssize_t cou
 
 static PyObject *done(int good) {
   if (!good) {
-    PyErr_SetString(PyExc_ValueError, "a span lies outside its buffer, or the buffers differ in length");
+    PyErr_SetString(PyExc_ValueError, "a span lies outside its buffer, or a buffer is not as long as it has to be");
     return NULL;
   }
   Py_RETURN_NONE;
@@ -253,6 +253,8 @@ static PyObject *hashes(PyObject *self, PyObject *args) {
   return done(good);
 }
 
+enum { AHEAD = 16 }; /* spans whose first bytes are fetched before they are copied: they may lie in any order */
+
 static PyObject *copy(PyObject *self, PyObject *args) {
   Py_buffer data, starts, sizes, target, places;
   if (!PyArg_ParseTuple(args, "y*y*y*w*y*", &data, &starts, &sizes, &target, &places)) return NULL;
@@ -262,6 +264,7 @@ static PyObject *copy(PyObject *self, PyObject *args) {
   Py_BEGIN_ALLOW_THREADS;
   for (Py_ssize_t n = 0; good && n < count; n++) {
     good = size[n] >= 0 && 0 <= from[n] && from[n] <= data.len - size[n] && 0 <= to[n] && to[n] <= target.len - size[n];
+    if (n + AHEAD < count) __builtin_prefetch((const uint8_t *)data.buf + from[n + AHEAD]); /* harmless wherever it points */
     if (good) memcpy((uint8_t *)target.buf + to[n], (const uint8_t *)data.buf + from[n], size[n]);
   }
   Py_END_ALLOW_THREADS;
@@ -269,10 +272,40 @@ static PyObject *copy(PyObject *self, PyObject *args) {
   return done(good);
 }
 
+static PyObject *count(PyObject *self, PyObject *args) {
+  Py_buffer data;
+  unsigned char byte;
+  if (!PyArg_ParseTuple(args, "y*b", &data, &byte)) return NULL;
+  const uint8_t *bytes = data.buf;
+  Py_ssize_t found = 0;
+  Py_BEGIN_ALLOW_THREADS;
+  for (Py_ssize_t n = 0; n < data.len; n++) found += bytes[n] == byte;
+  Py_END_ALLOW_THREADS;
+  PyBuffer_Release(&data);
+  return PyLong_FromSsize_t(found);
+}
+
+static PyObject *find(PyObject *self, PyObject *args) {
+  Py_buffer data, out;
+  unsigned char byte;
+  if (!PyArg_ParseTuple(args, "y*bw*", &data, &byte, &out)) return NULL;
+  const uint8_t *start = data.buf, *end = start + data.len, *at = start;
+  int64_t *places = out.buf, *last = places + out.len / 8;
+  int good;
+  Py_BEGIN_ALLOW_THREADS;
+  while (places < last && (at = memchr(at, byte, end - at))) *places++ = at++ - start;
+  good = places == last && (at == end || (at && !memchr(at, byte, end - at)));
+  Py_END_ALLOW_THREADS;
+  PyBuffer_Release(&data), PyBuffer_Release(&out);
+  return done(good);
+}
+
 static PyMethodDef methods[] = {
     {"checksums", checksums, METH_VARARGS, "checksums(data, starts, ends, out): crc32c of each data[start:end]."},
     {"hashes", hashes, METH_VARARGS, "hashes(data, starts, ends, seed, out): xxh3_64 of each data[start:end]."},
     {"copy", copy, METH_VARARGS, "copy(data, starts, sizes, target, places): each data[start:start + size] to its place."},
+    {"count", count, METH_VARARGS, "count(data, byte): how many bytes of `data` are `byte`."},
+    {"find", find, METH_VARARGS, "find(data, byte, out): where in `data` `byte` stands; `out` holds as many places."},
     {NULL, NULL, 0, NULL}};
 
 static int prepare(PyObject *module) {

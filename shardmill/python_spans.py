@@ -12,6 +12,7 @@ import xxhash
 _TILE_BYTES = 1 << 17  # cut at a time, so that they stay in the processor's cache
 _SHORT_BYTES = 2048  # up to here, copying a span is faster than pointing at it
 _COPY_BYTES = 1 << 18  # gathered at a time, likewise
+_WRONG = "a span lies outside its buffer, or a buffer is not as long as it has to be"
 _LARGE_BYTES = 2048  # from which a copy is worth a Python call of its own
 
 
@@ -46,10 +47,23 @@ def copy(data: Any, starts: np.ndarray, sizes: np.ndarray, target: Any, places: 
         to_view[place : place + size] = from_view[start : start + size]
 
 
+def count(data: Any, byte: int) -> int:
+    """How many bytes of `data` are `byte`."""
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == byte))
+
+
+def find(data: Any, byte: int, out: np.ndarray) -> None:
+    """Where in `data` `byte` stands, into `out`, int64, which is as long as there are."""
+    found = np.flatnonzero(np.frombuffer(data, np.uint8) == byte)
+    if len(out) != len(found):
+        raise ValueError(_WRONG)
+    out[:] = found
+
+
 def _check(data: Any, starts: np.ndarray, ends: np.ndarray) -> None:
     size = memoryview(data).nbytes
     if len(starts) != len(ends) or ((starts < 0) | (ends < starts) | (ends > size)).any():
-        raise ValueError("a span lies outside its buffer, or the buffers differ in length")
+        raise ValueError(_WRONG)
 
 
 def _cut(data: Any, starts: np.ndarray, ends: np.ndarray) -> Iterator[tuple[slice, Sequence[Any]]]:

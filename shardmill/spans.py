@@ -1,4 +1,4 @@
-"""Checksums, hashes and copies of many spans of a buffer in one call: what is done to every record, without a Python call for each.
+"""Checksums, hashes and copies of many spans of a buffer in one call: no Python call for each record.
 
 `shardmill._native` does it, several times as fast as Python and beside other threads; where that could not be compiled, for want
 of a C compiler, `shardmill.python_spans` gives the same results.
@@ -15,6 +15,7 @@ except ImportError:
     from shardmill import python_spans as _spans  # type: ignore[no-redef]
 
 Places = NDArray[np.int64]
+COMPILED = _spans.__name__.endswith("._native")
 
 
 def checksums(data: Any, starts: Places, ends: Places) -> NDArray[np.uint32]:
@@ -46,6 +47,31 @@ def copy(data: Any, starts: Places, sizes: Places, target: Any, places: Places) 
       ValueError: a span is not within its buffer.
     """
     _spans.copy(data, _places(starts), _places(sizes), target, _places(places))
+
+
+def count(data: Any, byte: int) -> int:
+    """How many bytes of `data` are `byte`."""
+    return _spans.count(data, byte)
+
+
+def find(data: Any, byte: int) -> Places:
+    """Where in `data` `byte` stands, ascending: shape (n,)."""
+    places = np.empty(count(data, byte), np.int64)
+    _spans.find(data, byte, places)
+    return places
+
+
+def gather(data: Any, starts: Places, sizes: Places) -> tuple[NDArray[np.uint8], Places]:
+    """Spans of `data` one after the other, and where each begins and the last one ends: shapes (bytes,) and (n + 1,).
+
+    Raises:
+      ValueError: a span is not within the buffer.
+    """
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    out = np.empty(int(offsets[-1]), np.uint8)
+    copy(data, starts, sizes, out, offsets[:-1])
+    return out, offsets
 
 
 def _places(values: Places) -> Places:

@@ -240,7 +240,10 @@ FEATURES = st.dictionaries(
         st.lists(st.floats(width=32, allow_nan=False), max_size=3).map(lambda values: np.array(values, np.float32)),
     ),
 )
-RECORDS = st.lists(st.one_of(FEATURES.map(encode_example), st.just(b"\xff"), st.just(b"")), max_size=8)
+# Feature `a`, a list without a value: of bytes, of floats, of integers.
+EMPTY_BYTES, EMPTY_FLOATS, EMPTY_INTEGERS = (b"\n\t\n\x07\n\x01a\x12\x02" + tag + b"\x00" for tag in (b"\x0a", b"\x12", b"\x1a"))
+ODD_RECORDS = st.sampled_from([b"\xff", b"", EMPTY_BYTES, EMPTY_FLOATS, EMPTY_INTEGERS])
+RECORDS = st.lists(st.one_of(FEATURES.map(encode_example), ODD_RECORDS), max_size=8)
 
 
 def plain(values: Any, kind: pa.DataType) -> list[Any]:
@@ -268,11 +271,23 @@ def test_decoded_as_one_by_one(records: list[bytes]) -> None:
 @given(RECORDS, st.integers(0, 8))
 @settings(max_examples=200, deadline=None)
 def test_types_do_not_depend_on_how_records_are_cut(records: list[bytes], cut: int) -> None:
-    whole, one, other = (decode_examples(pa.array(part, pa.large_binary()))[0] for part in (records, records[:cut], records[cut:]))
+    whole, merged = inferred(records), inferred(records[:cut]).merge(inferred(records[cut:]))
 
-    merged = infer_examples(one).merge(infer_examples(other))
-    assert dict(infer_examples(whole).types) == dict(merged.types)
-    assert infer_examples(whole).rows == merged.rows
+    assert dict(whole.types) == dict(merged.types)
+    assert whole.rows == merged.rows
+
+
+def inferred(records: list[bytes]) -> Inferred:
+    return infer_examples(decode_examples(pa.array(records, pa.large_binary()))[0])
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_lists_without_values_have_no_say(number: int) -> None:
+    records = [EMPTY_FLOATS] * number + [encode_example({"a": [7]}), EMPTY_FLOATS]
+    expected = {"a": ColumnType("int64", -1, number + 2, empty=number + 1)}
+
+    for cut in range(len(records)):
+        assert inferred(records[:cut]).merge(inferred(records[cut:])).types == expected
 
 
 def test_types() -> None:

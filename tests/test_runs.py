@@ -15,7 +15,7 @@ from transforms.key_histogram import Cuts, to_cuts
 from transforms.merge_runs import Piece, RunShards, segments
 from transforms.refs import to_batch
 from transforms.runs import KeyedRecords, Part, key_order, read_key_range, read_keys, write_keys, write_run
-from transforms.slice_runs import SLICE, boundaries, slice_run
+from transforms.slice_runs import SLICE, slice_run
 
 Key = tuple[int, int]  # (key, tie)
 
@@ -87,7 +87,7 @@ def test_a_run_is_never_written_over(tmp_path: Path) -> None:
 def test_boundaries_are_where_part_of_changes(keys: list[Key], cuts: list[Key]) -> None:
     ordered, cut = sorted(keys), to_cuts(cuts)
     arrays = [np.array([key[i] for key in ordered], np.uint64) for i in (0, 1)]
-    bounds = boundaries(cut, *arrays)
+    bounds = cut.bounds(*arrays)
 
     parts = cut.part_of(*arrays)
     assert np.diff(bounds).tolist() == [int((parts == part).sum()) for part in range(len(cuts) + 1)]

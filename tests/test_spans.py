@@ -1,5 +1,8 @@
 """Checksums, hashes and copies of spans: those of the libraries, compiled or not."""
 
+import subprocess
+import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -7,10 +10,12 @@ import google_crc32c
 import numpy as np
 import pytest
 import xxhash
+from conftest import REPOSITORY, tree_bytes, write_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill import _native, python_spans, spans
+from pipelines import cli
+from shardmill import __version__, _native, python_spans, spans
 
 BOTH = pytest.mark.parametrize("module", [_native, python_spans], ids=["compiled", "python"])
 SIZES = [*range(300), *range(500, 530), *range(1000, 1100), 2047, 2048, 2049, 4096, 70_000]
@@ -29,7 +34,7 @@ def cut(data: bytes, starts: np.ndarray, ends: np.ndarray) -> list[bytes]:
 
 
 def test_it_was_compiled() -> None:
-    assert vars(spans)["_spans"] is _native
+    assert spans.COMPILED
 
 
 @BOTH
@@ -72,6 +77,62 @@ def test_copies(module: ModuleType, sizes: list[int]) -> None:
     module.copy(data, starts[order], copied, target, places)
 
     assert bytes(target) == b"?" + b"".join(piece + b"?" for piece in cut(data, starts[order], ends[order]))
+
+
+@BOTH
+@settings(deadline=None)
+@given(data=st.binary(max_size=200) | st.lists(st.sampled_from([b"a", b"\n"]), max_size=200).map(b"".join))
+def test_bytes_found(module: ModuleType, data: bytes) -> None:
+    found = np.empty(data.count(b"\n"), np.int64)
+    module.find(data, 10, found)
+
+    assert module.count(data, 10) == len(found)
+    assert found.tolist() == [place for place, byte in enumerate(data) if byte == 10]
+
+
+@BOTH
+def test_bytes_found_where_another_number_is_expected(module: ModuleType) -> None:
+    for number in (1, 3):
+        with pytest.raises(ValueError, match="a buffer is not as long"):
+            module.find(b"a\nb\nc", 10, np.empty(number, np.int64))
+
+
+def test_gathered() -> None:
+    data, starts, ends = some_spans(np.array(SIZES), 9)
+    order = np.random.default_rng(1).permutation(len(starts))
+    gathered, offsets = spans.gather(data, starts[order], (ends - starts)[order])
+
+    assert cut(gathered.tobytes(), offsets[:-1], offsets[1:]) == cut(data, starts[order], ends[order])
+
+
+def test_a_job_without_the_compiled_module(tmp_path: Path) -> None:
+    """The same files, byte for byte, and as good a reader."""
+    source = write_files(tmp_path / "in", {"a.csv": "".join(f"{n},{'long ' * (n % 90)},{n / 7}\n" for n in range(3000)).encode()})
+    program = (
+        "import sys; sys.modules['shardmill._native'] = None\n"
+        "import pipelines.cli, shardmill.spans, shardmill\n"
+        "pipelines.cli.main(['--version'])\n"
+        "status = pipelines.cli.main(sys.argv[2:])\n"
+        "assert sum(1 for _ in shardmill.examples(sys.argv[1])) > 2000\n"
+        "sys.exit(status)"
+    )
+    flags = [
+        "--input",
+        str(source),
+        *["--columns", "n,text,share", "--name", "data", "--num_shards", "3", "--splits", "train=0.8,test=0.2"],
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "slow" / "data"), "csv", *flags, "--output", str(tmp_path / "slow")],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"shardmill {__version__}, without its compiled module: slower\n")
+    assert cli.main(["csv", *flags, "--output", str(tmp_path / "fast")]) == 0
+    assert tree_bytes(tmp_path / "slow") == tree_bytes(tmp_path / "fast")
 
 
 OUTSIDE: dict[str, tuple[list[int], list[int]]] = {

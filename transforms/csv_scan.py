@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from shardmill import spans
+
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 _LF, _CR = 10, 13
@@ -99,7 +101,7 @@ def line_ends(data: bytes, begin: int = 0, end: int | None = None) -> Positions:
     codes = np.frombuffer(data, np.uint8)
     part = codes[begin:end]
     if data.find(b"\r", begin, end) < 0:
-        return np.flatnonzero(part == _LF) + begin
+        return spans.find(part, _LF) + begin
     following = codes[begin + 1 : end + 1]
     ends = (part == _LF) | (part == _CR)
     ends[: len(following)] &= (part[: len(following)] == _LF) | (following != _LF)

@@ -53,17 +53,13 @@ def decode_examples(records: pa.LargeBinaryArray) -> tuple[pa.RecordBatch, npt.N
     Returns:
       A column for each feature, by name: a large_list of int64, float32 or large_binary, null where a record does not have the
       feature or it is of no kind. Of a feature that is of several kinds in different records the widest one holds all: integers
-      become floats, and numbers beside bytes are written as JSON. A feature that has no kind in any record is no column.
+      become floats, and numbers beside bytes are written as JSON; lists without a value have no say where others have one. A
+      feature that has no kind in any record is no column.
       And which records are no Examples, shape (records,): all nulls.
     """
     parts = list(_decode(records.to_pylist(), None))
     bad = _refused(parts, len(records))
-    kinds: dict[str, Spelled] = {}
-    for part in parts:
-        for field in part.features.schema if part.features is not None else ():
-            if not pa.types.is_null(field.type):
-                kind = _KINDS[field.type.value_type]
-                kinds[field.name] = widest(kinds.get(field.name, kind), kind)
+    kinds = _kinds(parts, with_values=False) | _kinds(parts, with_values=True)
     arrays = {name: _column(name, kinds[name], parts) for name in sorted(kinds)}
     return to_batch(arrays, len(records)), bad
 
@@ -80,17 +76,18 @@ def infer_examples(features: pa.RecordBatch, columns: Iterable[str] | None = Non
     types = {}
     for name, array in zip(features.schema.names, features.columns):
         if name in wanted and array.null_count < len(array):
-            types[name] = ColumnType(_KINDS[array.type.value_type], _length(array), len(array) - array.null_count)
+            types[name] = _column_type(array)
     values = distinct_texts(features[values_of].flatten()) if values_of in features.schema.names else frozenset()
     return Inferred(types, features.num_rows, values)
 
 
-def _length(array: pa.LargeListArray) -> int | None:
+def _column_type(array: pa.LargeListArray) -> ColumnType:
+    kind = _KINDS[array.type.value_type]
     lengths = array.drop_null().value_lengths().to_numpy()
     first = int(lengths[0])
     if (lengths != first).any():
-        return -1
-    return None if first == 1 else first
+        return ColumnType(kind, -1, len(lengths), empty=int(np.count_nonzero(lengths == 0)))
+    return ColumnType(kind, None if first == 1 else first, len(lengths))
 
 
 def _decode(records: Sequence[bytes], schema: bytes | None, start: int = 0) -> Iterator[_Part]:
@@ -109,6 +106,17 @@ def _decode(records: Sequence[bytes], schema: bytes | None, start: int = 0) -> I
         middle = len(records) // 2
         yield from _decode(records[:middle], schema, start)
         yield from _decode(records[middle:], schema, start + middle)
+
+
+def _kinds(parts: Sequence[_Part], with_values: bool) -> dict[str, Spelled]:
+    """The widest kind of each feature, of all parts or of those in which it has a value."""
+    kinds: dict[str, Spelled] = {}
+    for part in parts:
+        for name, array in zip(part.features.schema.names, part.features.columns) if part.features is not None else ():
+            if not pa.types.is_null(array.type) and (len(array.values) or not with_values):
+                kind = _KINDS[array.type.value_type]
+                kinds[name] = widest(kinds.get(name, kind), kind)
+    return kinds
 
 
 def _column(name: str, kind: Spelled, parts: Sequence[_Part]) -> pa.LargeListArray:

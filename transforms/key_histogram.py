@@ -79,6 +79,14 @@ class Cuts:
             part[rows] += np.searchsorted(self.ties[start:stop], ties[rows], side="right")
         return part
 
+    def bounds(self, keys: np.ndarray, ties: np.ndarray) -> np.ndarray:
+        """The row at which each part begins, from 0, and the number of rows, of (key, tie) that are sorted: int64."""
+        low = np.searchsorted(keys, self.keys, side="left")
+        high = np.searchsorted(keys, self.keys, side="right")
+        for part in np.flatnonzero(low < high).tolist():  # a key equals the cut's: its tie decides
+            low[part] += np.searchsorted(ties[low[part] : high[part]], self.ties[part], side="left")
+        return np.concatenate(([0], low, [len(keys)]))
+
 
 def pick(keys: np.ndarray, ties: np.ndarray, ranks: Sequence[int]) -> list[tuple[int, int]]:
     """The (key, tie) at each of `ranks` in ascending order."""

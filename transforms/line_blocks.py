@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from shardmill import spans
 from transforms import storage
 from transforms.blocks import BlockRef, FileRef
 from transforms.compressed import TruncatedError, is_compressed, open_decompressed
@@ -11,6 +12,7 @@ from transforms.refs import Reject
 
 BOM = b"\xef\xbb\xbf"  # U+FEFF in UTF-8, which some editors write before everything else
 STAGE = "read"
+_LF = 10
 _INDEX_BYTES = 1 << 20  # read at once: more falls out of the processor's cache before its newlines are counted
 
 Transcode = Callable[[Iterator[bytes]], Iterator[bytes]]
@@ -44,7 +46,7 @@ def index_lines(file: FileRef, block_size: int) -> Iterator[BlockRef]:
     first_line = line = 1
     with storage.open_read(file.path) as stream:
         while chunk := stream.read(min(block_size, _INDEX_BYTES)):
-            line += chunk.count(b"\n")
+            line += spans.count(chunk, _LF)
             whole = chunk.rfind(b"\n") + 1
             end = position + whole
             position += len(chunk)
@@ -83,7 +85,7 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
         carry = [chunk[end:]] if end < len(chunk) else []
         yield Piece(data.removeprefix(BOM) if at_start else data, line)
         at_start = False
-        line += data.count(b"\n")
+        line += spans.count(data, _LF)
     if reader.damage is not None:
         yield Reject(block.file.name, line, STAGE, f"{reader.damage}; all from line {line:,} on is lost")
     elif rest := b"".join(carry):

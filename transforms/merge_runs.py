@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
+from shardmill import spans
 from transforms import storage
+from transforms.key_histogram import Cuts
 from transforms.refs import concatenate
 from transforms.runs import key_order, read_key_range
 from transforms.shard_source import EncodedChunk
@@ -52,12 +55,16 @@ class RunShards:
     def encode(self, task: Sequence[Piece]) -> EncodedChunk:
         """Read and merge one segment."""
         order = key_order(*(np.concatenate(arrays) for arrays in zip(*((piece.keys, piece.ties) for piece in task), strict=True)))
-        data = b"".join(storage.read_range(piece.path, piece.offset, int(piece.sizes.sum(dtype=np.int64))) for piece in task)
-        offsets = np.zeros(len(order) + 1, np.int64)
-        np.cumsum(np.concatenate([piece.sizes for piece in task]), out=offsets[1:])
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-        merged = pa.Array.from_buffers(pa.large_binary(), len(order), buffers).take(pa.array(order))
-        return EncodedChunk(np.frombuffer(merged.buffers()[2], np.uint8, len(data)), len(order))
+        sizes = np.concatenate([piece.sizes for piece in task]).astype(np.int64)
+        ends = np.cumsum(sizes)
+        data = np.empty(int(ends[-1]), np.uint8)
+        start = 0
+        for piece in task:
+            stop = start + int(piece.sizes.sum(dtype=np.int64))
+            storage.read_into(piece.path, piece.offset, data[start:stop].data)
+            start = stop
+        merged, _ = spans.gather(data, (ends - sizes)[order], sizes[order])
+        return EncodedChunk(merged, len(order))
 
 
 def _load(path: str, index_offset: int, rows: int, start: int, stop: int, offset: int, size: int) -> Piece:
@@ -71,24 +78,22 @@ def segments(pieces: Sequence[Piece], segment_bytes: int) -> Iterator[list[Piece
     """
     total = sum(int(piece.sizes.sum(dtype=np.int64)) for piece in pieces)
     number = -(-total // segment_bytes)
-    cuts = _sampled_cuts(pieces, number) if number > 1 else []
-    starts = [0] * len(pieces)
-    offsets = [piece.offset for piece in pieces]
-    for cut in [*cuts, None]:
-        segment = []
-        for index, piece in enumerate(pieces):
-            start = starts[index]
-            stop = len(piece.keys) if cut is None else max(start, _rank(piece, *cut))
-            if start < stop:
-                sizes = piece.sizes[start:stop]
-                segment.append(Piece(piece.path, offsets[index], piece.keys[start:stop], piece.ties[start:stop], sizes))
-                starts[index] = stop
-                offsets[index] += int(sizes.sum(dtype=np.int64))
-        if segment:
-            yield segment
+    cuts = _sampled_cuts(pieces, max(number, 1))
+    parts = [_cut(piece, cuts) for piece in pieces]
+    for segment in zip(*parts, strict=True):
+        if present := [part for part in segment if len(part.keys)]:
+            yield present
 
 
-def _sampled_cuts(pieces: Sequence[Piece], number: int) -> list[tuple[int, int]]:
+def _cut(piece: Piece, cuts: Cuts) -> Iterator[Piece]:
+    ends = np.zeros(len(piece.sizes) + 1, np.int64)
+    np.cumsum(piece.sizes, out=ends[1:])
+    for start, stop in pairwise(cuts.bounds(piece.keys, piece.ties).tolist()):
+        arrays = (array[start:stop] for array in (piece.keys, piece.ties, piece.sizes))
+        yield Piece(piece.path, piece.offset + int(ends[start]), *arrays)
+
+
+def _sampled_cuts(pieces: Sequence[Piece], number: int) -> Cuts:
     rows = sum(len(piece.keys) for piece in pieces)
     step = max(1, rows // (32 * number))  # 32 keys a segment: it is a sixth larger or smaller than meant, by the root of that
     keys = np.concatenate([piece.keys[::step] for piece in pieces])
@@ -100,10 +105,4 @@ def _sampled_cuts(pieces: Sequence[Piece], number: int) -> list[tuple[int, int]]
     before = np.cumsum(weights[order]) - weights[order]
     at = np.unique(np.searchsorted(before, np.arange(1, number) * (before[-1] + weights[order][-1]) // number))
     at = order[at[at < len(order)]]
-    return list(zip(keys[at].tolist(), ties[at].tolist(), strict=True))
-
-
-def _rank(piece: Piece, key: int, tie: int) -> int:
-    """How many of the piece's records come before (key, tie)."""
-    low, high = np.searchsorted(piece.keys, np.uint64(key), "left"), np.searchsorted(piece.keys, np.uint64(key), "right")
-    return int(low + np.searchsorted(piece.ties[low:high], np.uint64(tie), "left")) if low < high else int(low)
+    return Cuts(keys[at], ties[at])

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shardmill import spans
 from shardmill.errors import UserError
 from transforms.blocks import BlockRef, FileRef, Inferred, Rows
 from transforms.columns import ColumnType
@@ -176,7 +177,7 @@ class _Lines:
         """Find the lines of `piece`, which belongs to the file `name`."""
         data = piece.data
         codes = np.frombuffer(data, np.uint8)
-        ends = np.flatnonzero(codes == _LF)
+        ends = spans.find(data, _LF)
         if not data.endswith(b"\n"):
             ends = np.append(ends, len(data))
         starts = np.concatenate((np.zeros(1, np.int64), ends[:-1] + 1))

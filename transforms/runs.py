@@ -10,8 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from shardmill import spans
 from transforms import storage
 from transforms.find_cuts import Grouped
+from transforms.framing import binary_offsets
 
 _KEY, _SIZE = np.dtype("<u8"), np.dtype("<u4")
 
@@ -66,9 +68,8 @@ class KeyedRecords:
 def write_run(path: str, records: KeyedRecords) -> Run:
     """Sort `records`, at least one, and write them."""
     order = key_order(records.keys, records.ties, records.groups)
-    framed = records.framed.take(pa.array(order))
-    data = _data(framed)
-    sizes = sizes_of(framed)
+    starts, sizes = binary_offsets(records.framed)[:-1][order], sizes_of(records.framed)[order]
+    data, _ = spans.gather(records.framed.buffers()[2], starts, sizes)
     index = _index(records, order, sizes)
     storage.write_parts(path, [data, *index])
     return Run(path, len(data), _parts(records, order, sizes))
@@ -126,20 +127,11 @@ def key_order(keys: np.ndarray, ties: np.ndarray, groups: np.ndarray | None = No
 
 def sizes_of(framed: pa.LargeBinaryArray) -> np.ndarray:
     """The size in bytes of each record: int64, shape (rows,)."""
-    return np.diff(_offsets(framed))
+    return np.diff(binary_offsets(framed))
 
 
 def _read_index(run: Run, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return read_key_range(run.path, run.index_offset, run.rows, start, stop)
-
-
-def _offsets(array: pa.LargeBinaryArray) -> np.ndarray:
-    return np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
-
-
-def _data(array: pa.LargeBinaryArray) -> memoryview:
-    offsets = _offsets(array)
-    return memoryview(array.buffers()[2])[int(offsets[0]) : int(offsets[-1])]
 
 
 def _index(records: KeyedRecords, order: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:

@@ -11,7 +11,6 @@ import pyarrow as pa
 from apache_beam.pvalue import AsSingleton
 
 from transforms.find_cuts import Divisions
-from transforms.key_histogram import Cuts
 from transforms.plan_shards import ShardKey
 from transforms.refs import to_batch
 from transforms.runs import Run, read_keys
@@ -58,25 +57,13 @@ def slice_run(run: Run, divisions: Divisions) -> list[tuple[ShardKey, tuple[Any,
     first = offset = 0
     for split, (keys, ties, sizes) in read_keys(run).items():
         ends = np.concatenate(([0], np.cumsum(sizes)))
-        bounds = boundaries(divisions[split].cuts, keys, ties)
-        for shard, (start, stop) in enumerate(pairwise(bounds)):
+        for shard, (start, stop) in enumerate(pairwise(divisions[split].cuts.bounds(keys, ties).tolist())):
             if start < stop:
                 values = (offset + int(ends[start]), int(ends[stop] - ends[start]))
                 slices.append(((split, shard), (run.path, run.index_offset, run.rows, first + start, first + stop, *values)))
         first += len(keys)
         offset += int(ends[-1])
     return slices
-
-
-def boundaries(cuts: Cuts, keys: np.ndarray, ties: np.ndarray) -> list[int]:
-    """The row at which each part begins, from 0, and the number of rows, of keys that are sorted."""
-    low = np.searchsorted(keys, cuts.keys, side="left")
-    high = np.searchsorted(keys, cuts.keys, side="right")
-    inner = [
-        start + int(np.searchsorted(ties[start:stop], tie, side="left")) if start < stop else start
-        for start, stop, tie in zip(low.tolist(), high.tolist(), cuts.ties, strict=True)
-    ]
-    return [0, *inner, len(keys)]
 
 
 class _GatherFn(beam.DoFn):

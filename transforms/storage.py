@@ -81,6 +81,22 @@ def read_range(path: str, offset: int, length: int) -> bytes:
     return data
 
 
+def read_into(path: str, offset: int, target: memoryview) -> None:
+    """Fill `target`, of bytes, from `path` at `offset`; raises as `read_range`."""
+    if not is_local(path):
+        target[:] = read_range(path, offset, len(target))
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while target:
+            count = os.preadv(descriptor, [target], offset)
+            if not count:
+                raise EOFError(f"{path}: {len(target)} bytes fewer at {offset} than expected")
+            target, offset = target[count:], offset + count
+    finally:
+        os.close(descriptor)
+
+
 def exists(path: str) -> bool:
     """Whether there is a file or a local directory at `path`."""
     if is_local(path):
