@@ -116,11 +116,8 @@ def test_a_job_without_the_compiled_module(tmp_path: Path) -> None:
         "assert sum(1 for _ in shardmill.examples(sys.argv[1])) > 2000\n"
         "sys.exit(status)"
     )
-    flags = [
-        "--input",
-        str(source),
-        *["--columns", "n,text,share", "--name", "data", "--num_shards", "3", "--splits", "train=0.8,test=0.2"],
-    ]
+    options = ("--columns", "n,text,share", "--name", "data", "--num_shards", "3", "--splits", "train=0.8,test=0.2")
+    flags = ("--input", str(source), *options)
     done = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path / "slow" / "data"), "csv", *flags, "--output", str(tmp_path / "slow")],
         cwd=REPOSITORY,
