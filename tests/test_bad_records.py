@@ -85,6 +85,12 @@ def test_json_that_no_feature_can_hold_is_left_out(run: Run, tmp_path: Path) -> 
     assert "column 'o': " in failed.err
     dropped = convert("jsonl", folder, tmp_path / "1", "--drop", "o", "--no_shuffle")
     assert dropped.rows == [{"a": 1, "k": 5}, {"a": 2, "k": 6}]
+    assert dropped.dataset.manifest.notices == ()
+    mistaken = convert("jsonl", folder, tmp_path / "3", "--drop", "o,kk", "--no_shuffle")
+    assert mistaken.rows == dropped.rows
+    assert list(mistaken.dataset.manifest.notices) == [
+        "no row has 'kk', which --drop leaves out; did you mean k? the columns are a, k, o"
+    ]
     chosen = convert("jsonl", folder, tmp_path / "2", "--only", "a", "--key", "k")
     assert sorted(chosen.column("a")) == [1, 2]
     assert list(chosen.features) == ["a"]

@@ -169,7 +169,8 @@ def test_only_the_columns_asked_for_matter(tmp_path: Path) -> None:
     types = {"y": ColumnType("int64", None, 2)}
 
     assert infer(JsonLinesFormat(100), file, ["y"]) == Inferred(types, 2)
-    assert infer(JsonLinesFormat(100, drop=("x", "z")), file) == Inferred(types, 2)
+    unseen = ColumnType("bytes", None, 0)  # named, and not looked at
+    assert infer(JsonLinesFormat(100, drop=("x", "z", "a")), file) == Inferred({"x": unseen, **types, "z": unseen}, 2)
     assert read(JsonLinesFormat(100), file, types) == ([(1, {"y": 1}), (2, {"y": 2})], [], 0)
     assert infer(JsonLinesFormat(100), file).rows == 0
 

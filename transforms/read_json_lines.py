@@ -104,11 +104,14 @@ class _Objects:
     blank: int
 
     def infer(self, columns: Sequence[str] | None, drop: Sequence[str]) -> tuple[dict[str, ColumnType], "_Objects"]:
-        """The types of `columns`, or of all but those in `drop`, and the rows that can be read."""
+        """The types of `columns`, or of all, those in `drop` without a look at them, and the rows that can be read."""
         names = columns
-        if names is None:
-            names = [name for name in dict.fromkeys(chain(chain.from_iterable(self.objects), self.fill)) if name not in drop]
         types: dict[str, ColumnType] = {}
+        if names is None:
+            every = dict.fromkeys(chain(chain.from_iterable(self.objects), self.fill))
+            names = [name for name in every if name not in drop]
+            # Of a type without a value: that there are such columns is all that is said of them.
+            types = {name: ColumnType("bytes", None, 0) for name in drop if name in every}
         refused: dict[int, str] = {}
         for name in names:
             values = self.values(name)

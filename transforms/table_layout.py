@@ -106,8 +106,10 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         raise UserError(f"{options.source} has no rows")
     known = list(header or sorted(inferred.types))
     if header or inferred.rows:
-        # What is dropped from files without headers was not looked at.
+        # A key that no row has today may be there tomorrow: of files without headers that is no mistake.
         _check_columns(known if header else [*known, *options.drop], options)
+        if not header and wanted_columns(options) is None and (unknown := [name for name in options.drop if name not in known]):
+            notices.append(f"no row has {_quoted(unknown)}, which --drop leaves out; {_hint(unknown[0], known)}")
     types, features = (
         _from_schema(known, header, options, notices) if options.schema else _from_data(known, inferred, options, notices)
     )
