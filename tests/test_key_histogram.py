@@ -134,3 +134,14 @@ def test_a_cut_starts_the_next_part() -> None:
 
 def test_equal_cuts_leave_the_part_between_them_empty() -> None:
     assert to_cuts([(10, 5), (10, 5)]).part_of(*arrays([(10, 4), (10, 5), (10, 6)])).tolist() == [0, 2, 2]
+
+
+@pytest.mark.parametrize("number", [100, 100_000])
+def test_merged_histograms_are_that_of_all_keys(number: int) -> None:
+    rng = np.random.default_rng(number)
+    keys, sizes = rng.integers(0, TOP, number, np.uint64, endpoint=True), rng.integers(1, 99, number)
+    whole = histogram(keys, sizes)
+    merged = merge(histogram(keys[part], sizes[part]) for part in np.array_split(np.arange(number), 7))
+
+    assert (merged.bins.tolist(), merged.counts.tolist()) == (whole.bins.tolist(), whole.counts.tolist())
+    assert (merged.bins.dtype, merged.counts.dtype, merged.size_bytes) == (whole.bins.dtype, whole.counts.dtype, int(sizes.sum()))
