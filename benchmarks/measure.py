@@ -12,6 +12,8 @@ from pathlib import Path
 BENCHMARKS = Path(__file__).parent
 # `make bench` names the command of an installation without extras.
 SHARDMILL = os.environ.get("SHARDMILL", str(Path(sys.executable).with_name("shardmill")))
+# An installation keeps its modules compiled; whoever forbids that would time Python's compiler, ten seconds of it for TensorFlow.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
 
 
@@ -35,7 +37,7 @@ def measure(command: Sequence[str]) -> Measured:
     with tempfile.TemporaryFile() as said:
         os.sync()  # what came before must not be written to the disk on this one's time
         start = time.perf_counter()
-        process = subprocess.Popen(command, stdout=said, stderr=said)
+        process = subprocess.Popen(command, stdout=said, stderr=said, env=ENVIRONMENT)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
