@@ -90,7 +90,7 @@ def load(
         images, before `augment`; other examples as they are stored. The order of shards is then that of the first epoch.
       num_workers: how many trainers share the split; each example is on exactly one of them.
       worker_index: which one this is, from 0. Its part may be an example or a shard larger than another's.
-      num_parallel_calls: threads that parse and decode; None lets tf.data tune it.
+      num_parallel_calls: threads that parse and decode; None for as many as there are cores.
       prefetch_buffer_size: batches to have ready; None lets tf.data tune it.
       verify: when each shard's checksum is compared with the manifest's, which finds a flipped bit, and another data set's shard of
         the same size; the error names the file, and the record if one is damaged. None: of local files, when a shard is first
@@ -186,6 +186,10 @@ def _options(deterministic: bool, alone: bool) -> Any:
     """tf.data's options: of workers that have their own parts already, none takes a part of it again."""
     options = tf.data.Options()
     options.deterministic = deterministic
+    # Left on, tf.data's tuner delays the end of an epoch now and then: whoever closes the iterator waits for the tuner's thread, which
+    # may have missed that and sleeps for 10 ms, 20 ms and so on up to a minute: seen at 10.2, 20.5 and 81.9 seconds (TensorFlow 2.21).
+    # Without it, AUTOTUNE stands for the number of cores, which measured as fast.
+    options.autotune.enabled = False
     policy = tf.data.experimental.AutoShardPolicy
     # By file would leave fewer examples than are counted on.
     options.experimental_distribute.auto_shard_policy = policy.DATA if alone else policy.OFF

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from shardmill.dataset import Dataset
+from shardmill.dataset import Dataset, LocalFiles
 from shardmill.lazy_tensorflow import tf
 from shardmill.selection import Part
 from shardmill.shard_guard import guard
@@ -63,11 +63,12 @@ def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int | None, gua
         records = tf.data.TFRecordDataset(paths, kind, _READ_BYTES).apply(exactly(whole))
         return records.shard(part.step, part.first) if part.step > 1 else records
     paths = paths.shuffle(len(part.shards), seed)
+    cycle = min(len(part.shards), _SHARDS_AT_ONCE)
     records = (guard(dataset, part.shards, paths) if guarded else paths).interleave(
         lambda path: tf.data.TFRecordDataset(path, kind, _READ_BYTES),
-        cycle_length=min(len(part.shards), _SHARDS_AT_ONCE),
+        cycle_length=cycle,
         block_length=_BLOCK_RECORDS,
-        num_parallel_calls=tf.data.AUTOTUNE,
+        num_parallel_calls=tf.data.AUTOTUNE if isinstance(dataset.files, LocalFiles) else cycle,  # object stores make one wait
         deterministic=seed is not None,
     )
     return records.apply(exactly(part.examples))

@@ -229,6 +229,7 @@ def test_options_of_tf_data(rows: Path) -> None:
     alone = shardmill.load(rows, features=["n"]).options()
     assert alone.experimental_distribute.auto_shard_policy == policy.DATA
     assert alone.deterministic is False
+    assert alone.autotune.enabled is False
     shared = shardmill.load(rows, features=["n"], num_workers=2, seed=1, num_parallel_calls=1, prefetch_buffer_size=1).options()
     assert shared.experimental_distribute.auto_shard_policy == policy.OFF
     assert shared.deterministic is True
