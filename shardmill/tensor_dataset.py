@@ -186,9 +186,9 @@ def _options(deterministic: bool, alone: bool) -> Any:
     """tf.data's options: of workers that have their own parts already, none takes a part of it again."""
     options = tf.data.Options()
     options.deterministic = deterministic
-    # Left on, tf.data's tuner delays the end of an epoch now and then: whoever closes the iterator waits for the tuner's thread, which
-    # may have missed that and sleeps for 10 ms, 20 ms and so on up to a minute: seen at 10.2, 20.5 and 81.9 seconds (TensorFlow 2.21).
-    # Without it, AUTOTUNE stands for the number of cores, which measured as fast.
+    # Left on, tf.data's tuner delays the end of an epoch now and then: whoever closes the iterator waits for the tuner's thread,
+    # which sleeps for 10 ms, 20 ms and so on up to a minute and may miss that; seen at 10.2, 20.5 and 81.9 seconds with
+    # TensorFlow 2.21. Without it, AUTOTUNE stands for the number of cores, which measured as fast.
     options.autotune.enabled = False
     policy = tf.data.experimental.AutoShardPolicy
     # By file would leave fewer examples than are counted on.
