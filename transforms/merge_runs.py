@@ -86,11 +86,11 @@ def segments(pieces: Sequence[Piece], segment_bytes: int) -> Iterator[list[Piece
 
 
 def _cut(piece: Piece, cuts: Cuts) -> Iterator[Piece]:
-    ends = np.zeros(len(piece.sizes) + 1, np.int64)
-    np.cumsum(piece.sizes, out=ends[1:])
+    offset = piece.offset
     for start, stop in pairwise(cuts.bounds(piece.keys, piece.ties).tolist()):
-        arrays = (array[start:stop] for array in (piece.keys, piece.ties, piece.sizes))
-        yield Piece(piece.path, piece.offset + int(ends[start]), *arrays)
+        keys, ties, sizes = (array[start:stop] for array in (piece.keys, piece.ties, piece.sizes))
+        yield Piece(piece.path, offset, keys, ties, sizes)
+        offset += int(sizes.sum(dtype=np.int64))
 
 
 def _sampled_cuts(pieces: Sequence[Piece], number: int) -> Cuts:
