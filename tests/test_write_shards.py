@@ -4,6 +4,7 @@ import gzip
 import io
 import pickle
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +28,7 @@ from transforms.find_cuts import Division
 from transforms.key_histogram import to_cuts
 from transforms.progress import Progress, read_progress
 from transforms.refs import PLANNED, to_batch
+from transforms.shard_source import EncodedChunk
 from transforms.stats import ImageStats
 from transforms.write_shards import REJECTS, ShardInfo, WriteShards, map_in_order
 
@@ -117,10 +119,58 @@ def test_threads_do_not_change_the_bytes(images: Path, tmp_path: Path, compress:
         assert contents(tmp_path / str(threads), threads, files_per_task) == inline
 
 
-def test_progress_is_reported(images: Path, tmp_path: Path) -> None:
+class Meeting:
+    """A source of two shards that can only be written at once; or one of them fails while the other is under way."""
+
+    both_began = threading.Barrier(2, timeout=60)
+    encoded = 0
+
+    def __init__(self, failing: bool) -> None:
+        self.failing = failing
+
+    def plan(self, parts: Any) -> tuple[int, Any]:
+        """One task, or for the shard that does not fail so many that they take 25 seconds."""
+        rows = sum(len(part) for part in parts)
+        self.both_began.wait()
+        return rows, ["fail"] if self.failing and rows == 15 else ["go on"] * (5000 if self.failing else 1)
+
+    def encode(self, task: str) -> EncodedChunk:
+        """Nothing, slowly."""
+        if task == "fail":
+            raise ValueError("a shard that fails")
+        time.sleep(0.005 if self.failing else 0)
+        Meeting.encoded += 1
+        return EncodedChunk(b"", 1)
+
+
+def write_two(source: Meeting, output: Path) -> None:
+    with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
+        divisions = pipeline | "Divisions" >> beam.Create([DIVISIONS])
+        temporary = divisions | beam.Map(lambda _: WriteShards.make_temporary(str(output), "photos"))
+        elements = pipeline | "Shards" >> beam.Create(ELEMENTS[1:])
+        _ = elements | WriteShards(str(output), "photos", source, divisions, temporary, threads=2)
+
+
+def test_shards_are_written_at_once(tmp_path: Path) -> None:
+    write_two(Meeting(failing=False), tmp_path)
+
+    assert len(list(tmp_path.glob(f"{TEMP_PREFIX}*/*"))) == 2
+
+
+def test_a_shard_that_fails_ends_the_other(tmp_path: Path) -> None:
+    before = Meeting.encoded
+
+    with pytest.raises(ValueError, match="a shard that fails"):
+        write_two(Meeting(failing=True), tmp_path)
+
+    assert Meeting.encoded - before < 5000
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_progress_is_reported(images: Path, tmp_path: Path, threads: int) -> None:
     folder = tmp_path / "progress"
     folder.mkdir()
-    infos = write(images, tmp_path / "out", progress_folder=str(folder))
+    infos = write(images, tmp_path / "out", progress_folder=str(folder), threads=threads)
 
     assert read_progress(str(folder)) == Progress(FILES, sum(info.size_bytes for info in infos))
 

@@ -39,7 +39,7 @@ class Piece:
 class RunShards:
     """A transforms.shard_source.ShardSource over SLICE batches.
 
-    The keys of a shard are held at once, 20 bytes a record; its records only as many segments as there are threads.
+    The keys of a shard are held at once, 20 bytes a record; its records only in as many segments as its writer has under way.
 
     Attributes:
       segment_bytes: of a segment, about.

@@ -21,7 +21,7 @@ class Progress:
 
 
 class ProgressReporter:
-    """Counts what this thread of this process did, and writes it to a file of its own now and then."""
+    """Counts what some threads of this process did, and writes it to a file of its own now and then."""
 
     def __init__(self, folder: str, counter: str = "examples") -> None:
         """Args:
@@ -33,18 +33,24 @@ class ProgressReporter:
         self._counter = counter
         self._examples = self._bytes = 0
         self._last = 0.0
+        self._lock = threading.Lock()
 
     def add(self, examples: int, size_bytes: int) -> None:
-        """Count what was just written."""
-        self._examples += examples
-        self._bytes += size_bytes
-        now = time.monotonic()
-        if now - self._last > _INTERVAL:
-            self.flush()
-            self._last = now
+        """Count what was just written, from any thread."""
+        with self._lock:
+            self._examples += examples
+            self._bytes += size_bytes
+            now = time.monotonic()
+            if now - self._last > _INTERVAL:
+                self._write()
+                self._last = now
 
     def flush(self) -> None:
         """Write the counts now."""
+        with self._lock:
+            self._write()
+
+    def _write(self) -> None:
         _write(self._path, {self._counter: self._examples, "size_bytes": self._bytes})
 
 

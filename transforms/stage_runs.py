@@ -1,7 +1,7 @@
 """PTransforms that parse and encode each block once, into runs; and that look at strata before, where splits depend on them."""
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -139,18 +139,13 @@ class _StageFn(ThreadedFlatMap):
         super().start_bundle()
         self._staged = Staged()
 
-    def process(self, element: Any, *side: Any) -> Iterator[Any]:
-        yield from self._without_staged(super().process(element, *side))
-
     def finish_bundle(self) -> Iterator[Any]:
-        while self._pending:
-            for item in self._without_staged(self._pending.popleft().result()):
-                yield windowed(item)
+        yield from super().finish_bundle()
         yield windowed(TaggedOutput(STAGED, self._staged))
         if self._progress is not None:
             self._progress.flush()
 
-    def _without_staged(self, items: Any) -> Iterator[Any]:
+    def emit(self, items: Iterable[Any]) -> Iterator[Any]:
         for item in items:
             if isinstance(item, Staged):
                 self._staged.merge(item)

@@ -44,17 +44,21 @@ class ThreadedFlatMap(beam.DoFn):
     def process(self, element: Any, *side: Any) -> Iterator[Any]:
         """Start on `element`, and emit what is done of those before it."""
         if self._pool is None:
-            yield from self._function(element, *side)
+            yield from self.emit(self._function(element, *side))
             return
         self._pending.append(self._pool.submit(self._function, element, *side))
         while len(self._pending) > self._threads:
-            yield from self._pending.popleft().result()
+            yield from self.emit(self._pending.popleft().result())
 
     def finish_bundle(self) -> Iterator[Any]:
         """Emit the rest."""
         while self._pending:
-            for item in self._pending.popleft().result():
+            for item in self.emit(self._pending.popleft().result()):
                 yield windowed(item)
+
+    def emit(self, items: Iterable[Any]) -> Iterable[Any]:
+        """What is emitted of `items`, which the function returned for one element; called in the worker's own thread, in order."""
+        return items
 
 
 def windowed(item: Any) -> Any:

@@ -26,11 +26,14 @@ from transforms import storage
 from transforms.find_cuts import Divisions
 from transforms.plan_shards import ShardKey
 from transforms.progress import ProgressReporter
+from transforms.refs import Reject
 from transforms.shard_source import ShardSource
 from transforms.stats import SplitStats
+from transforms.threaded import ThreadedFlatMap
 
 REJECTS = "rejects"
 _WRITE_BYTES = 1 << 20  # local disks want large writes; object stores buffer anyway
+_SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time, and that is what a merge waits for
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -109,8 +112,8 @@ class WriteShards(beam.io.WriteToTFRecord):
         ).with_outputs(REJECTS, main="shards")
 
 
-class _WriteShardFn(beam.DoFn):
-    """Holds the thread pool that encodes while shards are written."""
+class _WriteShardFn(ThreadedFlatMap):
+    """Writes some shards at a time, their records encoded ahead in threads that they share."""
 
     def __init__(
         self,
@@ -120,28 +123,41 @@ class _WriteShardFn(beam.DoFn):
         threads: int,
         progress_folder: str | None,
     ) -> None:
+        super().__init__(self._write_shard, 1 if threads == 1 else _SHARDS_AT_ONCE)
         self._sink, self._name, self._gzip = sink, name, gzip
-        self._wanted_threads, self._progress_folder = threads, progress_folder
+        self._wanted_encoders, self._progress_folder = threads, progress_folder
         self._examples = Metrics.counter("shardmill", "examples_written")
         self._rejected = Metrics.counter("shardmill", "records_rejected")
         self._bytes = Metrics.counter("shardmill", "bytes_written")
 
     def setup(self) -> None:
-        self._threads = self._wanted_threads or os.cpu_count() or 1  # of the worker, not of the launcher
-        self._pool = ThreadPoolExecutor(self._threads, "shardmill-read") if self._threads > 1 else None
+        super().setup()
+        encoders = self._wanted_encoders or os.cpu_count() or 1  # of the worker, not of the launcher
+        self._encoders = ThreadPoolExecutor(encoders, "shardmill-encode") if encoders > 1 else None
+        self._window = encoders + 1
         self._progress = ProgressReporter(self._progress_folder) if self._progress_folder else None
 
     def teardown(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+        if self._encoders is not None:
+            self._encoders.shutdown(cancel_futures=True)  # first: where the job failed, it stops the shards under way
+        super().teardown()
 
-    def process(
+    def emit(self, items: Iterable[Any]) -> Iterator[Any]:
+        for item in items:
+            if isinstance(item, ShardInfo):  # counted here: Beam knows no metrics of other threads
+                self._examples.inc(item.examples)
+                self._rejected.inc(item.rejected)
+                self._bytes.inc(item.size_bytes)
+            yield item
+
+    def _write_shard(
         self,
         element: tuple[ShardKey, Iterable[pa.RecordBatch]],
         divisions: Divisions,
         temporary: str,
         source: Any,  # a ShardSource; Beam checks annotations, and cannot check protocols
-    ) -> Iterator[Any]:
+    ) -> list[Any]:
+        """The rejects of one shard, tagged, and its ShardInfo."""
         (split, shard), parts = element
         name = ShardName(self._name, split, shard, divisions[split].parts, self._gzip)
         planned, tasks = source.plan(parts)
@@ -150,18 +166,17 @@ class _WriteShardFn(beam.DoFn):
         writer = self._sink.open_writer(temporary, f"{shard_prefix(self._name, split)}-{shard:05d}-{uuid.uuid4().hex}")
         output = _ShardFile(writer.temp_handle, self._gzip)
         stats: SplitStats | None = None
-        examples = rejects = 0
+        examples = 0
+        rejects: list[Reject] = []
         try:
-            for chunk in map_in_order(self._pool, source.encode, tasks, 2 * self._threads):
+            for chunk in map_in_order(self._encoders, source.encode, tasks, self._window):
                 output.write(chunk.framed)
                 if stats is None:
                     stats = chunk.stats
                 elif chunk.stats is not None:
                     stats.merge(chunk.stats)
                 examples += chunk.examples
-                rejects += len(chunk.rejects)
-                for reject in chunk.rejects:
-                    yield beam.pvalue.TaggedOutput(REJECTS, reject)
+                rejects += chunk.rejects
                 if self._progress is not None:
                     self._progress.add(chunk.examples + len(chunk.rejects), len(chunk.framed))
             output.finish()
@@ -169,10 +184,8 @@ class _WriteShardFn(beam.DoFn):
             path = writer.close()
         if self._progress is not None:
             self._progress.flush()
-        self._examples.inc(examples)
-        self._rejected.inc(rejects)
-        self._bytes.inc(output.size_bytes)
-        yield ShardInfo(name, path, planned, examples, rejects, output.size_bytes, output.crc32c, stats)
+        info = ShardInfo(name, path, planned, examples, len(rejects), output.size_bytes, output.crc32c, stats)
+        return [*(beam.pvalue.TaggedOutput(REJECTS, reject) for reject in rejects), info]
 
 
 class _ShardFile:
