@@ -253,6 +253,37 @@ static PyObject *hashes(PyObject *self, PyObject *args) {
   return done(good);
 }
 
+/* The framing of TFRecord: the length, masked crc32c of it, the payload, masked crc32c of that; see shardmill/tfrecord.py. */
+
+enum { HEADER = 12, FOOTER = 4 };
+
+static inline uint32_t masked_crc32c(const uint8_t *data, size_t size) {
+  uint32_t crc = crc32c(data, size);
+  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+
+static PyObject *frame(PyObject *self, PyObject *args) {
+  Py_buffer data, offsets;
+  if (!PyArg_ParseTuple(args, "w*y*", &data, &offsets)) return NULL;
+  Py_ssize_t count = offsets.len / 8 - 1;
+  const int64_t *at = offsets.buf;
+  int good;
+  Py_BEGIN_ALLOW_THREADS;
+  good = are_within(at, at + 1, count, data.len);
+  for (Py_ssize_t n = 0; good && n < count; n++) {
+    uint8_t *record = (uint8_t *)data.buf + at[n];
+    if (!(good = at[n + 1] - at[n] >= HEADER + FOOTER)) break;
+    uint64_t size = at[n + 1] - at[n] - HEADER - FOOTER;
+    memcpy(record, &size, 8);
+    uint32_t length_crc = masked_crc32c(record, 8), crc = masked_crc32c(record + HEADER, size);
+    memcpy(record + 8, &length_crc, 4);
+    memcpy(record + HEADER + size, &crc, 4);
+  }
+  Py_END_ALLOW_THREADS;
+  PyBuffer_Release(&data), PyBuffer_Release(&offsets);
+  return done(good);
+}
+
 enum { AHEAD = 16 }; /* spans whose first bytes are fetched before they are copied: they may lie in any order */
 
 static PyObject *copy(PyObject *self, PyObject *args) {
@@ -264,7 +295,10 @@ static PyObject *copy(PyObject *self, PyObject *args) {
   Py_BEGIN_ALLOW_THREADS;
   for (Py_ssize_t n = 0; good && n < count; n++) {
     good = size[n] >= 0 && 0 <= from[n] && from[n] <= data.len - size[n] && 0 <= to[n] && to[n] <= target.len - size[n];
-    if (n + AHEAD < count) __builtin_prefetch((const uint8_t *)data.buf + from[n + AHEAD]); /* harmless wherever it points */
+    if (n + AHEAD < count) { /* harmless wherever it points */
+      __builtin_prefetch((const uint8_t *)data.buf + from[n + AHEAD]);
+      __builtin_prefetch((const uint8_t *)data.buf + from[n + AHEAD] + 64);
+    }
     if (good) memcpy((uint8_t *)target.buf + to[n], (const uint8_t *)data.buf + from[n], size[n]);
   }
   Py_END_ALLOW_THREADS;
@@ -303,6 +337,7 @@ static PyObject *find(PyObject *self, PyObject *args) {
 static PyMethodDef methods[] = {
     {"checksums", checksums, METH_VARARGS, "checksums(data, starts, ends, out): crc32c of each data[start:end]."},
     {"hashes", hashes, METH_VARARGS, "hashes(data, starts, ends, seed, out): xxh3_64 of each data[start:end]."},
+    {"frame", frame, METH_VARARGS, "frame(data, offsets): lengths and checksums around the payloads of TFRecords."},
     {"copy", copy, METH_VARARGS, "copy(data, starts, sizes, target, places): each data[start:start + size] to its place."},
     {"count", count, METH_VARARGS, "count(data, byte): how many bytes of `data` are `byte`."},
     {"find", find, METH_VARARGS, "find(data, byte, out): where in `data` `byte` stands; `out` holds as many places."},

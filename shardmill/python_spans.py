@@ -1,6 +1,7 @@
 """`shardmill._native` in Python, for where there is no C compiler: a call of a library for each span, copies in NumPy."""
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import repeat
 from typing import Any
 
@@ -13,6 +14,8 @@ _TILE_BYTES = 1 << 17  # cut at a time, so that they stay in the processor's cac
 _SHORT_BYTES = 2048  # up to here, copying a span is faster than pointing at it
 _COPY_BYTES = 1 << 18  # gathered at a time, likewise
 _WRONG = "a span lies outside its buffer, or a buffer is not as long as it has to be"
+_HEADER, _FOOTER = np.dtype([("length", "<u8"), ("crc", "<u4")]), np.dtype("<u4")  # of a TFRecord
+_MASK_DELTA = np.uint32(0xA282EAD8)
 _LARGE_BYTES = 2048  # from which a copy is worth a Python call of its own
 
 
@@ -26,6 +29,21 @@ def hashes(data: Any, starts: np.ndarray, ends: np.ndarray, seed: int, out: np.n
     """xxh3_64 of each `data[start:end]` into `out`, uint64."""
     for rows, pieces in _cut(data, starts, ends):
         out[rows] = np.fromiter(map(xxhash.xxh3_64_intdigest, pieces, repeat(seed)), np.uint64, len(pieces))
+
+
+def frame(data: Any, offsets: np.ndarray) -> None:
+    """Lengths and checksums around the payloads of records in `data`."""
+    starts, ends = offsets[:-1] + _HEADER.itemsize, offsets[1:] - _FOOTER.itemsize
+    _check(data, offsets[:-1], offsets[1:])
+    _check(data, starts, ends)
+    if not len(starts):
+        return
+    headers, crcs = np.empty(len(starts), _HEADER), np.empty(len(starts), _FOOTER)
+    headers["length"] = ends - starts
+    headers["crc"] = _mask(_length_crcs(ends - starts))
+    checksums(data, starts, ends, crcs)
+    _windows(data, _HEADER.itemsize)[offsets[:-1]] = headers.view(np.dtype((np.void, _HEADER.itemsize)))
+    _windows(data, _FOOTER.itemsize)[ends] = _mask(crcs).view(np.dtype((np.void, _FOOTER.itemsize)))
 
 
 def copy(data: Any, starts: np.ndarray, sizes: np.ndarray, target: Any, places: np.ndarray) -> None:
@@ -103,6 +121,27 @@ def _copy_similar(data: Any, starts: np.ndarray, sizes: np.ndarray, target: Any,
         to_windows[places[rows]] = from_windows[starts[rows]]
         if rest[rows].any():
             to_windows[(places + rest)[rows]] = from_windows[(starts + rest)[rows]]
+
+
+def _mask(crcs: np.ndarray) -> np.ndarray:
+    return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + _MASK_DELTA
+
+
+def _length_crcs(sizes: np.ndarray) -> np.ndarray:
+    """crc32c of each size as eight bytes.
+
+    A checksum of fixed length is affine: what a byte adds does not depend on the other bytes, so that a table a byte will do.
+    """
+    crcs = np.full(len(sizes), google_crc32c.value(bytes(8)), np.uint32)
+    for position in range((int(sizes.max(initial=0)).bit_length() + 7) // 8):
+        crcs ^= _length_table(position)[sizes >> 8 * position & 0xFF]
+    return crcs
+
+
+@lru_cache(maxsize=8)
+def _length_table(position: int) -> np.ndarray:
+    alone = (google_crc32c.value((value << 8 * position).to_bytes(8, "little")) for value in range(256))
+    return np.fromiter(alone, np.uint32, 256) ^ np.uint32(google_crc32c.value(bytes(8)))
 
 
 def _windows(data: Any, width: int) -> np.ndarray:

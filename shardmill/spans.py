@@ -40,6 +40,19 @@ def hashes(data: Any, starts: Places, ends: Places, seed: int = 0) -> NDArray[np
     return found
 
 
+def frame(data: Any, offsets: Places) -> None:
+    """Write the lengths and checksums of TFRecords (shardmill.tfrecord) around payloads that stand in `data` already.
+
+    Args:
+      data: a writable buffer.
+      offsets: where records begin, and where the last one ends: each is 12 bytes of anything, a payload, 4 bytes of anything.
+
+    Raises:
+      ValueError: a record is not within the buffer, or has no room for 16 bytes.
+    """
+    _spans.frame(data, _places(offsets))
+
+
 def copy(data: Any, starts: Places, sizes: Places, target: Any, places: Places) -> None:
     """Copy `sizes` bytes each from `starts` in `data` to `places` in `target`, a writable buffer, and not a byte more.
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill import tfrecord
-from transforms.framing import fill_frames, frame, payload_hashes
+from transforms.framing import frame, payload_hashes
 
 RECORDS = st.lists(
     st.one_of(st.binary(max_size=40), st.sampled_from([0, 255, 256, 4095, 4096, 70_000]).map(lambda n: b"r" * n)), max_size=20
@@ -77,13 +77,3 @@ def test_checksums_of_lengths(size: int) -> None:
     record = bytes(size)
 
     assert frame(array([record, b"x", record])).to_pylist() == list(map(tfrecord.frame, (record, b"x", record)))
-
-
-@given(RECORDS)
-@settings(max_examples=100, deadline=None)
-def test_frames_around_payloads_in_place(records: list[bytes]) -> None:
-    data = bytearray(b"".join(b"?" * 12 + record + b"?" * 4 for record in records))
-    offsets = np.concatenate([[0], np.cumsum([len(record) + 16 for record in records])]).astype(np.int64)
-    fill_frames(np.frombuffer(data, np.uint8), offsets)
-
-    assert bytes(data) == b"".join(map(tfrecord.frame, records))

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines import cli
-from shardmill import __version__, _native, python_spans, spans
+from shardmill import __version__, _native, python_spans, spans, tfrecord
 
 BOTH = pytest.mark.parametrize("module", [_native, python_spans], ids=["compiled", "python"])
 SIZES = [*range(300), *range(500, 530), *range(1000, 1100), 2047, 2048, 2049, 4096, 70_000]
@@ -64,6 +64,38 @@ def test_any_bytes(module: ModuleType, pieces: list[bytes], seed: int) -> None:
 
     assert crcs.tolist() == list(map(google_crc32c.value, pieces))
     assert hashes.tolist() == [xxhash.xxh3_64_intdigest(piece, seed) for piece in pieces]
+
+
+@BOTH
+@settings(deadline=None)
+@given(
+    records=st.lists(
+        st.one_of(st.binary(max_size=40), st.sampled_from([0, 255, 256, 4095, 4096, 70_000]).map(lambda n: b"r" * n)), max_size=20
+    ),
+    gap=st.integers(0, 9),
+)
+def test_frames_around_payloads_in_place(module: ModuleType, records: list[bytes], gap: int) -> None:
+    data = bytearray(gap) + bytearray(b"".join(b"?" * 12 + record + b"?" * 4 for record in records)) + bytearray(gap)
+    offsets = gap + np.cumsum([0, *(len(record) + 16 for record in records)], dtype=np.int64)
+    module.frame(data, offsets)
+
+    assert bytes(data) == bytes(gap) + b"".join(map(tfrecord.frame, records)) + bytes(gap)
+
+
+@BOTH
+@pytest.mark.parametrize("size", [(1 << 8) - 1, 1 << 8, (1 << 16) - 1, 1 << 16, (1 << 24) - 1, 1 << 24])
+def test_checksums_of_lengths(module: ModuleType, size: int) -> None:
+    data = bytearray(size + 16)
+    module.frame(data, np.array([0, size + 16]))
+
+    assert data == tfrecord.frame(bytes(size))
+
+
+@BOTH
+@pytest.mark.parametrize("offsets", [[0, 15], [-1, 16], [0, 41], [16, 0], [0, 16, 31], [1 << 62, -(1 << 62)]], ids=str)
+def test_frames_outside(module: ModuleType, offsets: list[int]) -> None:
+    with pytest.raises(ValueError, match="outside its buffer"):
+        module.frame(bytearray(40), np.array(offsets))
 
 
 @BOTH

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from shardmill import spans
 from transforms.feature_columns import feature_columns
 from transforms.feature_entries import FeatureEntries
-from transforms.framing import FOOTER_BYTES, HEADER_BYTES, fill_frames
+from transforms.framing import FOOTER_BYTES, HEADER_BYTES
 from transforms.piece_writer import TILE_ROWS, PieceWriter, tiles
 from transforms.varints import varint_widths
 
@@ -38,7 +39,7 @@ def encode_examples(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
 def encode_framed(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
     """`frame(encode_examples(batch))`, the payloads being written only once."""
     data, offsets = _encode(batch, HEADER_BYTES, FOOTER_BYTES)
-    fill_frames(np.frombuffer(data, np.uint8), offsets)
+    spans.frame(np.frombuffer(data, np.uint8), offsets)
     return _array(data, offsets)
 
 
