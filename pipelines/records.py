@@ -14,7 +14,6 @@ from pipelines.records_config import RecordsConfig
 from shardmill.errors import UserError
 from shardmill.features import Feature, Features
 from transforms import balance, publish
-from transforms.balance import ShardCount
 from transforms.blocks import Inferred
 from transforms.describe import Build, PublishOptions
 from transforms.find_cuts import Divisions, FindByteCuts, FindExampleCuts
@@ -77,7 +76,7 @@ def build_records(root: beam.Pipeline, progress_folder: str | None, config: Reco
     # The layout stands for "the input makes sense": a user's mistake is found before anything is written.
     temporary = reading.layout | "Prepare" >> beam.Map(lambda _: prepare(options)).with_output_types(str)
     staged = _stage(reading, temporary, config, progress_folder)
-    divisions = staged.runs | "Plan" >> _find_cuts(config.shard_counts, config.balance)
+    divisions = staged.runs | "Plan" >> _find_cuts(config)
     slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.threads)
     written = (
         slices
@@ -114,7 +113,7 @@ def _stage(reading: Reading, temporary: beam.PCollection[str], config: RecordsCo
     if config.stratify_by is not None:
         keys = reading.indexed.tasks | "KeyStrata" >> KeyStrata(staging, reading.layout, temporary, config.threads)
         fractions = tuple(fraction for _, fraction in config.splits or DEFAULT_SPLITS)
-        strata = keys | "CutStrata" >> FindExampleCuts(read_keys, partial(_stratum_ranks, fractions))
+        strata = keys | "CutStrata" >> FindExampleCuts(read_keys, partial(_stratum_ranks, fractions), config.threads)
     return reading.indexed.tasks | "Stage" >> StageRuns(staging, reading.layout, temporary, strata, config.threads, progress_folder)
 
 
@@ -122,11 +121,11 @@ def _stratum_ranks(fractions: tuple[Fraction, ...], stratum: str, examples: int,
     return stratum_cuts(examples, fractions)
 
 
-def _find_cuts(counts: Mapping[str, ShardCount], by: str) -> beam.PTransform[Run, Divisions]:
-    count = partial(shard_count, counts)
-    if by == "bytes":
-        return FindByteCuts(read_keys, count)
-    return FindExampleCuts(read_keys, partial(_shard_ranks, count))
+def _find_cuts(config: RecordsConfig) -> beam.PTransform[Run, Divisions]:
+    count = partial(shard_count, config.shard_counts)
+    if config.balance == "bytes":
+        return FindByteCuts(read_keys, count, config.threads)
+    return FindExampleCuts(read_keys, partial(_shard_ranks, count), config.threads)
 
 
 def _shard_ranks(count: partial[int], split: str, examples: int, size_bytes: int) -> list[int]:

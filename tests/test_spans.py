@@ -123,6 +123,15 @@ def test_bytes_found(module: ModuleType, data: bytes) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 254, 255, 256, 8159, 8160, 8161, 8192, 20_000])
+def test_counts(module: ModuleType, size: int) -> None:
+    some = np.random.default_rng(size).integers(0, 3, size, np.uint8).tobytes()
+
+    assert module.count(b"\n" * size, 10) == size
+    assert [module.count(some, byte) for byte in range(4)] == [some.count(byte) for byte in range(4)]
+
+
+@BOTH
 def test_bytes_found_where_another_number_is_expected(module: ModuleType) -> None:
     for number in (1, 3):
         with pytest.raises(ValueError, match="a buffer is not as long"):

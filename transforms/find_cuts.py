@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -9,6 +10,7 @@ import numpy as np
 
 from transforms import balance
 from transforms.key_histogram import Cuts, Histogram, bin_of, histogram, merge, pick, to_cuts
+from transforms.threaded import ThreadedFlatMap
 
 # The keys of a batch or a run by group: group -> (keys, ties, sizes), arrays of shape (n,).
 Grouped = dict[Any, tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -41,23 +43,27 @@ class FindExampleCuts(beam.PTransform):
     Attributes:
       group: the keys of a batch or a run by group.
       ranks_of: the ranks at which a group is cut, given its examples and bytes.
+      threads: that call `group` in each worker, which reads files where these are runs; see ThreadedFlatMap.
     """
 
     group: Callable[[Any], Grouped]
     ranks_of: RanksOf
+    threads: int = 1
 
     def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
         """Count, locate the bins that are cut, pick the cuts in them."""
         histograms = (
             pcoll
-            | "Histogram" >> beam.Map(_histograms, self.group).with_output_types(Any)
+            | "Histogram" >> beam.ParDo(ThreadedFlatMap(partial(_histograms, self.group), self.threads)).with_output_types(Any)
             | "Merge" >> beam.CombineGlobally(_MergeHistograms()).with_output_types(Any)
         )
         located = histograms | "Locate" >> beam.Map(_locate, self.ranks_of).with_output_types(Any)
         picked = (
             pcoll
             | "KeysInCutBins"
-            >> beam.FlatMap(_keys_in_bins, beam.pvalue.AsSingleton(located), self.group).with_output_types(tuple[Any, Any])
+            >> beam.ParDo(
+                ThreadedFlatMap(partial(_keys_in_bins, self.group), self.threads), beam.pvalue.AsSingleton(located)
+            ).with_output_types(tuple[Any, Any])
             | "ByBin" >> beam.GroupByKey()
             | "Pick" >> beam.FlatMap(_pick, beam.pvalue.AsSingleton(located)).with_output_types(Any)
         )
@@ -73,14 +79,16 @@ class FindByteCuts(beam.PTransform):
     Attributes:
       group: the keys of a batch or a run by group.
       parts_of: the number of parts of a group, given the group, its examples and bytes.
+      threads: that call `group` in each worker, which reads files where these are runs; see ThreadedFlatMap.
     """
 
     group: Callable[[Any], Grouped]
     parts_of: Callable[[Any, int, int], int]
+    threads: int = 1
 
     def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
         """Gather and cut."""
-        grouped = pcoll | "Group" >> beam.Map(self.group).with_output_types(Any)
+        grouped = pcoll | "Group" >> beam.ParDo(ThreadedFlatMap(partial(_grouped, self.group), self.threads)).with_output_types(Any)
         return (
             pcoll.pipeline
             | "Once" >> beam.Create([None])
@@ -88,8 +96,12 @@ class FindByteCuts(beam.PTransform):
         )
 
 
-def _histograms(keyed: Any, group: Callable[[Any], Grouped]) -> dict[Any, Histogram]:
-    return {name: histogram(keys, sizes) for name, (keys, _, sizes) in group(keyed).items()}
+def _histograms(group: Callable[[Any], Grouped], keyed: Any) -> list[dict[Any, Histogram]]:
+    return [{name: histogram(keys, sizes) for name, (keys, _, sizes) in group(keyed).items()}]
+
+
+def _grouped(group: Callable[[Any], Grouped], keyed: Any) -> list[Grouped]:
+    return [group(keyed)]
 
 
 class _MergeHistograms(beam.CombineFn):
@@ -119,8 +131,9 @@ def _locate(histograms: dict[Any, Histogram], ranks_of: RanksOf) -> dict[Any, di
 
 
 def _keys_in_bins(
-    keyed: Any, located: dict[Any, dict[int, list[int]]], group: Callable[[Any], Grouped]
-) -> Iterator[tuple[tuple[Any, int], tuple[np.ndarray, np.ndarray]]]:
+    group: Callable[[Any], Grouped], keyed: Any, located: dict[Any, dict[int, list[int]]]
+) -> list[tuple[tuple[Any, int], tuple[np.ndarray, np.ndarray]]]:
+    found = []
     for name, (keys, ties, _) in group(keyed).items():
         wanted = np.array(sorted(located.get(name, ())), np.uint32)
         bins = bin_of(keys)
@@ -128,7 +141,8 @@ def _keys_in_bins(
         rows = rows[np.argsort(bins[rows], kind="stable")]
         starts = np.flatnonzero(np.diff(bins[rows], prepend=-1))
         for part in np.split(rows, starts[1:]) if len(rows) else []:
-            yield (name, int(bins[part[0]])), (keys[part], ties[part])
+            found.append(((name, int(bins[part[0]])), (keys[part], ties[part])))
+    return found
 
 
 def _pick(

@@ -10,7 +10,7 @@ import numpy as np
 
 BIN_BITS = 16  # 65,536 bins: 10^9 keys leave 15,000 in a bin, and a full histogram, of which a runner holds copies, is 0.8 MB
 _SHIFT = np.uint64(64 - BIN_BITS)
-_MANY = 1 << 12  # bins from which adding them up where they stand is faster than sorting them
+_MANY = 1 << 12  # keys, or bins, from which adding them up where they stand is faster than sorting them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +42,8 @@ class Histogram:
 
 def histogram(keys: np.ndarray, sizes: np.ndarray) -> Histogram:
     """The histogram of `keys`, uint64 of shape (n,), of records of `sizes` bytes, int64 of shape (n,)."""
+    if len(keys) > _MANY:
+        return _of_every_bin(np.bincount(bin_of(keys), minlength=1 << BIN_BITS), int(sizes.sum()))
     bins, counts = np.unique(bin_of(keys), return_counts=True)
     return Histogram(bins, counts.astype(np.int64), int(sizes.sum()))
 
@@ -61,12 +63,16 @@ def merge(histograms: Iterable[Histogram]) -> Histogram:
         every = np.zeros(1 << BIN_BITS, np.int64)
         for part in parts:
             every[part.bins] += part.counts
-        bins = np.flatnonzero(every).astype(np.uint32)
-        return Histogram(bins, every[bins], size_bytes)
+        return _of_every_bin(every, size_bytes)
     bins, inverse = np.unique(np.concatenate([part.bins for part in parts]), return_inverse=True)
     counts = np.zeros(len(bins), np.int64)
     np.add.at(counts, inverse, np.concatenate([part.counts for part in parts]))
     return Histogram(bins, counts, size_bytes)
+
+
+def _of_every_bin(counts: np.ndarray, size_bytes: int) -> Histogram:
+    bins = np.flatnonzero(counts).astype(np.uint32)
+    return Histogram(bins, counts[bins], size_bytes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

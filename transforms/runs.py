@@ -135,7 +135,7 @@ def _read_index(run: Run, start: int, stop: int) -> tuple[np.ndarray, np.ndarray
 
 
 def _index(records: KeyedRecords, order: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
-    return [records.keys[order].astype(_KEY), records.ties[order].astype(_KEY), sizes.astype(_SIZE)]
+    return [records.keys[order].astype(_KEY, copy=False), records.ties[order].astype(_KEY, copy=False), sizes.astype(_SIZE)]
 
 
 def _parts(records: KeyedRecords, order: np.ndarray, sizes: np.ndarray) -> tuple[Part, ...]:

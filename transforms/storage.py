@@ -9,11 +9,14 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO
 
 from shardmill.naming import TEMP_SUFFIX
 from transforms.object_reader import open_object
 from transforms.object_store import object_store
+
+_DELETERS = 4  # to give back the blocks of a large file, a file system waits for its disk
 
 
 def is_local(path: str) -> bool:
@@ -220,6 +223,8 @@ def delete_tree(directory: str) -> None:
     """Delete `directory` and all below it; no error if there is none."""
     if is_local(directory):
         if os.path.isdir(directory):
+            with ThreadPoolExecutor(_DELETERS, "shardmill-delete") as pool:
+                list(pool.map(os.remove, [join(directory, name) for name, _ in list_files(directory)]))
             shutil.rmtree(directory)
     else:
         delete([url for url, _ in object_store(directory).list(f"{directory.rstrip('/')}/")])
