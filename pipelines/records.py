@@ -57,9 +57,6 @@ def read_layout(root: beam.Pipeline, config: RecordsConfig) -> Reading:
 def _layout(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
     if not summary.folders and not summary.rejected:
         raise UserError("; ".join([f"no {config.kind.plural} in {config.source}", *skipped_notices(summary)]))
-    if config.table_options.needs_inference and not inferred.rows and summary.size_bytes:
-        # Either there are none, or none can be read: staging finds out, and why of each.
-        summary = replace(summary, rejected=max(summary.rejected, 1))
     return make_layout_of[config.route](summary, inferred, config.table_options, config.line_numbers)
 
 

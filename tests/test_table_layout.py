@@ -165,7 +165,8 @@ def test_headers_that_differ_are_named() -> None:
 
 def test_no_rows() -> None:
     with pytest.raises(UserError, match="--input x has no rows"):
-        layout(Inferred())
+        layout(Inferred(), summarize_files([("a.csv", 0)]))
+    assert layout(Inferred()).features == ()  # staging says why none of so many bytes could be read
 
 
 def test_things_passed_over_are_said() -> None:

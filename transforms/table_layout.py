@@ -102,7 +102,8 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     """
     notices = skipped_notices(summary)
     header = _check_headers(summary, options)
-    if options.schema is None and not inferred.rows and not summary.rejected:
+    # Where there are bytes but no rows, staging finds out why of each.
+    if options.schema is None and not inferred.rows and not summary.rejected and not summary.size_bytes:
         raise UserError(f"{options.source} has no rows")
     known = list(header or sorted(inferred.types))
     if header or inferred.rows:
