@@ -166,6 +166,36 @@ def test_a_shard_that_fails_ends_the_other(tmp_path: Path) -> None:
     assert Meeting.encoded - before < 5000
 
 
+class InThisThread(list[pa.RecordBatch]):
+    """A group as Beam gives it where it is long: in pages that only the thread it was given to may ask for."""
+
+    def __init__(self, parts: list[pa.RecordBatch]) -> None:
+        super().__init__(parts)
+        self.thread = threading.get_ident()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        assert threading.get_ident() == self.thread
+        return super().__iter__()
+
+
+def test_groups_are_read_in_the_thread_they_are_given_to(images: Path, tmp_path: Path) -> None:
+    source = FileShards(ImageEncoder(str(images)))
+    function = WriteShards(str(tmp_path), "photos", source, None, None, threads=2)._write
+    function.setup()
+    function.start_bundle()
+    side = (DIVISIONS, WriteShards.make_temporary(str(tmp_path), "photos"), source)
+    out = [item for shard, parts in ELEMENTS for item in function.process((shard, InThisThread(parts)), *side)]
+    out += [item.value for item in function.finish_bundle()]
+    function.teardown()
+
+    infos = [item for item in out if isinstance(item, ShardInfo)]
+    assert [(info.name.split, info.name.shard, info.examples) for info in infos] == [
+        ("train", 0, 14),
+        ("train", 1, 15),
+        ("test", 0, 10),
+    ]
+
+
 @pytest.mark.parametrize("threads", [1, 4])
 def test_progress_is_reported(images: Path, tmp_path: Path, threads: int) -> None:
     folder = tmp_path / "progress"

@@ -142,6 +142,11 @@ class _WriteShardFn(ThreadedFlatMap):
             self._encoders.shutdown(cancel_futures=True)  # first: where the job failed, it stops the shards under way
         super().teardown()
 
+    def process(self, element: tuple[ShardKey, Iterable[pa.RecordBatch]], *side: Any) -> Iterator[Any]:
+        shard, parts = element
+        # Read here: a long group comes in pages, which only the thread that Beam called may ask for.
+        yield from super().process((shard, list(parts)), *side)
+
     def emit(self, items: Iterable[Any]) -> Iterator[Any]:
         for item in items:
             if isinstance(item, ShardInfo):  # counted here: Beam knows no metrics of other threads
@@ -152,7 +157,7 @@ class _WriteShardFn(ThreadedFlatMap):
 
     def _write_shard(
         self,
-        element: tuple[ShardKey, Iterable[pa.RecordBatch]],
+        element: tuple[ShardKey, list[pa.RecordBatch]],
         divisions: Divisions,
         temporary: str,
         source: Any,  # a ShardSource; Beam checks annotations, and cannot check protocols
