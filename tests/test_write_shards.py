@@ -143,25 +143,27 @@ class Meeting:
         return EncodedChunk(b"", 1)
 
 
-def write_two(source: Meeting, output: Path) -> None:
+def write_two(source: Meeting, output: Path, threads: int) -> None:
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
         divisions = pipeline | "Divisions" >> beam.Create([DIVISIONS])
         temporary = divisions | beam.Map(lambda _: WriteShards.make_temporary(str(output), "photos"))
         elements = pipeline | "Shards" >> beam.Create(ELEMENTS[1:])
-        _ = elements | WriteShards(str(output), "photos", source, divisions, temporary, threads=2)
+        _ = elements | WriteShards(str(output), "photos", source, divisions, temporary, threads=threads)
 
 
-def test_shards_are_written_at_once(tmp_path: Path) -> None:
-    write_two(Meeting(failing=False), tmp_path)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_shards_are_written_at_once(tmp_path: Path, threads: int) -> None:
+    write_two(Meeting(failing=False), tmp_path, threads)
 
     assert len(list(tmp_path.glob(f"{TEMP_PREFIX}*/*"))) == 2
 
 
-def test_a_shard_that_fails_ends_the_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_shard_that_fails_ends_the_other(tmp_path: Path, threads: int) -> None:
     before = Meeting.encoded
 
     with pytest.raises(ValueError, match="a shard that fails"):
-        write_two(Meeting(failing=True), tmp_path)
+        write_two(Meeting(failing=True), tmp_path, threads)
 
     assert Meeting.encoded - before < 5000
 

@@ -5,11 +5,12 @@ names of temporary files. This subclass keeps its sink (temporary files, naming,
 """
 
 import os
+import threading
 import uuid
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -33,7 +34,7 @@ from transforms.threaded import ThreadedFlatMap
 
 REJECTS = "rejects"
 _WRITE_BYTES = 1 << 20  # local disks want large writes; object stores buffer anyway
-_SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time, and that is what a merge waits for
+_SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -87,7 +88,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         divisions: of the splits, for the number of shards of each.
         temporary: the directory that shards are written to first.
         gzip: compress the shards.
-        threads: that encode in each worker; 1 encodes inline, 0 stands for the number of its cores.
+        threads: that encode in each worker; 1 encodes in those that write shards, 0 stands for the number of its cores.
         progress_folder: where workers on the launcher's machine report, or None.
         """
         # Compression is done here, not by the sink: the crc32c has to be that of the bytes on disk.
@@ -123,7 +124,7 @@ class _WriteShardFn(ThreadedFlatMap):
         threads: int,
         progress_folder: str | None,
     ) -> None:
-        super().__init__(self._write_shard, 1 if threads == 1 else _SHARDS_AT_ONCE)
+        super().__init__(self._write_shard, _SHARDS_AT_ONCE)
         self._sink, self._name, self._gzip = sink, name, gzip
         self._wanted_encoders, self._progress_folder = threads, progress_folder
         self._examples = Metrics.counter("shardmill", "examples_written")
@@ -132,15 +133,17 @@ class _WriteShardFn(ThreadedFlatMap):
 
     def setup(self) -> None:
         super().setup()
+        self._ended = threading.Event()
         encoders = self._wanted_encoders or os.cpu_count() or 1  # of the worker, not of the launcher
         self._encoders = ThreadPoolExecutor(encoders, "shardmill-encode") if encoders > 1 else None
         self._window = encoders + 1
         self._progress = ProgressReporter(self._progress_folder) if self._progress_folder else None
 
     def teardown(self) -> None:
-        if self._encoders is not None:
-            self._encoders.shutdown(cancel_futures=True)  # first: where the job failed, it stops the shards under way
+        self._ended.set()  # where the job failed, shards may be under way
         super().teardown()
+        if self._encoders is not None:
+            self._encoders.shutdown(cancel_futures=True)
 
     def process(self, element: tuple[ShardKey, Iterable[pa.RecordBatch]], *side: Any) -> Iterator[Any]:
         shard, parts = element
@@ -182,6 +185,8 @@ class _WriteShardFn(ThreadedFlatMap):
                     stats.merge(chunk.stats)
                 examples += chunk.examples
                 rejects += chunk.rejects
+                if self._ended.is_set():
+                    raise CancelledError
                 if self._progress is not None:
                     self._progress.add(chunk.examples + len(chunk.rejects), len(chunk.framed))
             output.finish()
