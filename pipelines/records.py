@@ -1,7 +1,8 @@
 """The graph of jobs over records inside files: index, infer, stage, plan, write, publish."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -49,7 +50,7 @@ def read_layout(root: beam.Pipeline, config: RecordsConfig) -> Reading:
         inferred = root | "NothingInferred" >> beam.Create([Inferred()])
     else:
         columns = wanted_columns(options)
-        inferred = indexed.tasks | "Infer" >> InferColumns(config.format, columns, config.label, config.threads)
+        inferred = indexed.tasks | "Infer" >> InferColumns(config.format, columns, options.label, config.threads)
     layout = indexed.summary | "Layout" >> beam.Map(_layout, AsSingleton(inferred), config).with_output_types(TableLayout)
     return Reading(indexed, inferred, layout)
 
@@ -144,6 +145,8 @@ def _publish(
     notices = list(layout.notices)
     if staged.blank:
         notices.append(f"passed over {staged.blank:,} blank line{'' if staged.blank == 1 else 's'}")
+    features = _features(layout, staged.inferred, table)
+    _check_ids(staged, layout, table.frozen_labels)
     build = Build(
         records=staged.read + summary.rejected,
         size_bytes=summary.size_bytes,
@@ -155,7 +158,26 @@ def _publish(
         stats=staged.stats,
         notices=notices,
     )
-    return publish.publish(build, _features(layout, staged.inferred, table), options)
+    return publish.publish(build, features, options)
+
+
+def _check_ids(staged: Staged, layout: TableLayout, names: Sequence[str] | None) -> None:
+    """Check that --labels_file names all ids: those of existing records may be any; raises UserError."""
+    label = layout.label
+    if label is None or names is None or layout.class_names is not None:
+        return
+    counts: Counter[int] = Counter()
+    for stats in staged.stats.values():
+        if label in stats.columns:
+            counts.update(stats.label_counts(label))
+    unnamed = {class_id: number for class_id, number in counts.items() if not 0 <= class_id < len(names)}
+    if unnamed:
+        more = sum(unnamed.values()) - 1
+        raise UserError(
+            f"--labels_file names {f'the ids 0 to {len(names) - 1:,}' if len(names) > 1 else 'id 0 alone'}, but a record has "
+            f"{label}={max(unnamed)}{f', as have {more:,} more with such ids' if more else ''}; expected a name for each id, "
+            "a line each in their order"
+        )
 
 
 def _features(layout: TableLayout, inferred: Inferred, table: TableOptions) -> Features:

@@ -52,6 +52,11 @@ class RecordsConfig(JobConfig):
         JobConfig.__post_init__(self)
         if self.input is None:
             raise UserError("give --input, a folder, a file or a glob")
+        if self.route == "tfrecords" and self.on_new_label != "fail":
+            raise UserError(
+                f"--on_new_label {self.on_new_label}: reshard passes records through with the ids that they have; "
+                "add the names of new ids to --labels_file"
+            )
         check(1 << 10 <= self.block_size < 1 << 30, f"--block_size {self.block_size}: expected 1KiB to 1GiB")
         check(self.delimiter != self.quote or not self.quote, f"--delimiter and --quote are both {self.quote!r}")
         if self.delimiter is None and self.quote in (",", "\t"):

@@ -53,11 +53,15 @@ class TableOptions:
 
     @property
     def needs_classes(self) -> bool:
-        """Whether class names must be found in the data although --schema says the types."""
-        if self.schema is None or self.label is None or self.frozen_labels is not None:
+        """Whether class names must be found in the data although --schema says the types.
+
+        Beside frozen names too: only all rows say whether there is a new one. Where new ones are rejected, each row says it itself.
+        """
+        if self.schema is None or self.label is None or (self.frozen_labels is not None and self.on_new_label == "reject"):
             return False
         feature = next((feature for feature in self.schema if feature.name == self.label), None)
-        return feature is not None and feature.dtype == "bytes"
+        is_class = feature is not None and feature.kind == "class_label" and self.frozen_labels is not None
+        return is_class or (feature is not None and feature.dtype == "bytes")
 
     @property
     def needs_inference(self) -> bool:
@@ -106,7 +110,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     if options.schema is None and not inferred.rows and not summary.rejected and not summary.size_bytes:
         raise UserError(f"{options.source} has no rows")
     known = list(header or sorted(inferred.types))
-    if header or inferred.rows:
+    if header or (inferred.rows and options.schema is None):  # beside --schema no other column than the label is looked at
         # A key that no row has today may be there tomorrow: of files without headers that is no mistake.
         _check_columns(known if header else [*known, *options.drop], options)
         if not header and wanted_columns(options) is None and (unknown := [name for name in options.drop if name not in known]):
@@ -266,6 +270,10 @@ def _resolve_label(
     if feature is None:
         if not inferred.rows and options.schema is None:
             return types, features, None
+        if options.schema is not None and not _has(options.schema, options.label):
+            raise UserError(
+                f"--label {options.label}: --schema has no such feature; {_hint(options.label, _names(options.schema))}"
+            )
         raise UserError(f"--label {options.label} has no value in any row")
     if types[options.label].length is not None:
         raise UserError(f"--label {options.label} holds lists; expected one value in each row")
@@ -279,6 +287,7 @@ def _resolve_label(
         if options.frozen_labels is not None:
             raise UserError(f"--labels_file was given, but --label {options.label} holds numbers, which stay as they are")
         return types, [_required(feature, options.label) for feature in features], None
+    check_labels_file(feature, options.frozen_labels)
     if inferred.values is None:
         raise UserError(f"--label {options.label} has more than {MAX_VALUES:,} different values; is it a label?")
     found = inferred.values if options.needs_inference else frozenset()
@@ -286,6 +295,23 @@ def _resolve_label(
     types = {**types, options.label: ColumnType("bytes", None, 0)}
     label = Feature(options.label, "int64", "class_label", class_names=class_names.names)
     return types, [label if feature.name == options.label else feature for feature in features], class_names
+
+
+def check_labels_file(feature: Feature, frozen: Sequence[str] | None) -> None:
+    """Check that `frozen`, the names of --labels_file, name every class that --schema knows of; there may be more, added since.
+
+    Raises:
+      UserError: there are fewer, so that the file is not the one beside the schema, and ids would mean other classes.
+    """
+    if feature.kind == "class_label" and frozen is not None and len(frozen) < len(feature.class_names):
+        raise UserError(
+            f"--labels_file has {len(frozen):,} names, but --schema says that {feature.name!r} holds ids of "
+            f"{len(feature.class_names):,} classes; give the {naming.labels_file(feature.name)} that stands beside the schema"
+        )
+
+
+def _names(features: Features) -> list[str]:
+    return [feature.name for feature in features]
 
 
 def _class_count(feature: Feature) -> str:
@@ -359,6 +385,7 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
                 f"--schema says that {feature.name!r} holds ids of classes; give --label {feature.name} and their names with "
                 f"--labels_file {naming.labels_file(feature.name)}, which stands beside the schema"
             )
+        check_labels_file(feature, options.frozen_labels)
     label = options.label if options.frozen_labels is not None else None
     return TableLayout({"record": ColumnType("bytes", None, 0)}, (), label, None, splits, fractions, tuple(notices))
 
