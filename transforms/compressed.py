@@ -13,6 +13,7 @@ from typing import BinaryIO, Protocol, cast
 import zstandard
 
 from transforms import storage
+from transforms.error_text import error_text
 
 _INPUT = 16 << 10  # bytes given to a decompressor at once: zstd makes up to 128 KiB of four, and cannot be told to stop
 _OUTPUT = 1 << 20  # bytes asked of one at once, where it can be told
@@ -203,7 +204,7 @@ class _Decompressed(io.BufferedIOBase):
         try:
             return member.decompress(data)
         except _DAMAGE as error:
-            raise self._fail(f"the {self._kind} data is damaged ({error})") from error
+            raise self._fail(f"the {self._kind} data is damaged ({error_text(error)})") from error
 
     def _start(self) -> bool:
         """Start on the next member, if there is one; zeros between them are padding, as of tapes."""

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from shardmill import example, tfrecord
 from transforms import storage
+from transforms.error_text import error_text
 from transforms.image_codec import Reencode, check_decodes, measure, reencode
 from transforms.image_header import ImageError, ImageHeader, check_end, read_header
 from transforms.refs import Reject
@@ -128,5 +129,5 @@ def reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return "no such file: it vanished after it was listed"
     if isinstance(error, OSError):
-        return f"cannot be read: {error.strerror or error}"
+        return f"cannot be read: {error_text(error)}"
     return str(error)

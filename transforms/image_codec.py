@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from transforms.error_text import error_text
 from transforms.image_header import ImageError
 
 RESIZE_MODES = ("exact", "cover", "contain")
@@ -63,7 +64,7 @@ def reencode(data: bytes, how: Reencode) -> tuple[bytes, str, int, int]:
         try:
             return _convert(source, target, how)
         except Exception as error:  # a colour space without a way to RGB, a side too long for a jpeg, …
-            raise ImageError(f"cannot be re-encoded as {target}: {error}") from error
+            raise ImageError(f"cannot be re-encoded as {target}: {error_text(error)}") from error
 
 
 def _convert(source: Image.Image, target: str, how: Reencode) -> tuple[bytes, str, int, int]:
@@ -118,11 +119,11 @@ def _open(data: bytes) -> Image.Image:
     except UnidentifiedImageError:
         raise ImageError(f"not an image that Pillow reads: the file starts with {data[:8]!r}") from None
     except Exception as error:  # Pillow's readers raise what their parsing happens to raise
-        raise ImageError(f"does not decode: {error}") from error
+        raise ImageError(f"does not decode: {error_text(error)}") from error
 
 
 def _load(image: Image.Image) -> None:
     try:
         image.load()
     except Exception as error:  # as above: OSError, SyntaxError, struct.error, zlib.error, …
-        raise ImageError(f"does not decode: {error}") from error
+        raise ImageError(f"does not decode: {error_text(error)}") from error

@@ -13,6 +13,7 @@ import xxhash
 
 from shardmill.errors import UserError
 from transforms import storage
+from transforms.error_text import error_text
 from transforms.refs import Reject
 
 FILE_COLUMNS = ("file_name", "image_uri")
@@ -187,7 +188,7 @@ def _json_rows(text: io.TextIOWrapper, path: str, reserved: Collection[str]) -> 
         try:
             value = json.loads(content)
         except (ValueError, RecursionError) as error:
-            yield Reject(path, line, "index", f"not JSON: {error}")
+            yield Reject(path, line, "index", f"not JSON: {error_text(error)}")
             continue
         if not isinstance(value, dict):
             yield Reject(path, line, "index", "not a JSON object")

@@ -11,6 +11,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from transforms import storage
 from transforms.blocks import BlockRef, FileRef, RecordFormat
+from transforms.error_text import error_text
 from transforms.index_files import REJECTS, SUMMARIES
 from transforms.input_summary import InputSummary, MergeSummaries, summarize_files, summarize_header, summarize_skipped
 from transforms.listing import FileKind, Found, Skipped, input_root, list_input
@@ -110,7 +111,7 @@ def index_file(format_: RecordFormat, file: FileRef) -> list[Any]:
     except OSError as error:
         if not storage.is_local(file.path) and not isinstance(error, FileNotFoundError):
             raise  # an object store that fails: the runner tries again
-        reason = f"cannot be read: {error.strerror or error}"
+        reason = f"cannot be read: {error_text(error)}"
         blocks = [TaggedOutput(REJECTS, Reject(file.name, None, "index", reason))]
         return [*blocks, TaggedOutput(SUMMARIES, InputSummary(rejected=1))]
     if header:

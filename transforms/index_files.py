@@ -12,6 +12,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from transforms import storage
 from transforms.columns import ColumnType, merge_types, value_type
+from transforms.error_text import error_text
 from transforms.image_manifest import RESERVED, Row, is_textual, read_manifest
 from transforms.input_summary import InputSummary, MergeSummaries, summarize_batch, summarize_skipped
 from transforms.listing import IMAGES, FileKind, Found, Listed, Skipped, list_input
@@ -211,4 +212,4 @@ def _size(path: str) -> int | str:
     except FileNotFoundError:
         return "no such file"
     except OSError as error:
-        return f"cannot be read: {error.strerror or error}"
+        return f"cannot be read: {error_text(error)}"

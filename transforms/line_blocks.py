@@ -8,6 +8,7 @@ from shardmill import spans
 from transforms import storage
 from transforms.blocks import BlockRef, FileRef
 from transforms.compressed import TruncatedError, is_compressed, open_decompressed
+from transforms.error_text import error_text
 from transforms.refs import Reject
 
 BOM = b"\xef\xbb\xbf"  # U+FEFF in UTF-8, which some editors write before everything else
@@ -112,7 +113,7 @@ class _Reader:
         except OSError as error:
             if not storage.is_local(self._block.file.path) and not isinstance(error, FileNotFoundError):
                 raise  # an object store that fails: the runner tries again, where a bad disk will not get better
-            self.damage = f"cannot be read after {self._read_bytes:,} bytes: {error.strerror or error}"
+            self.damage = f"cannot be read after {self._read_bytes:,} bytes: {error_text(error)}"
 
     def _chunks(self, stream: BinaryIO) -> Iterator[bytes]:
         if is_compressed(self._block.file.name):

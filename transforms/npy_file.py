@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib import format as npy
 
+from transforms.error_text import error_text
 from transforms.nested_lists import in_words
 
 # What tf.io.decode_raw reads, by NumPy's names.
@@ -78,7 +79,7 @@ def read_header(data: bytes) -> Header:
     except NpyError:
         raise
     except Exception as error:  # NumPy evaluates the header as Python, which fails in many ways
-        raise NpyError(f"its header cannot be read: {' '.join(str(error).split())[:100]}") from None
+        raise NpyError(f"its header cannot be read: {error_text(error)[:100]}") from None
     return Header(_checked_type(dtype, shape), dtype, column_major, file.tell())
 
 

@@ -1,6 +1,5 @@
 """A Parquet file that is open: its schema, its row groups, and what is wrong with it in words."""
 
-import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from transforms.arrow_columns import UnsupportedTypeError, spelled_type
 from transforms.arrow_lists import is_list
 from transforms.blocks import BlockRef, FileRef
 from transforms.columns import ColumnType, Spelled
+from transforms.error_text import error_text
 from transforms.typed_columns import to_batch
 
 _BATCH_BYTES = 16 << 20  # of values that are decoded at once
@@ -30,7 +30,7 @@ def why_unreadable(error: Exception, file: FileRef) -> str:
         return str(error)
     if not storage.is_local(file.path) and not isinstance(error, FileNotFoundError):
         raise error
-    return os.strerror(error.errno) if error.errno else str(error)  # Arrow's own text is long, and names the path
+    return error_text(error)
 
 
 class OpenedParquet:
@@ -131,7 +131,7 @@ class _Source:
         except (pa.ArrowException, OSError, ValueError) as error:
             if self._error is not None:
                 raise self._error from error
-            raise UnreadableError(what + str(error).split("\n")[0]) from None
+            raise UnreadableError(what + error_text(error, lines=1)) from None
 
     def read(self, size: int = -1) -> bytes:
         """As files have it, for Arrow."""

@@ -18,6 +18,7 @@ from transforms.compressed import TruncatedError, is_compressed, open_decompress
 from transforms.csv_header import START_BYTES, check_start, column_problem, header_columns
 from transforms.csv_pieces import Head, Lost, Piece, check_length, read_head, read_pieces, read_ranges, unclosed
 from transforms.csv_scan import Dialect, stitch
+from transforms.error_text import error_text
 from transforms.infer_types import infer_type
 from transforms.parse_csv import Parsed, Table, parse_piece
 from transforms.parse_values import misfit, parse_values, stored_type
@@ -94,7 +95,7 @@ class CsvFormat:
         except OSError as error:
             if not storage.is_local(file.path) and not isinstance(error, FileNotFoundError):
                 raise  # an object store that fails: the runner tries again
-            yield Reject(file.name, None, "index", f"cannot be read: {error.strerror or error}")
+            yield Reject(file.name, None, "index", f"cannot be read: {error_text(error)}")
 
     def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
         """The types of `columns` (None: all the file has) over the block's rows, and the distinct values of `values_of`.

@@ -17,6 +17,7 @@ from transforms.blocks import BlockRef, FileRef, Inferred, Rows
 from transforms.columns import ColumnType
 from transforms.compressed import TruncatedError, open_decompressed
 from transforms.decode_examples import decode_examples, infer_examples, not_examples
+from transforms.error_text import error_text
 from transforms.refs import Reject
 from transforms.typed_columns import slices
 
@@ -174,7 +175,7 @@ class _Scanner:
         except OSError as error:
             if not storage.is_local(self._block.file.path) and not isinstance(error, FileNotFoundError):
                 raise  # an object store that fails: the runner tries again, where a bad disk will not get better
-            self._damage = f"cannot be read, and all that follows is lost: {error.strerror or error}"
+            self._damage = f"cannot be read, and all that follows is lost: {error_text(error)}"
             yield self._end(b"")
 
     def _open(self) -> BinaryIO:
