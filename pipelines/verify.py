@@ -22,6 +22,7 @@ from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import JobError, UserError
 from shardmill.features import Feature
 from shardmill.manifest import Manifest
+from shardmill.seal import crc32c
 from transforms import storage
 from transforms.object_store import set_options
 from transforms.verify_shards import Fault, VerifyShards
@@ -122,15 +123,21 @@ def _report(_: None, reports: Iterable[tuple[str, list[Fault]]], path: str) -> N
 
 
 def dataset_faults(dataset: Dataset) -> list[Fault]:
-    """What is wrong with a data set as a whole: its metadata files, its totals, and shards it should not have."""
+    """What is wrong with a data set as a whole: its metadata files, and files that it should have, or should not."""
     manifest = dataset.manifest
-    faults = [Fault(naming.MANIFEST, message) for message in _check_totals(manifest)]
-    for name, check in _metadata_checks(manifest).items():
-        faults += [Fault(name, message) for message in _check_text(dataset, name, check)]
+    checks = _metadata_checks(manifest)
+    faults = [Fault(name, message) for name in sorted({*checks, *manifest.files}) for message in _check_text(dataset, name, checks)]
+    if manifest.files and not storage.size(storage.join(dataset.directory, naming.SUCCESS)):
+        faults.append(Fault(naming.SUCCESS, "is empty; expected the checksum of the manifest"))
     listed = {shard.file for split in manifest.splits for shard in split.shards}
+    expected = {*listed, *checks, *manifest.files, naming.MANIFEST, naming.SUCCESS}
     for name, _ in sorted(storage.list_files(dataset.directory)):
-        if name not in listed and naming.ShardName.parse(name) is not None:
+        if name in expected or name.startswith(naming.TEMP_PREFIX):  # which the next run deletes
+            continue
+        if naming.ShardName.parse(name) is not None:
             faults.append(Fault(name, "is a shard that the manifest does not list"))
+        elif naming.is_dataset_file(name, manifest.name) and not name.endswith(naming.TEMP_SUFFIX):
+            faults.append(Fault(name, "is a file that the manifest does not list"))
     return faults
 
 
@@ -138,38 +145,31 @@ _Check = Callable[[str, Manifest], Iterable[str]]
 
 
 def _metadata_checks(manifest: Manifest) -> dict[str, _Check]:
-    """How each metadata file that there must be is checked."""
+    """How each metadata file that there must be is checked, beside its checksum."""
     checks: dict[str, _Check] = {naming.FEATURES: _check_features, naming.SCHEMA: _check_schema, naming.STATS: _check_stats}
     for feature in manifest.features:
         if feature.kind == "class_label":
             checks[naming.labels_file(feature.name)] = partial(_check_labels, feature)
     if manifest.compression != "gzip":
         checks[naming.DATASET_INFO] = _check_dataset_info
-    return checks
+    if manifest.rejects.get("records"):
+        checks[f"{naming.REJECTS_DIR}/{naming.REJECTS_FILE}"] = _check_rejects
+    return {name: check for name, check in checks.items() if naming.is_inside(name)}
 
 
-def _check_text(dataset: Dataset, name: str, check: _Check) -> list[str]:
+def _check_text(dataset: Dataset, name: str, checks: Mapping[str, _Check]) -> list[str]:
+    """What is wrong with a metadata file; that its checksum differs is said where nothing says more."""
     try:
-        return list(check(storage.read_bytes(storage.join(dataset.directory, name)).decode(), dataset.manifest))
+        data = storage.read_bytes(storage.join(dataset.directory, name))
+        found = list(checks[name](data.decode(), dataset.manifest)) if name in checks else []
+        expected = dataset.manifest.files.get(name, crc32c(data))
+        return found or ([f"has crc32c {crc32c(data)}; the manifest says {expected}"] if crc32c(data) != expected else [])
     except FileNotFoundError:
         return ["is missing"]
     except OSError as error:
         return [f"cannot be read: {error.strerror or error}"]
     except (AttributeError, KeyError, TypeError, ValueError, text_format.ParseError) as error:
         return [f"is not such a file: {type(error).__name__}: {' '.join(str(error).split())}"]
-
-
-def _check_totals(manifest: Manifest) -> Iterator[str]:
-    for split in manifest.splits:
-        count = len(split.shards)
-        for index, shard in enumerate(split.shards):
-            name = naming.ShardName(manifest.name, split.name, index, count, manifest.compression == "gzip")
-            if shard.file != str(name):
-                yield f"lists {shard.file} as shard {index} of {count} of split {split.name}; expected {name}"
-    examples = sum(split.examples for split in manifest.splits)
-    read, rejected = manifest.input.get("records"), manifest.rejects.get("records")
-    if read is not None and rejected is not None and read != examples + rejected:
-        yield f"counts {read} records read, but {examples} in its shards and {rejected} rejected"
 
 
 def _check_features(text: str, manifest: Manifest) -> Iterator[str]:
@@ -190,6 +190,12 @@ def _check_labels(feature: Feature, text: str, _: Manifest) -> Iterator[str]:
         if name != expected:
             yield f"class {index} is {name!r}; the manifest says {expected!r}"
             return  # the names after it are most likely only shifted
+
+
+def _check_rejects(text: str, manifest: Manifest) -> Iterator[str]:
+    found, expected = text.count("\n"), manifest.rejects["records"]
+    if not manifest.files and found != expected:  # of data sets made when each line was one record, and no checksum was kept
+        yield f"has {found} lines; the manifest counts {expected} rejected"
 
 
 def _check_stats(text: str, manifest: Manifest) -> Iterator[str]:

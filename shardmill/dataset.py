@@ -11,7 +11,10 @@ from typing import BinaryIO, Protocol, cast
 from shardmill import naming
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.manifest import Manifest, ShardEntry
+from shardmill.seal import crc32c, seal
 from shardmill.tfrecord import read_records
+
+_SHOWN = 60  # letters of what a file should not hold
 
 
 class Files(Protocol):
@@ -52,6 +55,23 @@ class Dataset:
         """The full path of a shard."""
         return posixpath.join(self.directory, shard.file)
 
+    def metadata(self, name: str) -> bytes:
+        """The bytes of a file that describes the data set.
+
+        Raises:
+          FileNotFoundError: it is missing.
+          CorruptDataError: it is not what was written.
+        """
+        with self.files.open(posixpath.join(self.directory, name)) as file:
+            data = file.read()
+        expected = self.manifest.files.get(name)
+        if expected is not None and crc32c(data) != expected:
+            raise CorruptDataError(
+                f"{posixpath.join(self.directory, name)} is not the file that was written: its crc32c is {crc32c(data)}, "
+                f"the manifest says {expected}"
+            )
+        return data
+
     def records(self, shard: ShardEntry) -> Iterator[bytes]:
         """The serialized examples of a shard, every checksum verified and their number too.
 
@@ -80,20 +100,38 @@ def open_dataset(path: str | os.PathLike[str], files: Files | None = None) -> Da
 
     Raises:
       UserError: there is no data set, or an unpublished one (no _SUCCESS).
-      CorruptDataError: its manifest cannot be read.
+      CorruptDataError: its manifest cannot be read, or is not what was written; LATEST names no version.
     """
     files = files or LocalFiles()
     directory = os.fspath(path).rstrip("/") or "/"
     latest = posixpath.join(directory, naming.LATEST)
     if files.exists(latest):
-        with files.open(latest) as file:
-            directory = posixpath.join(directory, file.read().decode().strip())
-    if not files.exists(posixpath.join(directory, naming.SUCCESS)):
-        if files.exists(posixpath.join(directory, naming.MANIFEST)):
+        directory = posixpath.join(directory, _version(_read(files, latest), latest))
+    success, manifest = (posixpath.join(directory, name) for name in (naming.SUCCESS, naming.MANIFEST))
+    if not files.exists(success):
+        if files.exists(manifest):
             raise UserError(f"{directory} has no _SUCCESS: its job did not finish, and it is not a data set; run it again")
         raise UserError(f"{directory} is not a data set: there is no _SUCCESS and no manifest.json in it")
-    manifest = posixpath.join(directory, naming.MANIFEST)
     if not files.exists(manifest):
         raise CorruptDataError(f"{manifest} is missing")
-    with files.open(manifest) as file:
-        return Dataset(directory, Manifest.from_json(file.read(), manifest), files)
+    sealed, text = _read(files, success), _read(files, manifest)
+    content = Manifest.from_json(text, manifest)
+    if sealed and sealed != seal(text).encode():  # empty in data sets made before it held anything
+        raise CorruptDataError(
+            f"{manifest} is not the file that was written: its crc32c is {crc32c(text)}, but {naming.SUCCESS} says "
+            f"{sealed[:_SHOWN].decode(errors='replace').strip()!r}; one of the two was changed"
+        )
+    return Dataset(directory, content, files)
+
+
+def _read(files: Files, path: str) -> bytes:
+    with files.open(path) as file:
+        return file.read()
+
+
+def _version(latest: bytes, name: str) -> str:
+    """The version that the content of LATEST names; nothing else is a way to a data set."""
+    version = latest.decode(errors="replace").strip()
+    if not naming.is_version(version):
+        raise CorruptDataError(f"{name} holds {version[:_SHOWN]!r}; expected a version, such as 1.0.0")
+    return version

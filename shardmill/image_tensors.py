@@ -1,13 +1,13 @@
 """Encoded images to tensors of one size."""
 
-import json
 import posixpath
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from shardmill import naming
 from shardmill.dataset import Dataset
-from shardmill.errors import UserError
+from shardmill.errors import CorruptDataError, UserError
+from shardmill.json_values import parse_json
 from shardmill.lazy_tensorflow import tf
 
 ImageDType = Literal["float32", "uint8"]
@@ -81,16 +81,27 @@ class ImageDecoder:
 
 
 def common_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
-    """Height and width of all images of a split if they are equal, as its statistics have them; else None and what is known."""
-    path = posixpath.join(dataset.directory, naming.STATS)
-    if not dataset.files.exists(path):
-        return None, "their sizes are not known, for there is no stats.json"
-    with dataset.files.open(path) as file:
-        features = json.loads(file.read())["splits"].get(split, {}).get("features", {})
+    """Height and width of all images of a split if they are equal, as its statistics have them; else None and what is known.
+
+    Raises:
+      CorruptDataError: the statistics are not what was written.
+    """
     try:
-        (low, high), (left, right) = ((features[side]["min"], features[side]["max"]) for side in ("height", "width"))
+        stats = parse_json(dataset.metadata(naming.STATS))
+        features = stats["splits"].get(split, {}).get("features", {}).mapping()
+    except FileNotFoundError:
+        return None, "their sizes are not known, for there is no stats.json"
+    except CorruptDataError:
+        raise
+    except ValueError as error:
+        raise CorruptDataError(f"{posixpath.join(dataset.directory, naming.STATS)} is damaged: {error}") from error
+    try:
+        sides = [features[side][end] for side in ("height", "width") for end in ("min", "max")]
     except (KeyError, TypeError):
         return None, "their sizes are not known"
+    if not all(isinstance(side, int) for side in sides):  # of records made elsewhere
+        return None, "their sizes are not known"
+    low, high, left, right = sides
     if (low, left) == (high, right):
-        return (int(low), int(left)), ""
+        return (low, left), ""
     return None, f"their heights are {low} to {high}, their widths {left} to {right}"

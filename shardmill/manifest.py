@@ -3,13 +3,15 @@
 It holds nothing that differs between two runs on the same input: no time, no host, no path of the output.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from shardmill import manifest_parser as parse
 from shardmill.errors import CorruptDataError
-from shardmill.features import Feature, Features
+from shardmill.features import Features
+from shardmill.json_values import Value, parse_json
+from shardmill.naming import ShardName
 from shardmill.tfds_metadata import dump_json
 
 FORMAT = 1  # raised when a reader of the former format would misread the file
@@ -54,6 +56,8 @@ class Manifest:
       versions: the libraries whose release can change the bytes.
       rejects: how many records were rejected, in all and by reason.
       notices: what the user was told at the end.
+      files: the crc32c (8 hex digits) of every other file that describes the data set, rejects too, by name; empty in data sets
+        made before there was this.
     """
 
     name: str
@@ -66,6 +70,7 @@ class Manifest:
     versions: Mapping[str, str] = field(default_factory=dict)
     rejects: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def split(self, name: str) -> SplitEntry:
         """The split called `name`.
@@ -90,21 +95,48 @@ class Manifest:
         """Parse the text of the file called `name`.
 
         Raises:
-          CorruptDataError: it is not a manifest, or one of a newer format.
+          CorruptDataError: it is not a manifest, or one of a newer format; the message names the file and what in it is no good.
         """
         try:
-            content = json.loads(text)
-            if content.pop("format") > FORMAT:
-                raise CorruptDataError(f"{name} is of a newer format than this shardmill reads; upgrade shardmill")
-            content["features"] = tuple(
-                Feature(**{**f, "shape": tuple(f["shape"]), "class_names": tuple(f["class_names"])}) for f in content["features"]
-            )
-            content["splits"] = tuple(
-                SplitEntry(s["name"], tuple(ShardEntry(**shard) for shard in s["shards"]), s["rejected"]) for s in content["splits"]
-            )
-            content["notices"] = tuple(content["notices"])
-            return cls(**content)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            if isinstance(error, CorruptDataError):
-                raise
+            content = parse_json(text)
+            if content["format"].integer(1) <= FORMAT:
+                return cls._of(content)
+        except ValueError as error:
             raise CorruptDataError(f"{name} is not a shardmill manifest: {error}") from error
+        raise CorruptDataError(f"{name} is of a newer format than this shardmill reads; upgrade shardmill")
+
+    @classmethod
+    def _of(cls, content: Value) -> "Manifest":
+        name, compression = parse.dataset_name(content["name"]), content["compression"].one_of("", "gzip")
+        splits = tuple(_split(split, name, compression == "gzip") for split in content["splits"].items())
+        parse.check_splits(content["splits"], (split.name for split in splits))
+        made = cls(
+            name=name,
+            version=parse.version(content["version"]),
+            compression=compression,
+            features=parse.features(content["features"]),
+            splits=splits,
+            input=parse.source(content.get("input", {})),
+            configuration=parse.configuration(content.get("configuration", {})),
+            versions=content.get("versions", {}).mapping(),
+            rejects=parse.rejects(content.get("rejects", {})),
+            notices=tuple(notice.text() for notice in content.get("notices", []).items()),
+            files=parse.files(content.get("files", {})),
+        )
+        parse.check_total(content.get("input", {}), content.get("rejects", {}), sum(split.examples for split in splits))
+        return made
+
+
+def _split(value: Value, name: str, gzip: bool) -> SplitEntry:
+    split, shards = parse.split_name(value["name"]), value["shards"].items()
+    names = (ShardName(name, split, index, len(shards), gzip) for index in range(len(shards)))
+    return SplitEntry(split, tuple(map(_shard, shards, names)), value["rejected"].integer())
+
+
+def _shard(value: Value, name: ShardName) -> ShardEntry:
+    return ShardEntry(
+        parse.shard_file(value["file"], name),
+        value["examples"].integer(),
+        value["size_bytes"].integer(),
+        parse.crc32c(value["crc32c"]),
+    )

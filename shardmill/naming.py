@@ -21,6 +21,9 @@ TEMP_SUFFIX = ".tmp"  # of a metadata file on a local disk until it is whole
 TEMP_PREFIX = "beam-temp-"  # FileBasedSink's own prefix for temporary directories
 GZIP_SUFFIX = ".gz"
 
+_MAX_NAME_BYTES = 255  # of a file, on all the usual file systems
+# What parts of paths are separated by, controls, halves of characters, and what else ends a line.
+_NO_FILE_NAME = re.compile("[/\\\\\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _SPLIT = re.compile(r"\w+", re.ASCII)
 _VERSION = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
@@ -40,6 +43,18 @@ def is_split_name(split: str) -> bool:
 def is_version(version: str) -> bool:
     """Whether `version` is three numbers, as TFDS wants them: `1.0.0`."""
     return _VERSION.fullmatch(version) is not None
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a file can be called `name`, anywhere, and have TEMP_SUFFIX behind it; it is then no way to another folder."""
+    if name in ("", ".", "..") or _NO_FILE_NAME.search(name):
+        return False
+    return len(name.encode()) + len(TEMP_SUFFIX) <= _MAX_NAME_BYTES
+
+
+def is_inside(path: str) -> bool:
+    """Whether `path`, relative to a folder, stays in it: every part is a name."""
+    return all(map(is_file_name, path.split("/")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """A data set of given examples, written as the command writes one: for tests of readers, of whatever features."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from shardmill.example import encode_example
 from shardmill.features import Feature, Features
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.schema import to_pbtxt
+from shardmill.seal import seal
 from shardmill.tfds_metadata import SplitInfo, supervised_keys, to_dataset_info_json, to_features_json
 from shardmill.tfrecord import frame
 
@@ -56,3 +58,12 @@ def write_data_set(
     (directory / "schema.pbtxt").write_text(to_pbtxt(features))
     (directory / "_SUCCESS").write_bytes(b"")
     return directory
+
+
+def edit_manifest(directory: Path, edit: Callable[[Any], object]) -> None:
+    """Change the manifest of a data set as one would who means it: sealed anew."""
+    path = directory / "manifest.json"
+    content = json.loads(path.read_text())
+    edit(content)
+    path.write_text(json.dumps(content))
+    (directory / "_SUCCESS").write_text(seal(path.read_bytes()))

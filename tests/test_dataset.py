@@ -4,13 +4,16 @@ import gzip
 from pathlib import Path
 
 import pytest
+from small_data_set import edit_manifest
 
 from shardmill import naming, tfrecord
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.features import Feature
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.seal import crc32c, seal
 
+GZIPPED = "d-train.tfrecord-00000-of-00001.gz"
 RECORDS = [b"one", b"two", b"three"]
 
 
@@ -18,7 +21,7 @@ def publish(directory: Path, compression: str = "", records: list[bytes] = RECOR
     """A data set of one shard in `directory`."""
     data = b"".join(map(tfrecord.frame, records))
     data = gzip.compress(data) if compression else data
-    entry = ShardEntry("d-train.tfrecord-00000-of-00001", len(RECORDS), len(data), "00000000")
+    entry = ShardEntry(f"d-train.tfrecord-00000-of-00001{'.gz' if compression else ''}", len(RECORDS), len(data), "00000000")
     manifest = Manifest("d", "1.0.0", compression, (Feature("a", "bytes"),), (SplitEntry("train", (entry,)),))
     directory.mkdir(parents=True)
     (directory / entry.file).write_bytes(data)
@@ -104,7 +107,7 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", range(1, len(gzip.compress(b"".join(map(tfrecord.frame, RECORDS))))))
 def test_a_gzip_stream_cut_short(tmp_path: Path, size: int) -> None:
     dataset = open_dataset(str(publish(tmp_path / "d", "gzip")))
-    shard = tmp_path / "d" / "d-train.tfrecord-00000-of-00001"
+    shard = tmp_path / "d" / GZIPPED
     shard.write_bytes(shard.read_bytes()[:size])
 
     with pytest.raises(CorruptDataError, match="00000-of-00001"):
@@ -113,7 +116,51 @@ def test_a_gzip_stream_cut_short(tmp_path: Path, size: int) -> None:
 
 def test_what_is_not_gzip(tmp_path: Path) -> None:
     dataset = open_dataset(str(publish(tmp_path / "d", "gzip")))
-    (tmp_path / "d" / "d-train.tfrecord-00000-of-00001").write_bytes(b"plain text, no gzip")
+    (tmp_path / "d" / GZIPPED).write_bytes(b"plain text, no gzip")
 
     with pytest.raises(CorruptDataError, match="the gzip stream is damaged after record 0"):
         records_of(dataset)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"..", b"../other/1.0.0", b"/etc", b"1.0.0/../../other", b"1.0", b"\xff\xfe1.0.0", b"1.0.0\n2.0.0", b"[" * 100_000],
+)
+def test_latest_that_names_no_version(tmp_path: Path, content: bytes) -> None:
+    publish(tmp_path / "other" / "1.0.0")
+    publish(tmp_path / "d" / "1.0.0")
+    (tmp_path / "d" / naming.LATEST).write_bytes(content)
+
+    with pytest.raises(CorruptDataError, match=r"/d/LATEST holds '.*; expected a version, such as 1\.0\.0$") as raised:
+        open_dataset(f"{tmp_path}/d")
+    assert len(str(raised.value)) < 300
+
+
+def test_a_manifest_that_was_changed_is_not_read(tmp_path: Path) -> None:
+    directory = publish(tmp_path / "d")
+    sealed = directory / naming.SUCCESS
+    sealed.write_text(seal((directory / naming.MANIFEST).read_bytes()))
+    assert records_of(open_dataset(str(directory))) == RECORDS
+
+    manifest = directory / naming.MANIFEST
+    manifest.write_text(manifest.read_text().replace('"name": "a"', '"name": "b"'))
+    with pytest.raises(CorruptDataError, match=r"d/manifest\.json is not the file that was written: its crc32c is .{8}, but _SUCC"):
+        open_dataset(str(directory))
+
+    sealed.write_bytes(b"")  # as in data sets made before it held anything
+    assert open_dataset(str(directory)).manifest.features[0].name == "b"
+
+
+def test_metadata_is_what_was_written(tmp_path: Path) -> None:
+    directory = publish(tmp_path / "d")
+    (directory / "stats.json").write_text("{}")
+    (directory / "other.json").write_text("{}")
+    edit_manifest(directory, lambda content: content.update(files={"stats.json": crc32c(b"{}")}))
+    dataset = open_dataset(str(directory))
+    assert dataset.metadata("stats.json") == dataset.metadata("other.json") == b"{}"
+
+    (directory / "stats.json").write_text("{ }")
+    with pytest.raises(CorruptDataError, match=r"d/stats\.json is not the file that was written: its crc32c is .{8}, the manifest"):
+        dataset.metadata("stats.json")
+    with pytest.raises(FileNotFoundError):
+        dataset.metadata("missing.json")

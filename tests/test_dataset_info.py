@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from reading import copy, make_images, make_rows
+from small_data_set import edit_manifest
 
 import shardmill
 from shardmill.errors import CorruptDataError, UserError
@@ -62,8 +63,7 @@ def test_latest_is_opened(flowers: Path) -> None:
 
 def test_refused(flowers: Path, tmp_path: Path) -> None:
     damaged = copy(flowers, tmp_path)
-    manifest = damaged / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 99'))
+    edit_manifest(damaged, lambda content: content.update(format=99))
     with pytest.raises(CorruptDataError, match=r"manifest\.json is of a newer format than this shardmill reads; upgrade"):
         shardmill.info(damaged)
 

@@ -13,6 +13,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from shardmill.features import Feature
 from shardmill.manifest import Manifest
 from shardmill.naming import ShardName
+from shardmill.seal import crc32c
 from transforms.balance import ShardCount
 from transforms.describe import Build, PublishOptions, make_manifest, metadata_texts, notices, rejects_text, stats_json
 from transforms.find_cuts import Division
@@ -102,7 +103,10 @@ def test_metadata_texts() -> None:
     assert "supervisedKeys" in info
     assert set(json.loads(texts["features.json"])["featuresDict"]["features"]) == {"image", "label"}
     assert [f.name for f in text_format.Parse(texts["schema.pbtxt"], schema_pb2.Schema()).feature] == ["image", "label"]
-    assert Manifest.from_json(texts["manifest.json"], "manifest.json") == manifest()
+    others = {name: crc32c(text.encode()) for name, text in texts.items() if name != "manifest.json"}
+    assert Manifest.from_json(texts["manifest.json"], "manifest.json") == replace(manifest(), files=others)
+    assert texts["rejects/rejects-00000-of-00001.jsonl"] == rejects_text(BUILD.rejects)
+    assert len(others) == 6
 
 
 def test_gzip_gets_no_file_that_would_lead_tfds_astray() -> None:

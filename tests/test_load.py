@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from conftest import image, write_files
 from reading import ROWS, by_number, copy, flip, make, make_equal_shards, make_images, make_rows, plain, row, shards
+from small_data_set import edit_manifest
 
 import shardmill
 from shardmill.errors import CorruptDataError, UserError
@@ -498,9 +499,12 @@ def test_a_sound_shard_of_the_same_size_is_found_when_verifying(tmp_path: Path) 
 @pytest.mark.parametrize("claimed", [-1, 1])
 def test_another_number_of_examples_is_never_silent(rows: Path, tmp_path: Path, claimed: int, options: dict[str, Any]) -> None:
     directory = copy(rows, tmp_path)
-    manifest = directory / "manifest.json"
-    found = shardmill.info(directory).splits["train"].shards[0].examples
-    manifest.write_text(manifest.read_text().replace(f'"examples": {found},', f'"examples": {found + claimed},', 1))
+
+    def edit(content: Any) -> None:
+        content["splits"][0]["shards"][0]["examples"] += claimed
+        content["input"]["records"] += claimed
+
+    edit_manifest(directory, edit)
 
     with pytest.raises(tf.errors.FailedPreconditionError, match="was expected to contain"):
         list(shardmill.load(directory, features=["n"], **options))

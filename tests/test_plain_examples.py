@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from reading import ROWS, by_number, copy, flip, make, make_equal_shards, make_images, make_rows, plain, row, shards
+from small_data_set import edit_manifest
 
 import shardmill
 from shardmill.errors import CorruptDataError, UserError
@@ -154,8 +155,7 @@ def test_a_sound_shard_of_the_same_size_is_found_out(tmp_path: Path) -> None:
 
 def test_an_example_without_a_feature_it_should_have(rows: Path, tmp_path: Path) -> None:
     directory = copy(rows, tmp_path)
-    manifest = directory / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"name": "word"', '"name": "wort"'))
+    edit_manifest(directory, lambda content: content["features"][2].update(name="wort"))
 
     with pytest.raises(CorruptDataError, match=r"00000-of-00004: record 0: feature 'wort' is missing"):
         next(shardmill.examples(directory))

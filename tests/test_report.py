@@ -14,17 +14,24 @@ from shardmill.manifest import Manifest, ShardEntry, SplitEntry
 from transforms.storage import write_text
 
 LABEL = Feature("label", "int64", "class_label", class_names=("a",))
+
+
+def _shard(index: int, examples: int, size_bytes: int, suffix: str = "") -> ShardEntry:
+    return ShardEntry(f"flowers-train.tfrecord-{index:05}-of-00002{suffix}", examples, size_bytes, "0" * 8)
+
+
 SPLITS = (
-    SplitEntry("train", (ShardEntry("x", 667, 1_000_000, ""), ShardEntry("y", 666, 990_000, "")), 7),
+    SplitEntry("train", (_shard(0, 667, 1_000_000), _shard(1, 666, 990_000)), 7),
     SplitEntry("empty", ()),
 )
+GZIPPED = (SplitEntry("train", (_shard(0, 667, 1_000_000, ".gz"), _shard(1, 666, 990_000, ".gz"))),)
 
 
 def publish(output: Path, **changes: Any) -> ImagesConfig:
     config = ImagesConfig(input="photos", output=str(output), name="flowers")
     features = (Feature("image", "bytes", "image"), LABEL)
     values: dict[str, Any] = {"features": features, "splits": SPLITS, "compression": "", "rejects": {"records": 0, "reasons": {}}}
-    manifest = Manifest("flowers", "1.0.0", **(values | {"input": {"records": 1340}} | changes))
+    manifest = Manifest("flowers", "1.0.0", **(values | {"input": {"records": 1333}} | changes))
     write_text(f"{config.directory}/{naming.MANIFEST}", manifest.to_json())
     write_text(f"{config.directory}/{naming.SUCCESS}", "")
     return config
@@ -32,7 +39,7 @@ def publish(output: Path, **changes: Any) -> ImagesConfig:
 
 def test_the_whole_report(tmp_path: Path) -> None:
     rejects = {"records": 1007, "reasons": {f"reason {n}": n for n in range(1, 8)} | {"a name": 3}}
-    config = publish(tmp_path, rejects=rejects, notices=("split 'empty' is empty",))
+    config = publish(tmp_path, input={"records": 2340}, rejects=rejects, notices=("split 'empty' is empty",))
 
     lines = summary(config).splitlines()
 
@@ -40,7 +47,7 @@ def test_the_whole_report(tmp_path: Path) -> None:
     assert lines[1].split() == ["split", "examples", "shards", "smallest", "largest", "bytes", "rejected"]
     assert lines[2].split() == ["train", "1,333", "2", "666", "667", "2.0", "MB", "7"]
     assert lines[3].split() == ["empty", "0", "0", "0", "0", "0", "B", "0"]
-    assert lines[4] == f"1,007 of 1,340 records rejected; see {config.directory}/rejects/:"
+    assert lines[4] == f"1,007 of 2,340 records rejected; see {config.directory}/rejects/:"
     assert lines[5:10] == ["  7 x reason 7", "  6 x reason 6", "  5 x reason 5", "  4 x reason 4", "  3 x a name"]
     assert lines[10:13] == ["NOTE: split 'empty' is empty", "", "Read it:"]
     assert len(lines) == 16
@@ -60,7 +67,7 @@ def test_the_code_that_reads_it(tmp_path: Path) -> None:
     assert labelled[1].endswith(f"builder_from_directory('{tmp_path}/a/flowers/1.0.0')")
     assert labelled[2].endswith("as_dataset(split='train', as_supervised=True)")
     assert plain[2].endswith("as_dataset(split='train')")
-    for lines in (labelled, plain, code(tmp_path / "c", compression="gzip")):
+    for lines in (labelled, plain, code(tmp_path / "c", compression="gzip", splits=GZIPPED)):
         assert len(lines) == 3
         compile("\n".join(line.strip() for line in lines), "report", "exec")
 

@@ -174,9 +174,6 @@ def _swap(old: str, new: str) -> Callable[[str], str]:
     return lambda text: text.replace(old, new)
 
 
-_FIRST, _SECOND = "digits-train.tfrecord-00000-of-00002", "digits-train.tfrecord-00001-of-00002"
-
-
 @pytest.mark.parametrize(
     ("name", "edit", "messages"),
     [
@@ -210,19 +207,6 @@ _FIRST, _SECOND = "digits-train.tfrecord-00000-of-00002", "digits-train.tfrecord
             ["disagrees with the manifest on split 'train'"],
         ),
         ("dataset_info.json", _json(lambda info: info["splits"].clear()), ["lacks split 'train' of the manifest"]),
-        (
-            "manifest.json",
-            _json(lambda manifest: manifest["input"].update(records=14)),
-            ["counts 14 records read, but 11 in its shards and 2 rejected"],
-        ),
-        (
-            "manifest.json",
-            _json(lambda manifest: manifest["splits"][0]["shards"].reverse()),
-            [
-                f"lists {_SECOND} as shard 0 of 2 of split train; expected {_FIRST}",
-                f"lists {_FIRST} as shard 1 of 2 of split train; expected {_SECOND}",
-            ],
-        ),
     ],
 )
 def test_metadata_that_disagrees(directory: Path, name: str, edit: Callable[[str], str], messages: list[str]) -> None:

@@ -2,10 +2,9 @@
 
 import gzip
 import io
-import json
 import shutil
 import tracemalloc
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +17,12 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from PIL import Image
+from small_data_set import edit_manifest
 
 from pipelines.cli import main
 from pipelines.runner import make_runner
 from shardmill.dataset import Dataset, LocalFiles, open_dataset
+from shardmill.errors import CorruptDataError
 from shardmill.example import encode_example
 from shardmill.features import Feature
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
@@ -91,13 +92,6 @@ def _record_offset(directory: Path, index: int) -> int:
     dataset = open_dataset(str(directory))
     (shard,) = (shard for shard in dataset.manifest.split("train").shards if shard.file == _SHARD)
     return sum(len(record) + OVERHEAD for record, _ in zip(dataset.records(shard), range(index), strict=False))
-
-
-def _edit_manifest(directory: Path, edit: Callable[[Any], None]) -> None:
-    path = directory / "manifest.json"
-    content = json.loads(path.read_text())
-    edit(content)
-    path.write_text(json.dumps(content))
 
 
 def _one(faults: list[Fault], *words: str) -> None:
@@ -199,9 +193,10 @@ def test_counts_and_checksum_of_the_manifest(directory: Path) -> None:
     def edit(content: Any) -> None:
         first, second = content["splits"][0]["shards"]
         first["examples"] += 1
+        content["input"]["records"] += 1
         second["crc32c"] = "0000beef"
 
-    _edit_manifest(directory, edit)
+    edit_manifest(directory, edit)
     first, second = _verify(directory)
     assert first == Fault(_SHARD, "holds 6 records; the manifest says 7")
     assert second.message.endswith("; the manifest says 0000beef")
@@ -212,8 +207,9 @@ def test_counts_and_checksum_of_the_manifest(directory: Path) -> None:
 )
 def test_a_name_that_is_no_shard_of_the_split_is_not_opened(directory: Path, name: str) -> None:
     (directory.parent / "secret").write_bytes(b"secret")
-    _edit_manifest(directory, lambda content: content["splits"][0]["shards"][0].update(file=name))
-    assert _verify(directory) == [Fault(name, "is in the manifest, but is not the name of a shard of digits-train")]
+    edit_manifest(directory, lambda content: content["splits"][0]["shards"][0].update(file=name))
+    with pytest.raises(CorruptDataError, match=rf"shards\[0\]\.file is .*; expected '{_SHARD}'"):
+        _verify(directory)
 
 
 def test_gzip_truncated(gzip_directory: Path) -> None:

@@ -3,12 +3,13 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from shardmill import naming, schema, tfds_metadata
 from shardmill.features import Features
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.seal import checksums
 from shardmill.tfds_metadata import SplitInfo
 from transforms import storage
 from transforms.balance import ShardCount
@@ -114,7 +115,7 @@ def _entry(shard: ShardInfo) -> ShardEntry:
 
 
 def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
-    """The text of every file that describes the data set, by name; the manifest last."""
+    """The text of every file that describes the data set, rejects too, by name; the manifest last, with all others' checksums."""
     texts = {
         naming.labels_file(feature.name): "".join(f"{name}\n" for name in feature.class_names)
         for feature in manifest.features
@@ -134,7 +135,9 @@ def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
     texts[naming.FEATURES] = tfds_metadata.to_features_json(manifest.features)
     texts[naming.SCHEMA] = schema.to_pbtxt(manifest.features)
     texts[naming.STATS] = tfds_metadata.dump_json(stats_json(manifest, build))
-    texts[naming.MANIFEST] = manifest.to_json()
+    if build.rejects:
+        texts[f"{naming.REJECTS_DIR}/{naming.REJECTS_FILE}"] = rejects_text(build.rejects)
+    texts[naming.MANIFEST] = replace(manifest, files=checksums(texts)).to_json()
     return texts
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence, Set
 from shardmill import naming
 from shardmill.errors import JobError
 from shardmill.features import Features
+from shardmill.seal import seal
 from transforms import storage
 from transforms.describe import Build, PublishOptions, make_manifest, metadata_texts, rejects_text
 from transforms.find_cuts import Divisions
@@ -41,12 +42,9 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
     shards = sorted(build.shards, key=lambda shard: (shard.name.split, shard.name.shard))
     check_complete(shards, build.divisions)
     check_counts(build)
-    rejects = rejects_text(build.rejects)
-    _check_rejects(build, rejects, options)
+    _check_rejects(build, options)
     manifest = make_manifest(build, features, options)
     texts = metadata_texts(manifest, build)
-    if build.rejects:
-        texts[f"{naming.REJECTS_DIR}/{naming.REJECTS_FILE}"] = rejects
 
     storage.delete([storage.join(options.directory, naming.SUCCESS)])
     finals = [str(shard.name) for shard in shards]
@@ -58,7 +56,7 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
         storage.write_text(storage.join(options.directory, name), text)
     delete_temporaries(options.directory)
     storage.delete([options.failed_rejects])
-    storage.write_text(storage.join(options.directory, naming.SUCCESS), "")
+    storage.write_text(storage.join(options.directory, naming.SUCCESS), seal(texts[naming.MANIFEST].encode()))
     storage.write_text(storage.join(options.parent, naming.LATEST), f"{options.version}\n")
     return paths
 
@@ -87,11 +85,11 @@ def check_counts(build: Build) -> None:
         )
 
 
-def _check_rejects(build: Build, text: str, options: PublishOptions) -> None:
+def _check_rejects(build: Build, options: PublishOptions) -> None:
     number, matched = len(build.rejects), build.records
     if number <= options.max_reject_fraction * matched and number < matched:
         return
-    storage.write_text(options.failed_rejects, text)
+    storage.write_text(options.failed_rejects, rejects_text(build.rejects))
     verdict = f"more than --max_reject_fraction {options.max_reject_fraction} allows" if number < matched else "none is left"
     ((reason, times),) = Counter(reject.reason for reject in build.rejects).most_common(1)
     raise JobError(

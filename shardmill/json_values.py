@@ -1,0 +1,103 @@
+"""Values of a JSON file that may have come from anywhere: each is checked as it is taken, and an error says where it stands."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+MAX_INTEGER = (1 << 63) - 1
+_SHOWN = 60  # letters of a value that is no good
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value, and where it stands: `splits[0].shards[1].examples`. Every method raises ValueError, which says both."""
+
+    value: Any
+    where: str = ""
+
+    def __getitem__(self, key: str) -> "Value":
+        """What an object has under `key`; it must be there."""
+        content = self.mapping()
+        if key not in content:
+            raise ValueError(f"{self._below(key)} is missing")
+        return Value(content[key], self._below(key))
+
+    def get(self, key: str, default: Any) -> "Value":
+        """What an object has under `key`, or `default`."""
+        return Value(self.mapping().get(key, default), self._below(key))
+
+    def mapping(self) -> dict[str, Any]:
+        """An object."""
+        return self._of(dict, "an object")
+
+    def items(self) -> list["Value"]:
+        """The values of a list."""
+        return [Value(item, f"{self.where}[{index}]") for index, item in enumerate(self._of(list, "a list"))]
+
+    def entries(self) -> dict[str, "Value"]:
+        """The values of an object by key."""
+        return {key: Value(value, self._below(key)) for key, value in self.mapping().items()}
+
+    def text(self) -> str:
+        """A string that can be written as UTF-8, which JSON's escapes allow not to be."""
+        text: str = self._of(str, "a string")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise self.wrong("a string of whole characters") from None
+        return text
+
+    def matching(self, pattern: re.Pattern[str], what: str) -> str:
+        """A string that `pattern` matches; `what` names such a one."""
+        text = self.text()
+        if pattern.fullmatch(text) is None:
+            raise self.wrong(what)
+        return text
+
+    def one_of(self, *allowed: str) -> Any:
+        """One of these strings."""
+        if self.text() not in allowed:
+            raise self.wrong(f"one of {', '.join(map(repr, allowed))}")
+        return self.value
+
+    def integer(self, low: int = 0, high: int = MAX_INTEGER) -> int:
+        """An integer from `low` to `high`."""
+        if not isinstance(self.value, int) or isinstance(self.value, bool) or not low <= self.value <= high:
+            raise self.wrong(f"an integer from {low} to {high}")
+        return self.value
+
+    def flag(self) -> bool:
+        """True or false."""
+        found: bool = self._of(bool, "true or false")
+        return found
+
+    def wrong(self, expected: str) -> ValueError:
+        """The error that this is not what was `expected`."""
+        return ValueError(f"{self.where or 'the file'} is {self._shown()}; expected {expected}")
+
+    def _of(self, kind: type, what: str) -> Any:
+        if not isinstance(self.value, kind):
+            raise self.wrong(what)
+        return self.value
+
+    def _below(self, key: str) -> str:
+        return f"{self.where}.{key}" if self.where else key
+
+    def _shown(self) -> str:
+        if isinstance(self.value, (dict, list)):
+            return "an object" if isinstance(self.value, dict) else "a list"
+        text = json.dumps(self.value)
+        return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def parse_json(text: str | bytes) -> Value:
+    """The one value that a file holds.
+
+    Raises:
+      ValueError: it is not JSON, or nested too deep to be looked through.
+    """
+    try:
+        return Value(json.loads(text))
+    except RecursionError:
+        raise ValueError("its brackets are nested too deep") from None
