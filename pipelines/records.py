@@ -16,7 +16,9 @@ from shardmill.errors import UserError
 from shardmill.features import Feature, Features
 from transforms import balance, publish
 from transforms.blocks import Inferred
+from transforms.count_kinds import CountKinds
 from transforms.describe import Build, PublishOptions
+from transforms.feature_kinds import Kinds, mixed_kinds, most_frequent
 from transforms.find_cuts import Divisions, FindByteCuts, FindExampleCuts
 from transforms.index_blocks import IndexBlocks, IndexedBlocks
 from transforms.infer_columns import InferColumns
@@ -51,11 +53,25 @@ def read_layout(root: beam.Pipeline, config: RecordsConfig) -> Reading:
     else:
         columns = wanted_columns(options)
         inferred = indexed.tasks | "Infer" >> InferColumns(config.format, columns, options.label, config.threads)
-    layout = indexed.summary | "Layout" >> beam.Map(_layout, AsSingleton(inferred), config).with_output_types(TableLayout)
+    if config.on_mixed == "reject" and config.schema is None:
+        kinds = indexed.tasks | "Kinds" >> CountKinds(config.format, config.threads)
+    else:
+        kinds = root | "NoKinds" >> beam.Create([{}])
+    layout = indexed.summary | "Layout" >> beam.Map(_layout, AsSingleton(inferred), AsSingleton(kinds), config).with_output_types(
+        TableLayout
+    )
     return Reading(indexed, inferred, layout)
 
 
-def _layout(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
+def _layout(summary: InputSummary, inferred: Inferred, kinds: Kinds, config: RecordsConfig) -> TableLayout:
+    layout = _layout_of_route(summary, inferred, config)
+    if config.on_mixed == "fail":
+        return layout
+    known = {feature.name: feature.dtype for feature in config.schema or ()}
+    return replace(layout, kinds=known or most_frequent(kinds))
+
+
+def _layout_of_route(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
     if not summary.folders and not summary.rejected:
         raise UserError("; ".join([f"no {config.kind.plural} in {config.source}", *skipped_notices(summary)]))
     return make_layout_of[config.route](summary, inferred, config.table_options, config.line_numbers)
@@ -145,7 +161,7 @@ def _publish(
     notices = list(layout.notices)
     if staged.blank:
         notices.append(f"passed over {staged.blank:,} blank line{'' if staged.blank == 1 else 's'}")
-    features = _features(layout, staged.inferred, table)
+    features = _features(layout, staged.inferred, staged.kinds, table)
     _check_ids(staged, layout, table.frozen_labels)
     build = Build(
         records=staged.read + summary.rejected,
@@ -180,10 +196,15 @@ def _check_ids(staged: Staged, layout: TableLayout, names: Sequence[str] | None)
         )
 
 
-def _features(layout: TableLayout, inferred: Inferred, table: TableOptions) -> Features:
+def _features(layout: TableLayout, inferred: Inferred, kinds: Kinds, table: TableOptions) -> Features:
     """The features as published: those of existing records are known only now."""
     if not inferred.rows:
         return layout.features
+    if mixed := mixed_kinds(kinds):
+        raise UserError(
+            f"{mixed}; a reader takes a feature of one kind only: write these records anew, or give --on_mixed reject, which "
+            "leaves out those that are not as most are"
+        )
     for flag, column in (("--key", table.key), ("--group_by", table.group_by), ("--stratify_by", table.stratify_by)):
         if column is not None and column not in inferred.types:
             raise UserError(f"{flag} {column}: no example has such a feature; {_they_have(column, inferred.types)}")

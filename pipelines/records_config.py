@@ -18,6 +18,8 @@ from transforms.table_layout import TableOptions
 
 DEFAULT_BLOCK_SIZE = 16 << 20  # bytes: large enough for vectorised work, small enough for a few in memory at once
 
+ON_MIXED = ("fail", "reject")  # what existing records do whose features are of another kind than in other records
+
 Route = Literal["csv", "jsonl", "parquet", "lines", "tfrecords"]
 _COMPRESSED = r"(?:\.(?:gz|bz2|zst))?"
 KINDS: dict[Route, FileKind] = {
@@ -46,6 +48,7 @@ class RecordsConfig(JobConfig):
     label: str | None = None
     key: str | None = None
     line_numbers: bool = False
+    on_mixed: str = "fail"
     block_size: int = DEFAULT_BLOCK_SIZE
 
     def __post_init__(self) -> None:
@@ -58,6 +61,7 @@ class RecordsConfig(JobConfig):
                 "add the names of new ids to --labels_file"
             )
         check(1 << 10 <= self.block_size < 1 << 30, f"--block_size {self.block_size}: expected 1KiB to 1GiB")
+        check(self.on_mixed in ON_MIXED, f"--on_mixed {self.on_mixed}: expected one of {ON_MIXED}")
         check(self.delimiter != self.quote or not self.quote, f"--delimiter and --quote are both {self.quote!r}")
         if self.delimiter is None and self.quote in (",", "\t"):
             raise UserError(f"--quote {self.quote!r} needs --delimiter, which is a comma otherwise, or a tab in .tsv files")
@@ -143,4 +147,5 @@ class RecordsConfig(JobConfig):
             "label": self.label,
             "key": self.key,
             "line_numbers": self.line_numbers,
+            "on_mixed": self.on_mixed,
         }

@@ -18,7 +18,7 @@ from pipelines.options import (
     common_values,
     parse_size,
 )
-from pipelines.records_config import DEFAULT_BLOCK_SIZE, KINDS, RecordsConfig, Route
+from pipelines.records_config import DEFAULT_BLOCK_SIZE, KINDS, ON_MIXED, RecordsConfig, Route
 from shardmill import schema
 from shardmill.errors import UserError
 from shardmill.features import Features
@@ -121,6 +121,12 @@ def _add_feature_options(parser: Parser, route: Route) -> None:
         group.add_argument("--only", type=parse_names, default=(), help="column,… to keep alone")
     elif route == "tfrecords":
         group.add_argument("--label", help="the feature that is the label; its classes are named by --labels_file")
+        group.add_argument(
+            "--on_mixed",
+            choices=ON_MIXED,
+            default="fail",
+            help="what a record does whose feature is of another kind than in most records, or in --schema (default: %(default)s)",
+        )
     if route != "lines":
         group.add_argument("--key", help="the column that is a record's identity (default: all of the record)")
         group.add_argument("--schema", help="a schema.pbtxt: no inference, and rows that do not fit it are rejected")

@@ -100,7 +100,7 @@ def decode_example(record: bytes | memoryview) -> dict[str, FeatureValue]:
     """Parse a serialized Example: lists of bytes, int64 arrays and float32 arrays by feature name.
 
     A later entry of the same name replaces an earlier one and unknown fields are skipped, as protobuf has it. A
-    feature of no kind is an empty list.
+    feature of no kind is absent, for it is missing to TensorFlow's parsers.
 
     Raises:
       ValueError: `record` is not a serialized Example.
@@ -113,20 +113,33 @@ def decode_example(record: bytes | memoryview) -> dict[str, FeatureValue]:
         for inner_field, item in _fields(payload):
             if inner_field == 1:
                 name, value = _decode_entry(item)
-                features[name] = value
+                if value is None:
+                    features.pop(name, None)
+                else:
+                    features[name] = value
     return features
 
 
-def _decode_entry(item: memoryview) -> tuple[str, FeatureValue]:
+def is_sequence_example(record: bytes | memoryview) -> bool:
+    """Whether a record has what a tf.train.SequenceExample has beside an Example's fields: feature lists, field 2.
+
+    Raises:
+      ValueError: `record` is no message at all.
+    """
+    return any(field == 2 for field, _ in _fields(memoryview(record)))
+
+
+def _decode_entry(item: memoryview) -> tuple[str, FeatureValue | None]:
     name, value = "", memoryview(b"")
     for field, payload in _fields(item):
         if field == 1:
             name = str(payload, "utf-8")
         elif field == 2:
             value = payload
-    result: FeatureValue = []
+    result: FeatureValue | None = None
     for kind, payload in _fields(value):
-        result = _decode_list(kind, payload)
+        if kind in (_BYTES, _FLOAT, _INT64):
+            result = _decode_list(kind, payload)
     return name, result
 
 
@@ -136,9 +149,7 @@ def _decode_list(kind: int, payload: memoryview) -> FeatureValue:
     packed = b"".join(bytes(value) for field, value in _fields(payload) if field == 1)
     if kind == _FLOAT:
         return np.frombuffer(packed, dtype="<f4")
-    if kind == _INT64:
-        return _decode_varints(packed)
-    return []
+    return _decode_varints(packed)
 
 
 def _decode_varints(packed: bytes) -> np.ndarray:

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from conftest import Run, check_mistake, write_files
 from table_results import Table, convert
 
+import shardmill
 from shardmill import tfrecord
 from shardmill.dataset import open_dataset
 from shardmill.example import encode_example
@@ -122,3 +124,92 @@ def test_a_corrupt_record_is_named_and_the_rest_survives(tmp_path: Path) -> None
     assert (first["source"], first["line"]) == ("bad.tfrecord", 10)
     assert f"byte {ninth}" in first["reason"]
     assert (second["source"], second["line"]) == ("cut.tfrecord", 50)
+
+
+def mixed(folder: Path) -> Path:
+    """Twenty records in three files, one of which holds `x` as a float, and one as an empty list of strings."""
+    records = [encode_example({"x": [number], "y": [b"a"]}) for number in range(20)]
+    records[7] = encode_example({"x": np.array([7], np.float32), "y": [b"b"]})
+    records[12] = tf.train.Example(
+        features=tf.train.Features(feature={"x": tf.train.Feature(bytes_list=tf.train.BytesList())})
+    ).SerializeToString()
+    return write_files(folder, {f"{i}.tfrecord": framed(records[i * 5 : i * 5 + 5]) for i in range(4)})
+
+
+@pytest.mark.parametrize("flags", [(), ("--block_size", "1KiB")])
+def test_a_feature_of_several_kinds_fails_the_job(tmp_path: Path, run: Run, flags: tuple[str, ...]) -> None:
+    source = mixed(tmp_path / "in")
+    mistake = run("reshard", "--input", source, "--output", tmp_path / "out", "--name", "n", *flags)
+    check_mistake(
+        mistake,
+        "feature 'x' is int64 in 18 records (first: record 1 of 0.tfrecord), bytes in 1 record (first: record 3 of 2.tfrecord) "
+        "and float32 in 1 record (first: record 3 of 1.tfrecord)",
+        "--on_mixed reject",
+    )
+    assert not list((tmp_path / "out").rglob("*.tfrecord*"))
+
+
+def test_records_of_another_kind_than_most_are_rejected_on_demand(tmp_path: Path, run: Run) -> None:
+    source = mixed(tmp_path / "in")
+    flags = ("--on_mixed", "reject", "--max_reject_fraction", 1)
+    table = convert("reshard", source, tmp_path / "a", *flags)
+    assert table.features == {"x": "int64", "y": "bytes"}
+    assert sorted(row["x"] for row in table.splits["train"]) == [*range(7), *range(8, 12), *range(13, 20)]
+    rejects = {(row["source"], row["line"], row["reason"]) for row in table.rejects()}
+    assert rejects == {
+        ("1.tfrecord", 3, "feature 'x' holds float32; expected int64"),
+        ("2.tfrecord", 3, "feature 'x' holds bytes; expected int64"),
+    }
+    assert table.dataset.manifest.configuration["on_mixed"] == "reject"
+    assert run("verify", table.directory).status == 0
+
+    schema = tmp_path / "schema.pbtxt"
+    schema.write_text((table.directory / "schema.pbtxt").read_text().replace("INT", "FLOAT"))
+    floats = convert("reshard", source, tmp_path / "b", *flags, "--schema", schema)
+    assert floats.features == {"x": "float32", "y": "bytes"}
+    assert [row["x"] for row in floats.splits["train"]] == [7.0]
+
+
+def test_a_feature_without_a_kind_is_missing(tmp_path: Path, run: Run) -> None:
+    """To the schema, the readers and `verify` alike, as it is to TensorFlow."""
+    kindless = [
+        tf.train.Example(
+            features=tf.train.Features(
+                feature={
+                    "x": tf.train.Feature(int64_list=tf.train.Int64List(value=[number])),
+                    "y": tf.train.Feature(),
+                    **(
+                        {"z": tf.train.Feature(float_list=tf.train.FloatList(value=[1.0]))} if number else {"z": tf.train.Feature()}
+                    ),
+                }
+            )
+        ).SerializeToString()
+        for number in range(5)
+    ]
+    table = convert("reshard", write_files(tmp_path / "in", {"a.tfrecord": framed(kindless)}), tmp_path)
+    assert table.features == {"x": "int64", "z": "float32?"}
+    assert table.stats()["z"]["missing"] == 1
+    assert run("verify", table.directory, "--decode").status == 0
+    assert sorted(tuple(sorted(example)) for example in shardmill.examples(table.directory, "train")) == [("x",), *[("x", "z")] * 4]
+
+
+def test_sequence_examples_are_named_as_such(tmp_path: Path, run: Run) -> None:
+    tokens = tf.train.FeatureList(feature=[tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 2]))])
+    context = tf.train.Features(feature={"x": tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))})
+    lists = tf.train.FeatureLists(feature_list={"tokens": tokens})
+    sequences = [
+        tf.train.SequenceExample(context=context, feature_lists=lists).SerializeToString(),
+        tf.train.SequenceExample(feature_lists=lists).SerializeToString(),
+    ]
+    records = [RECORDS[0], sequences[0], b"", sequences[1], RECORDS[1]]
+    table = convert(
+        "reshard", write_files(tmp_path / "in", {"a.tfrecord": framed(records)}), tmp_path, "--max_reject_fraction", 0.5
+    )
+    reasons = [f"record {number} is a tf.train.SequenceExample; expected a tf.train.Example" for number in (2, 4)]
+    assert [row["reason"] for row in table.rejects()] == reasons
+    assert table.sizes == {"train": [3]}
+
+    alone = write_files(tmp_path / "alone", {"a.tfrecord": framed(sequences)})
+    failed = run("reshard", "--input", alone, "--output", tmp_path / "out", "--name", "n")
+    assert failed.status == 1
+    assert "SequenceExample" in failed.err

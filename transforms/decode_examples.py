@@ -9,18 +9,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from shardmill.example import is_sequence_example
+from shardmill.features import DType
 from transforms.blocks import Inferred
 from transforms.columns import ColumnType, Spelled, widest
+from transforms.framing import binary_offsets
 from transforms.typed_columns import as_text, distinct_texts, to_batch
 
+_FEATURES_TAG = 0x0A  # of field 1, `features` of an Example and `context` of a SequenceExample
 _NOTHING = b""  # a schema without features: records are parsed, and no value is copied
-_KINDS: dict[pa.DataType, Spelled] = {pa.int64(): "int64", pa.float32(): "float32", pa.large_binary(): "bytes"}
-_TYPES = {spelled: kind for kind, spelled in _KINDS.items()}
+KINDS: dict[pa.DataType, DType] = {pa.int64(): "int64", pa.float32(): "float32", pa.large_binary(): "bytes"}
+_TYPES: dict[Spelled, pa.DataType] = {spelled: kind for kind, spelled in KINDS.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """records[start:stop], decoded; one that is no Example is a part of its own, without features."""
+class DecodedPart:
+    """records[start:stop], decoded, each feature of one kind; one that is no Example is a part of its own, without features."""
 
     start: int
     stop: int
@@ -40,28 +44,63 @@ def not_examples(records: pa.LargeBinaryArray) -> npt.NDArray[np.bool_]:
     return _refused(_decode(records.to_pylist(), _NOTHING), len(records))
 
 
-def _refused(parts: Iterable[_Part], rows: int) -> npt.NDArray[np.bool_]:
+def sequence_examples(records: pa.LargeBinaryArray) -> npt.NDArray[np.bool_]:
+    """Which records, none of them null, are tf.train.SequenceExamples, whose feature lists every parser of Examples passes over."""
+    offsets = binary_offsets(records)
+    codes = np.frombuffer(records.buffers()[2] or b"", np.uint8)
+    starts, ends = offsets[:-1], offsets[1:]
+    if not len(codes):
+        return np.zeros(len(records), bool)
+    # An Example is field 1 and nothing else: a tag, a varint, and as many bytes as it says.
+    size, width = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
+    going = (starts < ends) & (codes[np.minimum(starts, len(codes) - 1)] == _FEATURES_TAG)
+    for byte in range(5):
+        going &= starts + 1 + byte < ends
+        code = codes[np.where(going, starts + 1 + byte, 0)]
+        size += np.where(going, (code & 0x7F).astype(np.int64) << (7 * byte), 0)
+        width += going
+        going &= code >= 0x80
+    suspects = np.flatnonzero((starts < ends) & (starts + 1 + width + size != ends))
+    found = np.zeros(len(records), bool)
+    for row in suspects.tolist():
+        found[row] = is_sequence_example(records[row].as_py())
+    return found
+
+
+def _refused(parts: Iterable[DecodedPart], rows: int) -> npt.NDArray[np.bool_]:
     bad = np.zeros(rows, bool)
     for part in parts:
         bad[part.start : part.stop] = part.features is None
     return bad
 
 
+def decode_parts(records: pa.LargeBinaryArray) -> list[DecodedPart]:
+    """Serialized tf.train.Examples by the largest parts in which each feature is of one kind."""
+    return list(_decode(records.to_pylist(), None))
+
+
 def decode_examples(records: pa.LargeBinaryArray) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
-    """The features of serialized tf.train.Examples.
+    """The features of serialized tf.train.Examples; see merge_parts.
+
+    Returns:
+      A column for each feature, and which records are no Examples, shape (records,): all nulls.
+    """
+    parts = decode_parts(records)
+    return merge_parts(parts, len(records)), _refused(parts, len(records))
+
+
+def merge_parts(parts: Sequence[DecodedPart], rows: int) -> pa.RecordBatch:
+    """The features of `rows` records in all `parts`.
 
     Returns:
       A column for each feature, by name: a large_list of int64, float32 or large_binary, null where a record does not have the
       feature or it is of no kind. Of a feature that is of several kinds in different records the widest one holds all: integers
       become floats, and numbers beside bytes are written as JSON; lists without a value have no say where others have one. A
       feature that has no kind in any record is no column.
-      And which records are no Examples, shape (records,): all nulls.
     """
-    parts = list(_decode(records.to_pylist(), None))
-    bad = _refused(parts, len(records))
     kinds = _kinds(parts, with_values=False) | _kinds(parts, with_values=True)
     arrays = {name: _column(name, kinds[name], parts) for name in sorted(kinds)}
-    return to_batch(arrays, len(records)), bad
+    return to_batch(arrays, rows)
 
 
 def infer_examples(features: pa.RecordBatch, columns: Iterable[str] | None = None, values_of: str | None = None) -> Inferred:
@@ -82,7 +121,7 @@ def infer_examples(features: pa.RecordBatch, columns: Iterable[str] | None = Non
 
 
 def _column_type(array: pa.LargeListArray) -> ColumnType:
-    kind = _KINDS[array.type.value_type]
+    kind = KINDS[array.type.value_type]
     lengths = array.drop_null().value_lengths().to_numpy()
     first = int(lengths[0])
     if (lengths != first).any():
@@ -90,7 +129,7 @@ def _column_type(array: pa.LargeListArray) -> ColumnType:
     return ColumnType(kind, None if first == 1 else first, len(lengths))
 
 
-def _decode(records: Sequence[bytes], schema: bytes | None, start: int = 0) -> Iterator[_Part]:
+def _decode(records: Sequence[bytes], schema: bytes | None, start: int = 0) -> Iterator[DecodedPart]:
     """The records by the largest batches that the decoder takes.
 
     It refuses a whole batch for one record that is no Example, and for one whose feature is of another kind than in the others.
@@ -98,28 +137,28 @@ def _decode(records: Sequence[bytes], schema: bytes | None, start: int = 0) -> I
     if not records:
         return
     try:
-        yield _Part(start, start + len(records), _decoder(schema).DecodeBatch(records))
+        yield DecodedPart(start, start + len(records), _decoder(schema).DecodeBatch(records))
     except RuntimeError:
         if len(records) == 1:
-            yield _Part(start, start + 1, None)
+            yield DecodedPart(start, start + 1, None)
             return
         middle = len(records) // 2
         yield from _decode(records[:middle], schema, start)
         yield from _decode(records[middle:], schema, start + middle)
 
 
-def _kinds(parts: Sequence[_Part], with_values: bool) -> dict[str, Spelled]:
+def _kinds(parts: Sequence[DecodedPart], with_values: bool) -> dict[str, Spelled]:
     """The widest kind of each feature, of all parts or of those in which it has a value."""
     kinds: dict[str, Spelled] = {}
     for part in parts:
         for name, array in zip(part.features.schema.names, part.features.columns) if part.features is not None else ():
             if not pa.types.is_null(array.type) and (len(array.values) or not with_values):
-                kind = _KINDS[array.type.value_type]
+                kind = KINDS[array.type.value_type]
                 kinds[name] = widest(kinds.get(name, kind), kind)
     return kinds
 
 
-def _column(name: str, kind: Spelled, parts: Sequence[_Part]) -> pa.LargeListArray:
+def _column(name: str, kind: Spelled, parts: Sequence[DecodedPart]) -> pa.LargeListArray:
     """One feature of all records."""
     nothing = pa.large_list(_TYPES[kind])
     arrays = []

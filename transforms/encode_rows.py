@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from transforms import keys
 from transforms.blocks import FileRef, Inferred, Rows
-from transforms.decode_examples import decode_examples, infer_examples
+from transforms.decode_examples import decode_parts, infer_examples, merge_parts
 from transforms.encode_examples import MAX_RECORD_BYTES, encode_framed, example_sizes
+from transforms.feature_kinds import Kinds, kinds_of, misfits
 from transforms.feature_stats import TableStats
 from transforms.find_cuts import Divisions
 from transforms.framing import frame, payload_hashes
@@ -22,6 +23,7 @@ from transforms.runs import KeyedRecords
 from transforms.table_layout import TableLayout
 
 STAGE = "encode"
+_FILE, _NUMBER = "file", "number"  # of an existing record, beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +72,14 @@ class EncodedRows:
       features: as encoded.
       helpers: columns of keys, groups and strata by name.
       inferred: of the features, where they were not known before.
+      kinds: of existing records' features, as they are: `inferred` says which holds all of them.
     """
 
     framed: pa.LargeBinaryArray
     features: pa.RecordBatch
     helpers: Mapping[str, pa.Array]
     inferred: Inferred = field(default_factory=Inferred)
+    kinds: Kinds = field(default_factory=dict)
 
     def payload_hashes(self, seed: int) -> np.ndarray:
         """The 64-bit xxh3 of each record: uint64, shape (rows,)."""
@@ -179,16 +183,27 @@ class RecordPasser:
     helpers: tuple[str, ...] = ()
 
     def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
-        """Every record that could be read is a good one."""
-        return position(rows.batch, rows.lines, file, layout), []
+        """Reject records whose features are not of the layout's kinds, if it has any; remember where the others come from."""
+        batch, lines, rejects = rows.batch, rows.lines, []
+        if layout.kinds:
+            problems = misfits(decode_parts(batch["record"]), layout.kinds)
+            rejects = [Reject(file.name, int(lines[row]), STAGE, reason) for row, reason in sorted(problems.items())]
+            good = np.ones(len(lines), bool)
+            good[list(problems)] = False
+            batch, lines = batch.filter(pa.array(good)), lines[good]
+        source = pa.DictionaryArray.from_arrays(np.zeros(len(lines), np.int32), [file.name])
+        batch = batch.append_column(_FILE, source).append_column(_NUMBER, pa.array(lines))
+        return position(batch, lines, file, layout), rejects
 
     def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
         """Frame the records."""
         records = batch["record"]
-        features, _ = decode_examples(records)
+        parts = decode_parts(records)
+        features = merge_parts(parts, len(records))
         nothing = pa.nulls(len(records), pa.large_binary())
         helpers = {name: features[name] if name in features.schema.names else nothing for name in self.helpers}
-        return EncodedRows(frame(records), features, helpers, infer_examples(features))
+        kinds = kinds_of(parts, batch[_FILE], batch[_NUMBER].to_numpy())
+        return EncodedRows(frame(records), features, helpers, infer_examples(features), kinds)
 
 
 def position(batch: pa.RecordBatch, lines: np.ndarray, file: FileRef, layout: TableLayout) -> PreparedRows:

@@ -16,7 +16,7 @@ from transforms import storage
 from transforms.blocks import BlockRef, FileRef, Inferred, Rows
 from transforms.columns import ColumnType
 from transforms.compressed import TruncatedError, open_decompressed
-from transforms.decode_examples import decode_examples, infer_examples, not_examples
+from transforms.decode_examples import decode_examples, infer_examples, not_examples, sequence_examples
 from transforms.error_text import error_text
 from transforms.refs import Reject
 from transforms.typed_columns import slices
@@ -82,13 +82,16 @@ class TFRecordFormat:
         """The records, a piece at a time, whatever `types` are."""
         for piece in _Scanner(block, self.block_size):
             records, numbers = piece.records, piece.numbers
-            bad = not_examples(records)
-            if bad.any():
-                piece.rejects.extend(
-                    Reject(block.file.name, number, _STAGE, f"record {number:,} is not a tf.train.Example")
-                    for number in numbers[bad].tolist()
-                )
-                records, numbers = records.filter(pa.array(~bad)), numbers[~bad]
+            for refused, what in (
+                (not_examples, "is not a tf.train.Example"),
+                (sequence_examples, "is a tf.train.SequenceExample; expected a tf.train.Example"),
+            ):
+                bad = refused(records)
+                if bad.any():
+                    piece.rejects.extend(
+                        Reject(block.file.name, number, _STAGE, f"record {number:,} {what}") for number in numbers[bad].tolist()
+                    )
+                    records, numbers = records.filter(pa.array(~bad)), numbers[~bad]
             yield Rows(pa.RecordBatch.from_arrays([records], names=[RECORD]), numbers, piece.rejects)
 
 

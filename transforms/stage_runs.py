@@ -12,6 +12,7 @@ from apache_beam.pvalue import AsSingleton, TaggedOutput
 from transforms import storage
 from transforms.blocks import BlockRef, Inferred, RecordFormat
 from transforms.encode_rows import KeyOptions, PreparedRows, RecordEncoder, join, keyed, split_stats, stratum_keys
+from transforms.feature_kinds import Kinds, merge_kinds
 from transforms.feature_stats import TableStats
 from transforms.find_cuts import Divisions
 from transforms.index_blocks import Task
@@ -43,23 +44,23 @@ class Staged:
       blank: lines without a record.
       stats: of each split.
       inferred: of features whose types are not known before.
+      kinds: of the features of existing records.
     """
 
     read: int = 0
     blank: int = 0
     stats: dict[str, TableStats] = field(default_factory=dict)
     inferred: Inferred = field(default_factory=Inferred)
+    kinds: Kinds = field(default_factory=dict)
 
     def merge(self, other: "Staged") -> None:
-        """Add what `other` saw."""
+        """Add what `other` saw; `other`, which may be an element that a runner merges again, stays as it is."""
         self.read += other.read
         self.blank += other.blank
         self.inferred = self.inferred.merge(other.inferred)
+        self.kinds = merge_kinds(self.kinds, other.kinds)
         for split, stats in other.stats.items():
-            if split in self.stats:
-                self.stats[split].merge(stats)
-            else:
-                self.stats[split] = stats
+            self.stats.setdefault(split, TableStats()).merge(stats)
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,8 @@ def stage_task(
         encoded = staging.encoder.encode(rows.batch, layout)
         records = keyed(rows, encoded, layout, staging.options, strata)
         out.append(write_run(_new_path(temporary), records))
-        staged.merge(Staged(stats=split_stats(rows, encoded, records.groups, layout), inferred=encoded.inferred))
+        stats = split_stats(rows, encoded, records.groups, layout)
+        staged.merge(Staged(stats=stats, inferred=encoded.inferred, kinds=encoded.kinds))
     return [*out, staged]
 
 

@@ -2,12 +2,12 @@
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from shardmill import naming
 from shardmill.errors import UserError
-from shardmill.features import Feature, Features
+from shardmill.features import DType, Feature, Features
 from shardmill.labels import ClassNames, resolve_class_names
 from transforms.blocks import MAX_VALUES, Inferred
 from transforms.columns import ColumnType
@@ -82,6 +82,7 @@ class TableLayout:
       fractions: theirs, or None where the folders of the files say the split.
       notices: what the user must be told at the end.
       required_label: a label's column whose rows without a value are rejected.
+      kinds: of existing records' features, where a record with another kind of one is rejected.
     """
 
     types: Mapping[str, ColumnType]
@@ -92,6 +93,7 @@ class TableLayout:
     fractions: tuple[Fraction, ...] | None
     notices: tuple[str, ...] = ()
     required_label: str | None = None
+    kinds: Mapping[str, DType] = field(default_factory=dict)
 
 
 def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool = False) -> TableLayout:
