@@ -1,15 +1,19 @@
 """Parquet as rows: every type of Arrow, every kind of damage, and what statistics do not say."""
 
+import base64
 import datetime
 import decimal
 import io
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as encryption
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -388,12 +392,100 @@ def test_a_damaged_row_group_is_one_reject(tmp_path: Path) -> None:
     assert reason.startswith("row group 1 cannot be read from row 21 on, all of which is lost: ")
 
 
-def test_lists_that_arrow_cannot_read_are_rejects(tmp_path: Path) -> None:
-    array = pa.array([[1.5, 2], None], pa.list_(pa.float32(), 2))
-    found, values, rejects = column(tmp_path, array)
+FIXED = pa.list_(pa.float32(), 2)
 
-    assert (found, values) == (ColumnType("float32", 0, 2), [])
+
+@pytest.mark.parametrize(
+    ("array", "expected_type", "expected"),
+    [
+        (pa.array([[1, 2], None, [3, 4], [5, 6]], FIXED), ColumnType("float32", 2, 3), [[1, 2], None, [3, 4], [5, 6]]),
+        (pa.array([None, None, [3, 4], None], FIXED), ColumnType("float32", 2, 1), [None, None, [3, 4], None]),
+        (
+            pa.array([[[1, 2]], None, [[3, 4]], [[5, 6]]], pa.list_(FIXED, 1)),
+            ColumnType("float32", 1, 3, (2,)),
+            [[1, 2], None, [3, 4], [5, 6]],
+        ),
+        (
+            pa.array([[[1, 2], [3, 4]], [], None, [[5, 6]]], pa.large_list(FIXED)),
+            ColumnType("float32", -1, 3, (2,), 1),
+            [[1, 2, 3, 4], [], [], [5, 6]],
+        ),
+        (
+            pa.ExtensionArray.from_storage(
+                pa.fixed_shape_tensor(pa.float32(), (2,)), pa.array([[1, 2], None, [3, 4], [5, 6]], FIXED)
+            ),
+            ColumnType("float32", 2, 3),
+            [[1, 2], None, [3, 4], [5, 6]],
+        ),
+    ],
+)
+def test_nulls_among_lists_of_a_fixed_size(tmp_path: Path, array: pa.Array, expected_type: ColumnType, expected: list[Any]) -> None:
+    """Arrow refuses a row group for one of them; the other columns keep the types that the footer says, such as durations."""
+    took = pa.array([datetime.timedelta(seconds=1)] * 4, pa.duration("s"))
+    file = write(tmp_path, pa.table({"x": array, "took": took}), rows=2)
+    found = infer(file, ParquetFormat())
+    assert found == Inferred({"x": expected_type, "took": ColumnType("bytes", None, 4)}, 4)
+    rows, rejects = read(file, dict(found.types), ParquetFormat())
+    assert rejects == []
+    assert [row["x"] for _, row in rows] == expected
+    assert {row["took"] for _, row in rows} == {took.cast(pa.string())[0].as_py().encode()}
+
+
+def test_a_null_within_a_list_is_still_a_reject(tmp_path: Path) -> None:
+    array = pa.array([[[1, 2], None], [[3, 4], [5, 6]]], pa.list_(FIXED))
+    rows, rejects = read(write(tmp_path, pa.table({"x": array})), {"x": ColumnType("float32", 2, 1, (2,))}, ParquetFormat())
+    assert rows == [(2, {"x": [3, 4, 5, 6]})]
     assert [row for row, _ in rejects] == [1]
+
+
+class _Kms(encryption.KmsClient):
+    """Keys that are wrapped in nothing."""
+
+    def __init__(self, _: object) -> None:
+        encryption.KmsClient.__init__(self)
+
+    def wrap_key(self, key: bytes, _: str) -> bytes:
+        return base64.b64encode(key)
+
+
+def write_encrypted(folder: Path, **options: Any) -> FileRef:
+    table = pa.table({"id": [1, 2, 3], "name": ["x", "y", "z"], "tags": [[1], [2, 3], [4]]})
+    configuration = encryption.EncryptionConfiguration(footer_key="a", **options)
+    keys = encryption.CryptoFactory(_Kms)  # which must outlive the writer
+    properties = keys.file_encryption_properties(encryption.KmsConnectionConfig(), configuration)
+    with pq.ParquetWriter(folder / "file.parquet", table.schema, encryption_properties=properties) as writer:
+        writer.write_table(table)
+    return file_ref(folder / "file.parquet")
+
+
+@pytest.mark.parametrize("name", ["id", "name", "tags"])
+def test_an_encrypted_column_is_named(tmp_path: Path, name: str) -> None:
+    """In a process of its own: Arrow ends the one that asks it about such a column."""
+    leaf = "tags.list.element" if name == "tags" else name
+    file = write_encrypted(tmp_path, column_keys={"b": [leaf]}, plaintext_footer=True)
+    program = f"""if True:
+        import sys
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        from test_read_parquet import *
+        file, others = {file!r}, ["id", "name", "tags"]
+        others.remove({name!r})
+        for columns in (None, [{name!r}]):
+            with pytest.raises(UserError, match="file.parquet: column {name!r} is encrypted, .*--drop {name}"):
+                infer(file, ParquetFormat(), columns)
+        found = infer(file, ParquetFormat(drop=({name!r},)))
+        assert sorted(found.types) == sorted(others) and found.rows == 3
+        assert len(read(file, dict(found.types), ParquetFormat())[0]) == 3
+        with pytest.raises(UserError, match="is encrypted"):
+            read(file, {{{name!r}: ColumnType("bytes", None, 1)}}, ParquetFormat())
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_encrypted_footer_is_a_reject(tmp_path: Path) -> None:
+    (reject,) = ParquetFormat().index(write_encrypted(tmp_path, uniform_encryption=True, plaintext_footer=False))
+    assert isinstance(reject, Reject)
+    assert reject.reason == "its footer is encrypted, and there is no key; decrypt the file"
 
 
 def test_a_file_that_vanished_after_it_was_indexed(tmp_path: Path) -> None:

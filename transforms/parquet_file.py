@@ -13,6 +13,7 @@ from transforms.arrow_lists import is_list
 from transforms.blocks import BlockRef, FileRef
 from transforms.columns import ColumnType, Spelled
 from transforms.error_text import error_text
+from transforms.parquet_footer import ENCRYPTED, TAIL_BYTES, encrypted_columns, with_variable_lists
 from transforms.typed_columns import to_batch
 
 _BATCH_BYTES = 16 << 20  # of values that are decoded at once
@@ -41,13 +42,16 @@ class OpenedParquet:
         self._file = file
         self._source = _Source(file.path)
         try:
-            self._parquet = self._source.checked(
-                lambda: pq.ParquetFile(
-                    self._source.file, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
-                ),
-                "not a Parquet file: ",
-            )
+            if self._source.checked(lambda: self._source.tail(TAIL_BYTES), "not a Parquet file: ").endswith(ENCRYPTED):
+                raise UnreadableError("its footer is encrypted, and there is no key; decrypt the file")
+            self._parquet = self._source.checked(self._open, "not a Parquet file: ")
             self.metadata = self._parquet.metadata
+            self._encrypted = self._source.checked(self._encrypted_columns, "its footer: ")
+            footer = (
+                self._source.checked(lambda: with_variable_lists(self.metadata), "its footer: ") if not self._encrypted else None
+            )
+            if footer is not None:
+                self._parquet = self._source.checked(lambda: self._open(footer), "its footer: ")
             self._schema = self._source.checked(lambda: self._parquet.schema_arrow, "its schema: ")
             self.columns = tuple(self._schema.names)
             twice = next((name for name in self.columns if self.columns.count(name) > 1), None)
@@ -56,6 +60,19 @@ class OpenedParquet:
         except BaseException:
             self._source.close()
             raise
+
+    def _open(self, footer: pq.FileMetaData | None = None) -> pq.ParquetFile:
+        return pq.ParquetFile(
+            self._source.file, metadata=footer, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
+        )
+
+    def _encrypted_columns(self) -> frozenset[int]:
+        """The leaf columns that are encrypted, which Arrow ends the process for if it is asked about them."""
+        tail = self._source.tail(TAIL_BYTES)
+        length = int.from_bytes(tail[:4], "little")
+        if length == self.metadata.serialized_size:  # where something is encrypted, a signature follows
+            return frozenset()
+        return encrypted_columns(self._source.tail(length + TAIL_BYTES))
 
     def __enter__(self) -> "OpenedParquet":
         return self
@@ -67,6 +84,11 @@ class OpenedParquet:
         """The type of a column's values; None if there are none. Raises UserError for one that cannot be read."""
         if name not in self.columns:
             return None
+        if not self._encrypted.isdisjoint(self._leaves_of(name)):
+            raise UserError(
+                f"{self._file.name}: column {name!r} is encrypted, and there is no key; decrypt the file, or leave the column out "
+                f"with --drop {name}"
+            )
         try:
             return spelled_type(self._schema.field(name).type)
         except UnsupportedTypeError as error:
@@ -86,16 +108,26 @@ class OpenedParquet:
         kind = self._schema.field(name).type if name in self.columns else pa.null()
         if is_list(kind):
             return None
+        leaves = self._leaves_of(name)
+        if not leaves or leaves[0] in self._encrypted:
+            return None
+        chunk = self.metadata.row_group(block.offset).column(leaves[0])
+        statistics = chunk.statistics if chunk.is_stats_set else None
+        return statistics.null_count if statistics is not None and statistics.has_null_count else None
+
+    def size_bytes(self, group: int) -> int:
+        """The compressed bytes of a row group, encrypted columns apart, whose size is encrypted too."""
+        chunks = self.metadata.row_group(group)
+        return sum(chunks.column(leaf).total_compressed_size for leaf in range(chunks.num_columns) if leaf not in self._encrypted)
+
+    def _leaves_of(self, name: str) -> range:
+        """The numbers of the columns in the file that hold a column."""
         leaf = 0
         for field in self._schema:
             if field.name == name:
-                break
+                return range(leaf, leaf + _leaves(field.type))
             leaf += _leaves(field.type)
-        else:
-            return None
-        chunk = self.metadata.row_group(block.offset).column(leaf)
-        statistics = chunk.statistics if chunk.is_stats_set else None
-        return statistics.null_count if statistics is not None and statistics.has_null_count else None
+        return range(0)
 
     def batches(self, block: BlockRef, names: Iterable[str]) -> Iterator[pa.RecordBatch]:
         """Those of the columns `names` that there are, a part of the row group at a time."""
@@ -132,6 +164,11 @@ class _Source:
             if self._error is not None:
                 raise self._error from error
             raise UnreadableError(what + error_text(error, lines=1)) from None
+
+    def tail(self, size: int) -> bytes:
+        """The last bytes."""
+        end = self.file.size()
+        return self.file.read_at(size, max(end - size, 0))
 
     def read(self, size: int = -1) -> bytes:
         """As files have it, for Arrow."""

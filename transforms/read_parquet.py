@@ -52,9 +52,8 @@ class ParquetFormat:
             row = 1
             for number in range(opened.metadata.num_row_groups):
                 group = opened.metadata.row_group(number)
-                length = sum(group.column(index).total_compressed_size for index in range(group.num_columns))
                 if group.num_rows:
-                    yield BlockRef(file, number, length, row, opened.columns)
+                    yield BlockRef(file, number, opened.size_bytes(number), row, opened.columns)
                 row += group.num_rows
 
     def header(self, file: FileRef) -> tuple[str, ...]:
