@@ -34,7 +34,9 @@ def arrays_parser() -> Parser:
     source = parser.add_argument_group("input")
     source.add_argument("--input", help="a folder (<label>/*.npy, <split>/<label>/*.npy, or flat) or a glob; local, gs://, s3://")
     source.add_argument("--manifest", help="a .csv or .jsonl with file_name or image_uri, and label, split and further columns")
-    source.add_argument("--allow_outside", action="store_true", help="arrays of a manifest may lie outside its folder")
+    source.add_argument(
+        "--allow_outside", action="store_true", help="arrays of a manifest may lie outside its folder, by their names or by links"
+    )
     add_label_options(source)
     arrays = parser.add_argument_group("arrays")
     arrays.add_argument("--feature", default="image", help="the name of the array's feature (default: %(default)s)")

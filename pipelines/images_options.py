@@ -36,7 +36,9 @@ def images_parser() -> Parser:
     source = parser.add_argument_group("input")
     source.add_argument("--input", help="a folder (<label>/*.jpg, <split>/<label>/*.jpg, or flat) or a glob; local, gs://, s3://")
     source.add_argument("--manifest", help="a .csv or .jsonl with file_name or image_uri, and label, split and further columns")
-    source.add_argument("--allow_outside", action="store_true", help="images of a manifest may lie outside its folder")
+    source.add_argument(
+        "--allow_outside", action="store_true", help="images of a manifest may lie outside its folder, by their names or by links"
+    )
     add_label_options(source)
     add_output_options(parser)
     add_split_options(parser, "paths, or of a manifest's lines")

@@ -4,8 +4,10 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from shardmill import naming
 from shardmill.errors import UserError
 
+_SHOWN = 60  # letters of a name that is too long
 ON_NEW_LABEL = ("fail", "append", "reject")
 
 
@@ -35,6 +37,20 @@ class ClassNames:
 
     def __len__(self) -> int:
         return len(self.names)
+
+
+def check_label_name(label: str) -> None:
+    """Check that the file of a label's class names, which is called after it, is a file in the data set's directory.
+
+    Raises:
+      UserError: its name would be a way to another folder, or can be none; nobody else's file is to be overwritten.
+    """
+    if not (naming.is_file_name(label) and naming.is_file_name(naming.labels_file(label))):
+        shown = label if len(label) <= _SHOWN else f"{label[:_SHOWN]}…"
+        raise UserError(
+            f"--label {shown!r}: the names of its classes stand in a file that is called after it, and that is no name for one; "
+            f"rename the column: no '/' or '\\', no control characters, not '.' or '..', and {naming.MAX_LABEL_BYTES} bytes at most"
+        )
 
 
 def resolve_class_names(found: Iterable[str], frozen: Sequence[str] | None, on_new_label: str) -> ClassNames:

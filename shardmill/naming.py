@@ -90,6 +90,9 @@ def labels_file(feature: str) -> str:
     return f"{feature}.labels.txt"
 
 
+MAX_LABEL_BYTES = _MAX_NAME_BYTES - len(labels_file("")) - len(TEMP_SUFFIX)
+
+
 def is_dataset_file(path: str, name: str) -> bool:
     """Whether `path`, relative to the version directory of data set `name`, is one that shardmill writes there."""
     head, _, rest = path.removesuffix(TEMP_SUFFIX).partition("/")

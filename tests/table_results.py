@@ -100,5 +100,5 @@ def to_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """Every file of a data set but the manifest, which names its input."""
-    return {name: data for name, data in tree_bytes(directory).items() if name != "manifest.json"}
+    """Every file of a data set but the manifest, which names its input, and the seal of that."""
+    return {name: data for name, data in tree_bytes(directory).items() if name not in ("manifest.json", "_SUCCESS")}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from conftest import Contents, Run, check_mistake, image, read_back, tree_bytes, write_files
 from PIL import Image
+from small_data_set import edit_manifest
 
 import shardmill
 from pipelines import cli
@@ -137,11 +138,8 @@ def test_inspect_and_verify(run: Run, plain: Contents, tmp_path: Path) -> None:
 
 
 def test_verify_finds_an_array_of_another_size(run: Run, plain: Contents, tmp_path: Path) -> None:
-    for name, content in tree_bytes(plain.directory).items():
-        manifest = name == "manifest.json"
-        path = tmp_path / "n" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.replace(b"float32", b"float64") if manifest else content)
+    write_files(tmp_path / "n", tree_bytes(plain.directory))
+    edit_manifest(tmp_path / "n", lambda content: content["features"][0].update(element="float64"))
     result = run("verify", tmp_path / "n")
     assert result.status == 1
     assert "feature 'image' holds 120 bytes; expected 240" in result.out + result.err

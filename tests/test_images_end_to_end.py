@@ -592,7 +592,11 @@ def test_tree_elsewhere_gives_the_same_records(run: Run, plain: Contents, tmp_pa
     folder = write_files(tmp_path / "other", ((name, TREE[name]) for name in names))
     contents = convert(run, folder, tmp_path, *SPLITS, "--num_shards", "2")
     differing = {name for name, content in tree_bytes(contents.directory).items() if content != tree_bytes(plain.directory)[name]}
-    assert differing == {"manifest.json", "dataset_info.json"}  # they name the folder
+    assert differing == {
+        "manifest.json",
+        "dataset_info.json",
+        "_SUCCESS",
+    }  # they name the folder, or hold the checksum of what does
     assert contents.dataset.manifest.input["fingerprint"] == plain.dataset.manifest.input["fingerprint"]
 
 

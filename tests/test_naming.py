@@ -1,5 +1,7 @@
 """Names on disk."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -106,3 +108,22 @@ def test_which_files_are_ours(path: str, ours: bool) -> None:
 def test_names_that_readers_know() -> None:
     assert naming.shard_prefix("flowers", "train") == "flowers-train.tfrecord"
     assert naming.labels_file("label") == "label.labels.txt"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_name"),
+    [
+        *((name, True) for name in ("label", "a b", "...", ".hidden", "größe", "日本", "x" * 251, "..labels.txt")),
+        *(
+            (name, False)
+            for name in ("", ".", "..", "a/b", "/a", "a/", "..\\x", "a\0", "a\n", "\x1b[2J", "\x9b1m", "\u2028", "\udcff")
+        ),
+        *((name, False) for name in ("x" * 252, "ä" * 126)),
+    ],
+)
+def test_names_of_files(tmp_path: Path, name: str, is_name: bool) -> None:
+    assert naming.is_file_name(name) is is_name
+    if "/" not in name:
+        assert naming.is_inside(f"rejects/{name}") is is_name
+    if is_name:
+        (tmp_path / f"{name}{naming.TEMP_SUFFIX}").write_text("such a file can be written")

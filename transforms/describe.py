@@ -8,6 +8,7 @@ from typing import Any
 
 from shardmill import naming, schema, tfds_metadata
 from shardmill.features import Features
+from shardmill.labels import check_label_name
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.seal import checksums
 from shardmill.tfds_metadata import SplitInfo
@@ -115,7 +116,14 @@ def _entry(shard: ShardInfo) -> ShardEntry:
 
 
 def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
-    """The text of every file that describes the data set, rejects too, by name; the manifest last, with all others' checksums."""
+    """The text of every file that describes the data set, rejects too, by name; the manifest last, with all others' checksums.
+
+    Raises:
+      UserError: a label's name is no name of a file.
+    """
+    for feature in manifest.features:
+        if feature.kind == "class_label":
+            check_label_name(feature.name)
     texts = {
         naming.labels_file(feature.name): "".join(f"{name}\n" for name in feature.class_names)
         for feature in manifest.features

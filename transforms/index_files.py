@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -15,6 +16,7 @@ from transforms.columns import ColumnType, merge_types, value_type
 from transforms.error_text import error_text
 from transforms.image_manifest import RESERVED, Row, is_textual, read_manifest
 from transforms.input_summary import InputSummary, MergeSummaries, summarize_batch, summarize_skipped
+from transforms.links import LinksInside
 from transforms.listing import IMAGES, FileKind, Found, Listed, Skipped, list_input
 from transforms.nested_lists import ColumnError
 from transforms.refs import FOUND, Reject, batches
@@ -82,7 +84,9 @@ class ReadManifest(beam.PTransform):
             rows["rows"]
             | "Spread" >> beam.Reshuffle().with_output_types(pa.RecordBatch)
             | "Measure"
-            >> beam.ParDo(_MeasureFn(self.path)).with_output_types(pa.RecordBatch).with_outputs(REJECTS, SUMMARIES, main="files")
+            >> beam.ParDo(_MeasureFn(self.path, self.allow_outside))
+            .with_output_types(pa.RecordBatch)
+            .with_outputs(REJECTS, SUMMARIES, main="files")
         )
         return _indexed(measured["files"], measured, rows)
 
@@ -146,7 +150,8 @@ def _parse(path: str, allow_outside: bool, reserved: tuple[str, ...]) -> Iterato
 class _MeasureFn(beam.DoFn):
     """Sizes of the files that rows name, looked up by many threads where each is a request."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, allow_outside: bool) -> None:
+        self._allow_outside = allow_outside
         self._root = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
         self._textual = is_textual(path)
 
@@ -157,7 +162,7 @@ class _MeasureFn(beam.DoFn):
         self._pool.shutdown(cancel_futures=True)
 
     def process(self, batch: pa.RecordBatch) -> Iterator[Any]:
-        measured, types, rejects = measure(batch, self._root, self._textual, self._pool.map)
+        measured, types, rejects = measure(batch, self._root, self._textual, self._allow_outside, self._pool.map)
         for reject in rejects:
             yield TaggedOutput(REJECTS, reject)
         if len(measured):
@@ -167,14 +172,24 @@ class _MeasureFn(beam.DoFn):
 
 
 def measure(
-    batch: pa.RecordBatch, root: str, textual: bool, map_: Callable[..., Iterable[int | str]] = map
+    batch: pa.RecordBatch,
+    root: str,
+    textual: bool,
+    allow_outside: bool = False,
+    map_: Callable[..., Iterable[int | str]] = map,
 ) -> tuple[pa.RecordBatch, dict[str, ColumnType], list[Reject]]:
     """A manifest's rows with the sizes of their files, the types of their columns, and a Reject for each that has none.
 
-    `map_` looks up sizes where any is a request; local ones take microseconds.
+    Args:
+      batch: FOUND, with sizes of 0.
+      root: the folder of the manifest.
+      textual: whether the values of its columns are text.
+      allow_outside: whether symbolic links may lead out of that folder.
+      map_: looks up sizes where any is a request; local ones take microseconds.
     """
     paths = [uri or storage.join(root, name) for name, uri in zip(*(batch[i].to_pylist() for i in (0, 2)), strict=True)]
-    sizes = list(map(_size, paths) if all(map(storage.is_local, paths)) else map_(_size, paths))
+    size_of = partial(_size, inside=None if allow_outside or not storage.is_local(root) else LinksInside(root))
+    sizes = list(map(size_of, paths) if all(map(storage.is_local, paths)) else map_(size_of, paths))
     types: dict[str, ColumnType] = {}
     rejects: list[Reject] = []
     keep = []
@@ -205,8 +220,10 @@ def _row_types(columns: dict[str, Any], textual: bool) -> dict[str, ColumnType]:
     return types
 
 
-def _size(path: str) -> int | str:
+def _size(path: str, inside: LinksInside | None) -> int | str:
     """The size of the file at `path`, or why it has none."""
+    if inside is not None and storage.is_local(path) and not inside(path):
+        return "a symbolic link leads outside the manifest's folder; give --allow_outside if that is meant"
     try:
         return storage.size(path)
     except FileNotFoundError:

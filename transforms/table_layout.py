@@ -8,7 +8,7 @@ from fractions import Fraction
 from shardmill import naming
 from shardmill.errors import UserError
 from shardmill.features import DType, Feature, Features
-from shardmill.labels import ClassNames, resolve_class_names
+from shardmill.labels import ClassNames, check_label_name, resolve_class_names
 from transforms.blocks import MAX_VALUES, Inferred
 from transforms.columns import ColumnType
 from transforms.input_summary import InputSummary
@@ -289,6 +289,7 @@ def _resolve_label(
         if options.frozen_labels is not None:
             raise UserError(f"--labels_file was given, but --label {options.label} holds numbers, which stay as they are")
         return types, [_required(feature, options.label) for feature in features], None
+    check_label_name(options.label)
     check_labels_file(feature, options.frozen_labels)
     if inferred.values is None:
         raise UserError(f"--label {options.label} has more than {MAX_VALUES:,} different values; is it a label?")
@@ -389,6 +390,8 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
             )
         check_labels_file(feature, options.frozen_labels)
     label = options.label if options.frozen_labels is not None else None
+    if label is not None:
+        check_label_name(label)
     return TableLayout({"record": ColumnType("bytes", None, 0)}, (), label, None, splits, fractions, tuple(notices))
 
 
