@@ -27,7 +27,8 @@ from shardmill.example import FeatureValue, decode_example
 from shardmill.features import Feature
 from shardmill.manifest import SplitEntry
 from transforms import storage
-from transforms.image_header import ImageError, read_header
+from transforms.image_error import ImageError
+from transforms.image_header import read_header
 from transforms.nested_lists import in_words
 from transforms.object_store import set_options
 

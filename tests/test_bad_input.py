@@ -71,7 +71,7 @@ BAD_FILES = [
     *(Bad(f"head.{f}", image(0, f)[:9], f"truncated: the {f} header is cut short") for f in ("jpeg", "png", "gif", "bmp")),
     Bad("head.webp", image(0, "WEBP")[:16], "truncated: the webp header is cut short"),
     Bad("one.byte.jpg", b"\xff", "not an image"),
-    Bad("text.jpg", b"<html>404 Not Found</html>", "not an image: the file starts with b'<html>40'"),
+    Bad("text.jpg", b"<html>404 Not Found</html>", "not an image: a web page (HTML)"),
     Bad("riff.webp", b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(20), "not an image: a RIFF file of b'WAVE'"),
     Bad("scan.tif", image(0, "TIFF"), "--image_format jpeg or png"),
     Bad("bomb.png", png_header(100_000, 100_000), "100000 x 100000 pixels is more than --max_pixels"),

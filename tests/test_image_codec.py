@@ -1,6 +1,8 @@
 """Decoding and re-encoding: orientation, colour spaces, transparency, and every way to resize."""
 
 import io
+import struct
+import zlib
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from PIL import Image
 
 from transforms.image_codec import RESIZE_MODES, Reencode, check_decodes, measure, reencode, to_rgb
-from transforms.image_header import ImageError
+from transforms.image_error import ImageError
 
 RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0)
 
@@ -262,7 +264,7 @@ def test_any_shape_resizes(size: tuple[int, int], mode: str) -> None:
     [
         (b"", "^the file is empty$"),
         (b"hello, world", "not an image that Pillow reads: the file starts with b'hello, w'"),
-        (halves()[:60], "does not decode|not an image"),
+        (halves()[:60], "truncated: the png has no end|not an image"),
         (encode(corners(), "JPEG")[:-40], "does not decode"),
         (encode(corners(), "GIF")[:-12], "does not decode"),
     ],
@@ -277,8 +279,36 @@ def test_what_does_not_decode(data: bytes, sentence: str) -> None:
 def test_noise_after_a_good_header_does_not_decode() -> None:
     png = halves()
 
-    with pytest.raises(ImageError, match="does not decode"):
-        check_decodes(png[:50] + bytes(50) + png[100:])
+    for check in (check_decodes, lambda data: reencode(data, Reencode())):
+        with pytest.raises(ImageError, match=r"^a png whose chunk 'IDAT' at byte 33 is damaged: its CRC is wrong$"):
+            check(png[:50] + bytes(30) + png[80:])
+
+
+def png_of(pixels: bytes, height: int, interlaced: bool = False) -> bytes:
+    """A grey PNG, 3 pixels wide, of compressed rows whose filters are in `pixels`."""
+    header = struct.pack(">IIBBBBB", 3, height, 8, 0, 0, 0, interlaced)
+    chunks = ((b"IHDR", header), (b"IDAT", pixels), (b"IEND", b""))
+    framed = (struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(framed)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "sentence"),
+    [
+        (zlib.compress(bytes(8)), "does not decode: the compressed pixels end early"),  # of which Pillow makes a black row
+        (zlib.compress(bytes(12))[:-1], "does not decode: the compressed pixels end early"),
+        (zlib.compress(bytes(12))[:-1] + b"!", "does not decode: .*incorrect data check"),
+        (zlib.compress(bytes(8) + b"\x05\0\0\0"), "does not decode: a row has a filter that the format does not have"),
+    ],
+)
+def test_a_png_whose_pixels_are_not_what_its_header_says(pixels: bytes, sentence: str) -> None:
+    check_decodes(png_of(zlib.compress(bytes(12)), 3))
+    check_decodes(png_of(zlib.compress(bytes(12 + 7)), 3))
+    check_decodes(png_of(zlib.compress(bytes(2 + 2 + 3 + 2 * 2 + 4)), 3, interlaced=True))
+    with pytest.raises(ImageError, match=sentence):
+        check_decodes(png_of(pixels, 3))
+    with pytest.raises(ImageError, match=sentence):
+        reencode(png_of(pixels, 3), Reencode())
 
 
 @pytest.mark.parametrize("format_", ["JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF"])

@@ -299,7 +299,11 @@ def test_decode_looks_at_pixels() -> None:
     assert check_example(manifest, True, encode_example({"image": [png]})) == []
     assert check_example(manifest, False, damaged) == []
     (message,) = check_example(manifest, True, damaged)
-    assert message.startswith("feature 'image': does not decode: ")
+    assert message == "feature 'image': truncated: the png has no end"
+    bmp = io.BytesIO()
+    Image.linear_gradient("L").convert("RGB").quantize(16).save(bmp, "BMP")
+    (message,) = check_example(manifest, True, encode_example({"image": [bmp.getvalue()]}))
+    assert message.startswith("feature 'image': a bmp with a palette, which TensorFlow decodes to wrong colours")
     (message,) = check_example(manifest, True, encode_example({"image": [b"text"]}))
     assert message.startswith("feature 'image': not an image")
 

@@ -9,7 +9,8 @@ from shardmill import example, tfrecord
 from transforms import storage
 from transforms.error_text import error_text
 from transforms.image_codec import Reencode, check_decodes, measure, reencode
-from transforms.image_header import ImageError, ImageHeader, check_end, read_header
+from transforms.image_error import ImageError
+from transforms.image_header import ImageHeader, check_structure, read_header
 from transforms.refs import Reject
 from transforms.shard_source import EncodedChunk
 from transforms.stats import ImageStats
@@ -84,10 +85,8 @@ class ImageEncoder:
         if self.verify == "none":
             return data, ImageHeader("unchecked", 0, 0)
         header = read_header(data)
-        if header.format == "tiff":
-            raise ImageError("a TIFF, which TensorFlow does not decode; re-encode it with --image_format jpeg or png")
         self._check_pixels(header)
-        check_end(data, header)
+        header = check_structure(data, header)
         if self.verify == "decode":
             check_decodes(data)
         return data, header

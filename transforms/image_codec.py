@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from transforms import foreign_files, png_file
 from transforms.error_text import error_text
-from transforms.image_header import ImageError
+from transforms.image_error import ImageError
 
 RESIZE_MODES = ("exact", "cover", "contain")
 FORMATS = ("jpeg", "png")
@@ -47,7 +48,7 @@ def measure(data: bytes) -> tuple[str, int, int]:
 def check_decodes(data: bytes) -> None:
     """Decode every pixel; raises ImageError if that fails."""
     with _open(data) as image:
-        _load(image)
+        _load(image, data)
 
 
 def reencode(data: bytes, how: Reencode) -> tuple[bytes, str, int, int]:
@@ -59,7 +60,7 @@ def reencode(data: bytes, how: Reencode) -> tuple[bytes, str, int, int]:
       ImageError: the image does not decode, or cannot be made into what is asked.
     """
     with _open(data) as source:
-        _load(source)
+        _load(source, data)
         target = how.format or ("jpeg" if source.format in _JPEG_FORMATS else "png")
         try:
             return _convert(source, target, how)
@@ -117,12 +118,16 @@ def _open(data: bytes) -> Image.Image:
     try:
         return Image.open(io.BytesIO(data))
     except UnidentifiedImageError:
-        raise ImageError(f"not an image that Pillow reads: the file starts with {data[:8]!r}") from None
+        what = foreign_files.describe(data) or f"the file starts with {data[:8]!r}"
+        raise ImageError(f"not an image that Pillow reads: {what}") from None
     except Exception as error:  # Pillow's readers raise what their parsing happens to raise
         raise ImageError(f"does not decode: {error_text(error)}") from error
 
 
-def _load(image: Image.Image) -> None:
+def _load(image: Image.Image, data: bytes) -> None:
+    if image.format == "PNG":  # Pillow looks at no checksum
+        png_file.check(data)
+        png_file.check_pixels(data)
     try:
         image.load()
     except Exception as error:  # as above: OSError, SyntaxError, struct.error, zlib.error, …

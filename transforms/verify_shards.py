@@ -25,7 +25,8 @@ from shardmill.tfrecord import read_records
 from transforms import storage
 from transforms.encode_images import MAX_PIXELS
 from transforms.image_codec import check_decodes, measure
-from transforms.image_header import ImageError
+from transforms.image_error import ImageError
+from transforms.image_header import check_structure, read_header
 from transforms.write_shards import map_in_order
 
 RECORD_FAULTS_SHOWN = 20  # of a shard; a data set of the wrong kind has one in every record
@@ -257,6 +258,7 @@ def _check_image(image: bytes, max_pixels: int) -> str:
         _, width, height = measure(image)
         if width * height > max_pixels:  # not decoded: a few bytes can ask for all memory there is
             return f"{width} x {height} pixels are more than the {max_pixels} that the data set was made with"
+        check_structure(image, read_header(image))
         check_decodes(image)
     except ImageError as error:
         return str(error)
