@@ -6,6 +6,7 @@ from pipelines.arrays_config import ArraysConfig
 from pipelines.options import (
     EPILOG,
     Parser,
+    add_folder_option,
     add_label_options,
     add_output_options,
     add_run_options,
@@ -37,6 +38,7 @@ def arrays_parser() -> Parser:
     source.add_argument(
         "--allow_outside", action="store_true", help="arrays of a manifest may lie outside its folder, by their names or by links"
     )
+    add_folder_option(source)
     add_label_options(source)
     arrays = parser.add_argument_group("arrays")
     arrays.add_argument("--feature", default="image", help="the name of the array's feature (default: %(default)s)")

@@ -9,6 +9,7 @@ from shardmill.errors import UserError
 from shardmill.labels import ON_NEW_LABEL
 from transforms import storage
 from transforms.balance import MAX_SHARDS, ShardCount
+from transforms.folders import FolderRoles
 from transforms.listing import input_root
 
 DEFAULT_SHARD_SIZE = 128 << 20  # bytes: the 100 to 200 MB that TensorFlow's and TFDS's guides recommend
@@ -33,6 +34,7 @@ class JobConfig:
     split_shards: tuple[tuple[str, int], ...] = ()
     balance: str = "examples"
     compression: str = "none"
+    folders: FolderRoles | None = None
     labels: tuple[str, ...] | None = None
     on_new_label: str = "fail"
     max_reject_fraction: float = 0.01
@@ -115,6 +117,7 @@ class JobConfig:
             "split_shards": dict(self.split_shards),
             "balance": self.balance,
             "compression": self.compression,
+            "folders": str(self.folders) if self.folders is not None else None,
             "labels": list(self.labels) if self.labels is not None else None,
             "on_new_label": self.on_new_label,
             "max_reject_fraction": self.max_reject_fraction,

@@ -15,13 +15,13 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from pipelines import launch
 from pipelines.files import FileRoute, plan_files
 from pipelines.files_config import FilesConfig
-from pipelines.report import human_size
+from pipelines.report import human_size, readable
 from transforms.input_summary import InputSummary
 from transforms.layout import Layout
 from transforms.plan_shards import ShardKey, numpy_column
 from transforms.refs import Reject
 
-_EXAMPLES_SHOWN = 10
+_EXAMPLES_SHOWN, _LAST_SHOWN = 10, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,12 @@ def _classes(plan: DryRun, config: FilesConfig) -> list[str]:
         return [f"Classes: none; the {config.kind.plural} are unlabelled"]
     names = plan.layout.class_names.names
     lines = [f"Classes: {len(names):,}"]
-    for label, name in enumerate(names[:_EXAMPLES_SHOWN]):
+    last = max(_EXAMPLES_SHOWN, len(names) - _LAST_SHOWN)
+    for label, name in enumerate(names):
+        if label == _EXAMPLES_SHOWN < last:
+            lines.append(f"  … and {last - _EXAMPLES_SHOWN:,} more …")
+        if _EXAMPLES_SHOWN <= label < last:
+            continue
         counts = ", ".join(f"{plan.labels[split, label]:,} {split}" for split in plan.layout.splits)
-        lines.append(f"  {label} {name}: {counts}")
-    if len(names) > _EXAMPLES_SHOWN:
-        lines.append(f"  … and {len(names) - _EXAMPLES_SHOWN:,} more")
+        lines.append(f"  {label} {readable(name)}: {counts}")
     return lines

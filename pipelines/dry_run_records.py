@@ -13,7 +13,7 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from pipelines import launch
 from pipelines.records import read_layout
 from pipelines.records_config import RecordsConfig
-from pipelines.report import human_size
+from pipelines.report import first_and_last, human_size
 from shardmill.features import Feature
 from transforms.blocks import Inferred
 from transforms.input_summary import InputSummary
@@ -79,5 +79,7 @@ def describe(plan: DryRun, config: RecordsConfig) -> str:
 
 def _describe(feature: Feature) -> str:
     shape = "" if not feature.shape else " list" if feature.shape == (None,) else f" list of {in_words(feature.shape)}"
-    classes = f", {len(feature.class_names):,} classes" if feature.kind == "class_label" else ""
+    classes = (
+        f", {len(feature.class_names):,} classes: {first_and_last(feature.class_names)}" if feature.kind == "class_label" else ""
+    )
     return f"{feature.name}: {feature.dtype}{shape}{classes}{'' if feature.required else ', may be missing'}"

@@ -68,7 +68,7 @@ def find_files(config: ListedFilesConfig, reserved: tuple[str, ...]) -> beam.PTr
     if config.manifest is not None:
         return ReadManifest(config.manifest, config.allow_outside, reserved)
     assert config.input is not None
-    return ListFiles(config.input, config.kind)
+    return ListFiles(config.input, config.kind, config.folders)
 
 
 def plan_files(root: beam.Pipeline, config: FilesConfig, route: FileRoute) -> Plan:

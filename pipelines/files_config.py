@@ -36,7 +36,15 @@ class FilesConfig(JobConfig, ABC):
         """What the layout is decided with."""
         split_shards = tuple(name for name, _ in self.split_shards)
         return LayoutOptions(
-            self.source, self.splits, self.group_by, self.stratify_by, self.labels, self.on_new_label, split_shards, self.kind
+            self.source,
+            self.splits,
+            self.group_by,
+            self.stratify_by,
+            self.labels,
+            self.on_new_label,
+            split_shards,
+            self.kind,
+            self.folders,
         )
 
     @property
@@ -63,6 +71,8 @@ class ListedFilesConfig(FilesConfig, ABC):
         check_path("--manifest", self.manifest)
         if self.manifest is not None:
             is_textual(self.manifest)
+            if self.folders is not None:
+                raise UserError(f"--folders {self.folders} is about the folders of --input; of a --manifest, columns say it")
         elif self.allow_outside:
             raise UserError("--allow_outside is about the names in a --manifest; with --input it has no meaning")
         JobConfig.__post_init__(self)

@@ -7,6 +7,7 @@ from pipelines.images_config import DEFAULT_QUALITY, ImagesConfig
 from pipelines.options import (
     EPILOG,
     Parser,
+    add_folder_option,
     add_label_options,
     add_output_options,
     add_run_options,
@@ -39,6 +40,7 @@ def images_parser() -> Parser:
     source.add_argument(
         "--allow_outside", action="store_true", help="images of a manifest may lie outside its folder, by their names or by links"
     )
+    add_folder_option(source)
     add_label_options(source)
     add_output_options(parser)
     add_split_options(parser, "paths, or of a manifest's lines")

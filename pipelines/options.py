@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from shardmill.errors import UserError
 from shardmill.labels import ON_NEW_LABEL, parse_labels
 from transforms import storage
+from transforms.folders import FolderRoles, parse_roles
 
 _UNITS = {"": 1, "b": 1, **{f"{u}{s}": (1024 if "i" in s else 1000) ** p for p, u in enumerate("kmgt", 1) for s in ("", "b", "ib")}}
 
@@ -75,6 +76,23 @@ EPILOG = (
     "Exit status: 0 done; 1 the job failed, nothing was published; 2 a mistake in a flag or the input, nothing was written; "
     "130 interrupted."
 )
+
+
+def parse_folders(text: str) -> FolderRoles:
+    """What each level of folders is, from `split/label` or `any/label`."""
+    try:
+        return parse_roles(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def add_folder_option(group: Any) -> None:
+    """The flag about folders."""
+    group.add_argument(
+        "--folders",
+        type=parse_folders,
+        help="what each level of folders is: label, split/label, any/label, any, … (default: by their names)",
+    )
 
 
 def add_label_options(group: Any) -> None:

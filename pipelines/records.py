@@ -47,7 +47,9 @@ class Reading:
 def read_layout(root: beam.Pipeline, config: RecordsConfig) -> Reading:
     """Index the input and decide how it is read."""
     options = config.table_options
-    indexed = root | "Index" >> IndexBlocks(config.input, config.kind, config.format, config.block_size, config.threads)
+    indexed = root | "Index" >> IndexBlocks(
+        config.input, config.kind, config.format, config.block_size, config.threads, config.folders
+    )
     if config.route in ("lines", "tfrecords") or not options.needs_inference:
         inferred = root | "NothingInferred" >> beam.Create([Inferred()])
     else:

@@ -120,6 +120,8 @@ class RecordsConfig(JobConfig):
             group_by=self.group_by,
             stratify_by=self.stratify_by,
             fractions=self.splits,
+            folders=self.folders,
+            plural=self.kind.plural,
             frozen_labels=self.labels,
             on_new_label=self.on_new_label,
             split_shards=tuple(name for name, _ in self.split_shards),

@@ -10,6 +10,7 @@ from google.protobuf import text_format
 from pipelines.options import (
     EPILOG,
     Parser,
+    add_folder_option,
     add_label_options,
     add_output_options,
     add_run_options,
@@ -83,6 +84,7 @@ def records_parser(route: Route) -> Parser:
     if route == "lines":
         source.add_argument("--record", choices=("line", "file"), default="line", help="what an example is (default: %(default)s)")
         source.add_argument("--line_numbers", action="store_true", help="features filename and line_number, too")
+        add_folder_option(source)
     _add_feature_options(parser, route)
     add_output_options(parser)
     add_split_options(parser, "files by name, and of the records in each")

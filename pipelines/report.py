@@ -1,6 +1,7 @@
 """What is printed when a job is done: a table of the splits, what there is to know, and the lines that read the result."""
 
 import io
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -8,14 +9,24 @@ from rich.table import Table
 from pipelines.config import JobConfig
 from shardmill import tfds_metadata
 from shardmill.dataset import Dataset, open_dataset
-from shardmill.manifest import SplitEntry
+from shardmill.manifest import Manifest, SplitEntry
 from transforms import storage
+
+_BY_FOLDER = (
+    None,
+    "arrays",
+    "lines",
+    "text files",
+)  # formats in a manifest's configuration whose labels are folders'; images have none
+_CLASSES_SHOWN = 7
+_LETTERS_SHOWN = 40
 
 
 def summary(config: JobConfig) -> str:
     """The report on the data set that `config` has made."""
     dataset = open_dataset(config.directory, storage.BeamFiles())
     lines = [f"{dataset.directory}", splits_table(dataset)]
+    lines += class_lines(dataset.manifest)
     rejects = dataset.manifest.rejects
     if rejects["records"]:
         lines.append(
@@ -25,6 +36,26 @@ def summary(config: JobConfig) -> str:
     lines += [f"NOTE: {notice}" for notice in dataset.manifest.notices]
     lines += ["", "Read it:", *reading_code(dataset)]
     return "\n".join(lines)
+
+
+def class_lines(manifest: Manifest) -> list[str]:
+    """How many classes there are and which, the first and last few of many: a wrong reading of the folders is seen here."""
+    labels = [feature for feature in manifest.features if feature.kind == "class_label"]
+    if not labels and manifest.configuration.get("format") in _BY_FOLDER:
+        return ["Classes: none; the examples are unlabelled"]
+    return [f"Classes of {label.name!r}: {len(label.class_names):,}: {first_and_last(label.class_names)}" for label in labels]
+
+
+def first_and_last(names: Sequence[str]) -> str:
+    """All of some names, or the first and the last three of many."""
+    shown = [*names[:3], "…", *names[-3:]] if len(names) > _CLASSES_SHOWN else names
+    return ", ".join(readable(name) for name in shown)
+
+
+def readable(name: str) -> str:
+    """A name on one line of a terminal, cut to its first letters: what is not printable is escaped."""
+    shown = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in name)
+    return shown if len(shown) <= _LETTERS_SHOWN else f"{shown[: _LETTERS_SHOWN - 1]}…"
 
 
 def splits_table(dataset: Dataset) -> str:

@@ -25,7 +25,9 @@ def run(args: argparse.Namespace, options: PipelineOptions) -> int:
     """Run the command; returns its exit status."""
     config = TextFilesConfig(**_values(args))
     assert config.input is not None
-    route = FileRoute(ListFiles(config.input, config.kind), TextFileEncoder(config.root, config.encoding), _describe)
+    route = FileRoute(
+        ListFiles(config.input, config.kind, config.folders), TextFileEncoder(config.root, config.encoding), _describe
+    )
     command.check(config, options)
     if args.dry_run:
         print(dry_run(config, options, route))

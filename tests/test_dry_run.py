@@ -6,6 +6,7 @@ from dataclasses import replace
 from pipelines.dry_run import DryRun, describe
 from pipelines.images_config import ImagesConfig
 from shardmill.labels import ClassNames
+from transforms.folders import SPLITS_OF_CLASSES
 from transforms.input_summary import InputSummary
 from transforms.layout import Layout
 from transforms.refs import Reject
@@ -13,7 +14,7 @@ from transforms.refs import Reject
 CONFIG = ImagesConfig(input="photos", output="out", name="flowers")
 PLAN = DryRun(
     InputSummary(records=1234, size_bytes=5_000_000),
-    Layout(("train", "test", "rest"), None, True, ClassNames(("ant", "bee")), notices=("passed over 1 .txt file",)),
+    Layout(("train", "test", "rest"), None, SPLITS_OF_CLASSES, ClassNames(("ant", "bee")), notices=("passed over 1 .txt file",)),
     {("train", 1): (500, 2_000_000), ("train", 0): (501, 2_100_000), ("test", 0): (233, 900_000)},
     Counter({("train", 0): 1000, ("train", 1): 1, ("test", 0): 233}),
     [],
@@ -47,5 +48,6 @@ def test_many_classes_are_counted() -> None:
     lines = describe(replace(PLAN, layout=replace(PLAN.layout, class_names=ClassNames(names))), CONFIG).splitlines()
 
     assert "Classes: 1,000" in lines
-    assert "  … and 990 more" in lines
-    assert len(lines) == 5 + 1 + 10 + 1 + 1
+    assert "  … and 987 more …" in lines
+    assert lines[-2].startswith("  999 class0999: ")
+    assert len(lines) == 5 + 1 + 10 + 1 + 3 + 1

@@ -17,13 +17,14 @@ from shardmill.labels import ClassNames
 from shardmill.tfrecord import read_records
 from transforms.encode_arrays import ArrayEncoder, ArrayStats
 from transforms.encode_examples import MAX_RECORD_BYTES
+from transforms.folders import CLASSES
 from transforms.layout import Layout
 from transforms.npy_file import ArrayType
 from transforms.refs import PLANNED, Reject, to_batch
 from transforms.shard_source import EncodedChunk
 
 FLOATS = ArrayType("float32", (2, 3))
-LAYOUT = Layout(("train",), None, False, ClassNames(("a", "b")), array=FLOATS, array_like=", as in a.npy")
+LAYOUT = Layout(("train",), None, CLASSES, ClassNames(("a", "b")), array=FLOATS, array_like=", as in a.npy")
 
 
 def npy(array: Any) -> bytes:

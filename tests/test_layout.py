@@ -8,8 +8,9 @@ import pytest
 from shardmill.errors import UserError
 from shardmill.labels import ClassNames
 from transforms.columns import ColumnType
+from transforms.folders import CLASSES, SPLITS_OF_CLASSES, FolderRoles, split_name
 from transforms.input_summary import InputSummary
-from transforms.layout import Layout, LayoutOptions, make_layout, split_name
+from transforms.layout import Layout, LayoutOptions, make_layout
 
 OPTIONS = LayoutOptions("--input photos")
 HALVES = (("train", Fraction(1, 2)), ("test", Fraction(1, 2)))
@@ -45,35 +46,36 @@ def names(made: Layout) -> tuple[str, ...] | None:
         (["train", "test"], ("train", "test"), None),
         (["train"], ("train",), None),
         (["", "train/cat"], ("train",), ("cat",)),
-        (["train/cat", "dog"], ("train",), ("dog", "train")),
-        (["training/cat"], ("train",), ("training",)),
+        (["train", "dog"], ("train",), ("dog", "train")),
+        (["training/cat", "Testing/cat"], ("train", "test"), ("cat",)),
+        (["train/cat", "dev/cat", "eval/cat"], ("train", "validation", "test"), ("cat",)),
     ],
 )
 def test_trees(folders: list[str], splits: tuple[str, ...], classes: tuple[str, ...] | None) -> None:
     made = layout(tree(*folders))
 
     assert (made.splits, names(made)) == (splits, classes)
-    assert made.split_folders is (made.fractions is None)
+    assert (made.folders.split is not None) is (made.fractions is None)
 
 
 @pytest.mark.parametrize(
-    ("name", "split_folders", "found"),
+    ("name", "folders", "found"),
     [
-        ("a.jpg", False, (None, None)),
-        ("cat/a.jpg", False, (None, "cat")),
-        ("cat/deep/a.jpg", False, (None, "cat")),
-        ("Val/cat/a.jpg", True, ("validation", "cat")),
-        ("train/cat/deep/a.jpg", True, ("train", "cat")),
-        ("train/a.jpg", True, ("train", None)),
-        ("a.jpg", True, (None, None)),
+        ("a.jpg", CLASSES, (None, None)),
+        ("cat/a.jpg", CLASSES, (None, "cat")),
+        ("cat/deep/a.jpg", CLASSES, (None, "cat")),
+        ("Val/cat/a.jpg", SPLITS_OF_CLASSES, ("validation", "cat")),
+        ("train/cat/deep/a.jpg", SPLITS_OF_CLASSES, ("train", "cat")),
+        ("train/a.jpg", SPLITS_OF_CLASSES, ("train", None)),
+        ("a.jpg", SPLITS_OF_CLASSES, (None, None)),
     ],
 )
-def test_locate(name: str, split_folders: bool, found: tuple[str | None, str | None]) -> None:
-    assert Layout(("train",), None, split_folders, None).locate(name) == found
+def test_locate(name: str, folders: FolderRoles, found: tuple[str | None, str | None]) -> None:
+    assert Layout(("train",), None, folders, None).locate(name) == found
 
 
 def test_a_split_folder_beside_a_class_is_said() -> None:
-    assert layout(tree("train/cat", "dog")).notices == (
+    assert layout(tree("train", "dog")).notices == (
         "folder 'train' was taken for a class, not a split, because of 'dog' beside it",
     )
     assert layout(tree("train/cat", "test/dog")).notices == ()

@@ -11,13 +11,14 @@ import pytest
 from shardmill.labels import ClassNames
 from transforms import keys
 from transforms.columns import ColumnType, encode_columns
+from transforms.folders import CLASSES, SPLITS_OF_CLASSES
 from transforms.layout import Layout
 from transforms.refs import FOUND, PLANNED, Reject, batches
 from transforms.resolve import ResolveOptions, resolve
 
 FRACTIONS = (Fraction(8, 10), Fraction(2, 10))
-TREE = Layout(("train", "test"), FRACTIONS, False, ClassNames(("ant", "bee")))
-FOLDERS = Layout(("train", "test"), None, True, ClassNames(("ant", "bee")))
+TREE = Layout(("train", "test"), FRACTIONS, CLASSES, ClassNames(("ant", "bee")))
+FOLDERS = Layout(("train", "test"), None, SPLITS_OF_CLASSES, ClassNames(("ant", "bee")))
 PLAIN = ResolveOptions()
 USER = {"user": ColumnType("bytes", None, 1)}
 
@@ -103,9 +104,9 @@ def test_a_manifest_says_the_split() -> None:
     ],
 )
 def test_rejects(item: Row, layout: Layout, reason: str) -> None:
-    found, rejects = planned([item, file("train/ant/2.jpg") if layout.split_folders else file("ant/2.jpg")], layout)
+    found, rejects = planned([item, file("train/ant/2.jpg") if layout.folders.split is not None else file("ant/2.jpg")], layout)
 
-    assert [row["name"] for row in found] == ["train/ant/2.jpg" if layout.split_folders else "ant/2.jpg"]
+    assert [row["name"] for row in found] == ["train/ant/2.jpg" if layout.folders.split is not None else "ant/2.jpg"]
     assert rejects == [Reject(item[0], item[5], "index", reason)]
 
 

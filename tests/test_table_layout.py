@@ -179,7 +179,7 @@ def test_split_folders() -> None:
     made = layout(summary=folders)
 
     assert (made.splits, made.fractions) == (("train", "validation"), None)
-    assert "the splits are those of the folders: VAL, train" in made.notices
+    assert "the splits are those of the folders: VAL (validation), train" in made.notices
     given = layout(summary=folders, fractions=(("all", Fraction(1)),))
     assert (given.splits, given.fractions) == (("all",), (Fraction(1),))
 

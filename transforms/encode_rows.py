@@ -16,7 +16,6 @@ from transforms.feature_kinds import Kinds, kinds_of, misfits
 from transforms.feature_stats import TableStats
 from transforms.find_cuts import Divisions
 from transforms.framing import frame, payload_hashes
-from transforms.layout import SPLIT_FOLDERS
 from transforms.refs import Reject
 from transforms.row_keys import as_text, hash_values, input_order, position_ties
 from transforms.runs import KeyedRecords
@@ -151,8 +150,8 @@ class LineEncoder(TableEncoder):
         batch = rows.batch
         names = {feature.name for feature in layout.features}
         if layout.class_names is not None:
-            folders = file.name.split("/")[:-1]
-            label = folders[0 if layout.fractions is not None else 1]
+            _, label = layout.folders.locate(file.name)
+            assert label is not None
             batch = batch.append_column("label", _constant(label, len(batch)))
         if "filename" in names:
             batch = batch.append_column("filename", _constant(file.name, len(batch)))
@@ -210,7 +209,9 @@ def position(batch: pa.RecordBatch, lines: np.ndarray, file: FileRef, layout: Ta
     """Rows with what their positions decide."""
     split = -1
     if layout.fractions is None:
-        split = layout.splits.index(SPLIT_FOLDERS[file.name.split("/")[0].lower()])
+        named, _ = layout.folders.locate(file.name)
+        assert named is not None
+        split = layout.splits.index(named)
     return PreparedRows(batch, position_ties(file, lines), input_order(file, lines), np.full(len(lines), split))
 
 

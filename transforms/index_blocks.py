@@ -12,6 +12,7 @@ from apache_beam.pvalue import TaggedOutput
 from transforms import storage
 from transforms.blocks import BlockRef, FileRef, RecordFormat
 from transforms.error_text import error_text
+from transforms.folders import FolderRoles
 from transforms.index_files import REJECTS, SUMMARIES
 from transforms.input_summary import InputSummary, MergeSummaries, summarize_files, summarize_header, summarize_skipped
 from transforms.listing import FileKind, Found, Skipped, input_root, list_input
@@ -39,6 +40,7 @@ class IndexBlocks(beam.PTransform):
       format: of their records.
       block_size: bytes of a task, about.
       threads: that index in each worker, see ThreadedFlatMap.
+      roles: what the folders of files mean, where --folders says it.
     """
 
     pattern: str
@@ -46,13 +48,14 @@ class IndexBlocks(beam.PTransform):
     format: RecordFormat
     block_size: int
     threads: int = 0
+    roles: FolderRoles | None = None
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # IndexedBlocks; Beam reads annotations as element types
         """List on one worker, index each file on any, gather small files into tasks."""
         listed = (
             pbegin
             | "Pattern" >> beam.Create([self.pattern])
-            | "List" >> beam.FlatMap(_list, self.kind).with_outputs(REJECTS, SUMMARIES, main="files")
+            | "List" >> beam.FlatMap(_list, self.kind, self.roles).with_outputs(REJECTS, SUMMARIES, main="files")
         )
         indexed = (
             listed["files"]
@@ -68,7 +71,7 @@ class IndexBlocks(beam.PTransform):
         return IndexedBlocks(tasks, rejects, summaries | "Summarize" >> beam.CombineGlobally(MergeSummaries()))
 
 
-def _list(pattern: str, kind: FileKind) -> Iterator[Any]:
+def _list(pattern: str, kind: FileKind, roles: FolderRoles | None) -> Iterator[Any]:
     root = input_root(pattern)
     summary = InputSummary()
     found: list[Found] = []
@@ -81,7 +84,7 @@ def _list(pattern: str, kind: FileKind) -> Iterator[Any]:
             yield TaggedOutput(REJECTS, item)
             summary = summary.merge(InputSummary(rejected=1))
     yield from to_refs(found, root)
-    yield TaggedOutput(SUMMARIES, summary.merge(summarize_files((file.name, file.size_bytes) for file in found)))
+    yield TaggedOutput(SUMMARIES, summary.merge(summarize_files(((file.name, file.size_bytes) for file in found), roles)))
 
 
 def to_refs(found: Iterable[Found], root: str) -> list[FileRef]:

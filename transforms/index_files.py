@@ -14,6 +14,7 @@ from apache_beam.pvalue import TaggedOutput
 from transforms import storage
 from transforms.columns import ColumnType, merge_types, value_type
 from transforms.error_text import error_text
+from transforms.folders import FolderRoles
 from transforms.image_manifest import RESERVED, Row, is_textual, read_manifest
 from transforms.input_summary import InputSummary, MergeSummaries, summarize_batch, summarize_skipped
 from transforms.links import LinksInside
@@ -40,10 +41,12 @@ class ListFiles(beam.PTransform):
     Attributes:
       pattern: the folder or glob.
       kind: of the files that a folder is searched for.
+      roles: what their folders mean, where --folders says it.
     """
 
     pattern: str
     kind: FileKind = IMAGES
+    roles: FolderRoles | None = None
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
         """List on one worker; a listing is a stream of small things."""
@@ -51,7 +54,9 @@ class ListFiles(beam.PTransform):
             pbegin
             | "Pattern" >> beam.Create([self.pattern])
             | "List"
-            >> beam.FlatMap(_list, self.kind).with_output_types(pa.RecordBatch).with_outputs(REJECTS, SUMMARIES, main="files")
+            >> beam.FlatMap(_list, self.kind, self.roles)
+            .with_output_types(pa.RecordBatch)
+            .with_outputs(REJECTS, SUMMARIES, main="files")
         )
         return _indexed(outputs["files"], outputs)
 
@@ -101,11 +106,11 @@ def _indexed(files: beam.PCollection[pa.RecordBatch], outputs: Any, earlier: Any
     return Indexed(files, rejects, summary)
 
 
-def _list(pattern: str, kind: FileKind) -> Iterator[Any]:
-    yield from index_listing(list_input(pattern, kind))
+def _list(pattern: str, kind: FileKind, roles: FolderRoles | None) -> Iterator[Any]:
+    yield from index_listing(list_input(pattern, kind), roles)
 
 
-def index_listing(listed: Iterable[Listed]) -> Iterator[Any]:
+def index_listing(listed: Iterable[Listed], roles: FolderRoles | None = None) -> Iterator[Any]:
     """FOUND batches of what was listed; rejects and summaries, tagged."""
     summary = InputSummary()
 
@@ -119,7 +124,7 @@ def index_listing(listed: Iterable[Listed]) -> Iterator[Any]:
     others: list[Skipped | Reject] = []
     for batch in batches(rows(), FOUND):
         yield batch
-        summary = summary.merge(summarize_batch(batch))
+        summary = summary.merge(summarize_batch(batch, roles=roles))
     for item in others:
         if isinstance(item, Reject):
             yield TaggedOutput(REJECTS, item)

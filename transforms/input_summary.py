@@ -10,6 +10,7 @@ import pyarrow as pa
 import xxhash
 
 from transforms.columns import ColumnType, merge_types
+from transforms.folders import FolderRoles, folder_key
 
 _MODULUS = 1 << 128
 
@@ -24,7 +25,7 @@ class InputSummary:
       records: files found.
       rejected: records that could not be indexed.
       size_bytes: of all files found.
-      folders: files by the first two folders of their names: `""`, `"cats"`, `"train/cats"`.
+      folders: files by the first folders of their names, see transforms.folders.folder_key: `""`, `"cats"`, `"train/cats/1"`.
       labels, splits: rows of a manifest by label and by split; "" where it is missing.
       columns: types of a manifest's further columns.
       skipped: what is not part of the input, by kind, as (number, one name).
@@ -80,13 +81,13 @@ def summarize_skipped(kind: str, name: str) -> InputSummary:
     return InputSummary(skipped={kind: (1, name)})
 
 
-def summarize_files(files: Iterable[tuple[str, int]]) -> InputSummary:
-    """The summary of files that hold records: (name, bytes) of each."""
+def summarize_files(files: Iterable[tuple[str, int]], roles: FolderRoles | None = None) -> InputSummary:
+    """The summary of files that hold records: (name, bytes) of each; `roles` are those of --folders."""
     listed = list(files)
     digest = xxhash.xxh3_128_intdigest
     return InputSummary(
         size_bytes=sum(size for _, size in listed),
-        folders=Counter("/".join(name.split("/")[:-1][:2]) for name, _ in listed),
+        folders=Counter(folder_key(name, roles) for name, _ in listed),
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in listed) % _MODULUS,
     )
 
@@ -96,16 +97,17 @@ def summarize_header(columns: tuple[str, ...], name: str) -> InputSummary:
     return InputSummary(headers={columns: (1, name)})
 
 
-def summarize_batch(batch: pa.RecordBatch, columns: dict[str, ColumnType] | None = None) -> InputSummary:
-    """The summary of a batch of FOUND files; `columns` are the types of their further columns."""
+def summarize_batch(
+    batch: pa.RecordBatch, columns: dict[str, ColumnType] | None = None, roles: FolderRoles | None = None
+) -> InputSummary:
+    """The summary of a batch of FOUND files; `columns` are the types of their further columns, `roles` those of --folders."""
     names, sizes = batch["name"].to_pylist(), batch["size"].to_pylist()
-    folders = Counter("/".join(name.split("/")[:-1][:2]) for name in names)
     manifest = batch["line"].null_count < len(names)
     digest = xxhash.xxh3_128_intdigest
     return InputSummary(
         records=len(names),
         size_bytes=sum(sizes),
-        folders=folders if not manifest else Counter(),
+        folders=Counter(folder_key(name, roles) for name in names) if not manifest else Counter(),
         labels=Counter(label or "" for label in batch["label"].to_pylist()) if manifest else Counter(),
         splits=Counter(split or "" for split in batch["split"].to_pylist()) if manifest else Counter(),
         columns=columns or {},

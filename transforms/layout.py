@@ -8,13 +8,18 @@ from shardmill import naming
 from shardmill.errors import UserError
 from shardmill.labels import ClassNames, resolve_class_names
 from transforms.columns import ColumnType
+from transforms.folders import (
+    CLASSES,
+    FolderError,
+    FolderRoles,
+    folder_notices,
+    guess_roles,
+    split_name,
+    split_notices,
+)
 from transforms.input_summary import InputSummary
-from transforms.listing import IMAGES, FileKind
+from transforms.listing import ARRAYS, IMAGES, METADATA, FileKind
 from transforms.npy_file import ArrayType
-
-# Split folders in either case; the names that they get.
-SPLIT_FOLDERS = {"train": "train", "validation": "validation", "val": "validation", "test": "test"}
-
 
 DEFAULT_SPLITS = (("train", Fraction(1)),)
 
@@ -31,6 +36,7 @@ class LayoutOptions:
       on_new_label: see shardmill.labels.
       split_shards: the splits that `--num_shards` names.
       kind: of the files.
+      folders: what their folders mean, as `--folders` says; None where that is guessed.
     """
 
     source: str
@@ -41,6 +47,7 @@ class LayoutOptions:
     on_new_label: str = "fail"
     split_shards: tuple[str, ...] = ()
     kind: FileKind = IMAGES
+    folders: FolderRoles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ class Layout:
     Attributes:
       splits: split names by id.
       fractions: their fractions, or None where the input itself says the split.
-      split_folders: whether the first folder of a name is its split.
+      folders: what the folders of a name mean.
       class_names: the class table, or None for unlabelled files.
       columns: types of a manifest's columns, in the order of their names.
       notices: what the user must be told at the end.
@@ -60,7 +67,7 @@ class Layout:
 
     splits: tuple[str, ...]
     fractions: tuple[Fraction, ...] | None
-    split_folders: bool
+    folders: FolderRoles
     class_names: ClassNames | None
     columns: dict[str, ColumnType] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
@@ -69,14 +76,7 @@ class Layout:
 
     def locate(self, name: str) -> tuple[str | None, str | None]:
         """(split, class name) of a file by its folders; None for what they do not say."""
-        folders = name.split("/")[:-1]
-        split = SPLIT_FOLDERS[folders.pop(0).lower()] if self.split_folders and folders else None
-        return split, folders[0] if folders else None
-
-
-def split_name(text: str) -> str:
-    """The split that a manifest's column names: `val` and other cases of the usual three are brought to one spelling."""
-    return SPLIT_FOLDERS.get(text.lower(), text)
+        return self.folders.locate(name)
 
 
 def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
@@ -87,25 +87,27 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
     """
     _check_not_empty(summary, options)
     manifest = bool(summary.labels)
-    split_folders = not manifest and _has_split_folders(summary)
-    from_input = split_folders or bool(summary.splits.keys() - {""})
+    folders = CLASSES if manifest else read_folders(summary, options)
+    from_input = folders.split is not None or bool(summary.splits.keys() - {""})
     if from_input:
-        _check_no_split_flags(options, "the input's split folders" if split_folders else "the manifest's column 'split'")
-    found = _labels(summary, split_folders)
+        _check_no_split_flags(options, "the manifest's column 'split'" if manifest else "the input's split folders")
+    found = _labels(summary, folders)
     columns = dict(sorted(summary.columns.items()))
     _check_columns(options, columns, labelled=bool(found), manifest=manifest)
     class_names = resolve_class_names(found, options.frozen_labels, options.on_new_label) if found else None
     if class_names is None and options.frozen_labels is not None:
         raise UserError(f"--labels_file was given, but {options.source} has no labels: no class folders and no column 'label'")
-    notices = (*_skipped_notices(summary), *_folder_notices(summary, split_folders), *_label_notices(class_names))
+    notices = (*_skipped_notices(summary), *folder_notices(summary.folders, folders), *_label_notices(class_names))
     if from_input:
-        splits = tuple(sorted(_split_names(summary, split_folders), key=split_order))
+        spelled = _split_names(summary, folders)
+        splits = tuple(sorted(set(map(split_name, spelled)), key=split_order))
         _check_splits(splits, options)
-        return Layout(splits, None, split_folders, class_names, columns, notices)
+        notices += tuple(split_notices(spelled, "the manifest" if manifest else "their folders"))
+        return Layout(splits, None, folders, class_names, columns, notices)
     fractions = options.fractions or DEFAULT_SPLITS
     splits = tuple(name for name, _ in fractions)
     _check_splits(splits, options)
-    return Layout(splits, tuple(part for _, part in fractions), False, class_names, columns, notices)
+    return Layout(splits, tuple(part for _, part in fractions), folders, class_names, columns, notices)
 
 
 def split_order(split: str) -> tuple[int, str]:
@@ -134,28 +136,64 @@ def _check_not_empty(summary: InputSummary, options: LayoutOptions) -> None:
     raise UserError(f"nothing matches {options.source}")
 
 
-def _top(folder: str) -> str:
-    return folder.split("/")[0]
+def read_folders(summary: InputSummary, options: LayoutOptions) -> FolderRoles:
+    """What the folders of the input mean.
+
+    Raises:
+      UserError: it cannot be known, or `--folders` names levels that there are not; what was seen, and which flag helps.
+    """
+    if options.folders is not None:
+        _check_levels(summary, options, options.folders)
+        return options.folders
+    if METADATA in summary.skipped and options.kind in (IMAGES, ARRAYS):
+        number, name = summary.skipped[METADATA]
+        textual = " once it is .csv or .jsonl" if name.endswith(".parquet") else ""
+        joined = f", or one file that joins all {number:,}, with a column split" if number > 1 else ""
+        raise UserError(
+            f"{options.source} holds {name!r}, which says what the {options.kind.plural} are: give --manifest with its path"
+            f"{textual}{joined}; or --folders label (split/label, any), to go by the folders and leave it out"
+        )
+    try:
+        return guess_roles(summary.folders)
+    except FolderError as error:
+        raise UserError(
+            f"{options.source}: {error}; {folder_remedy(options.kind.plural, options.kind in (IMAGES, ARRAYS))}"
+        ) from None
 
 
-def _has_split_folders(summary: InputSummary) -> bool:
-    """All folders bear the names of splits, in either case; files in no folder do not count."""
-    tops = {_top(folder) for folder in summary.folders} - {""}
-    return bool(tops) and all(top.lower() in SPLIT_FOLDERS for top in tops)
+def folder_remedy(plural: str, manifest: bool = False) -> str:
+    """Which flag says what folders mean; `plural` lie in them, which a `manifest` could list."""
+    by_manifest = ", or --manifest a file that names each with its label" if manifest else ""
+    return (
+        "say what each level of folders is with --folders: label (the first is the class), any/label (the second), split/label, "
+        f"or any (there are no classes); or give --input the folder of the {plural} alone{by_manifest}"
+    )
 
 
-def _labels(summary: InputSummary, split_folders: bool) -> set[str]:
+def _check_levels(summary: InputSummary, options: LayoutOptions, roles: FolderRoles) -> None:
+    deepest = max((folder.count("/") + 1 for folder in summary.folders if folder), default=0)
+    if (deepest < roles.depth and roles.label is not None) or (roles.split is not None and deepest <= roles.split):
+        has = f"{options.kind.plural} lie in {deepest or 'no'} folder{'' if deepest == 1 else 's'}"
+        raise UserError(f"--folders {roles} names {roles.depth} levels of folders, but below {options.source} {has}")
+
+
+def _labels(summary: InputSummary, folders: FolderRoles) -> set[str]:
     if summary.labels:
         return set(summary.labels) - {""}
-    if split_folders:
-        return {folder.split("/")[1] for folder in summary.folders if "/" in folder}
-    return {_top(folder) for folder in summary.folders} - {""}
+    if folders.label is None:
+        return set()
+    return {parts[folders.label] for parts in _parts(summary) if len(parts) > folders.label} - {""}
 
 
-def _split_names(summary: InputSummary, split_folders: bool) -> set[str]:
-    if split_folders:
-        return {SPLIT_FOLDERS[_top(folder).lower()] for folder in summary.folders if folder}
-    return {split_name(split) for split in summary.splits if split}
+def _split_names(summary: InputSummary, folders: FolderRoles) -> set[str]:
+    """The splits as the input spells them."""
+    if folders.split is None:
+        return {split for split in summary.splits if split}
+    return {parts[folders.split] for parts in _parts(summary) if len(parts) > folders.split}
+
+
+def _parts(summary: InputSummary) -> list[list[str]]:
+    return [folder.split("/") for folder in summary.folders if folder]
 
 
 def _check_no_split_flags(options: LayoutOptions, source: str) -> None:
@@ -186,15 +224,6 @@ def _skipped_notices(summary: InputSummary) -> list[str]:
 def _plural(kind: str) -> str:
     noun, without, what = kind.partition(" without")
     return f"{noun}s{without}{what}"
-
-
-def _folder_notices(summary: InputSummary, split_folders: bool) -> list[str]:
-    tops = {_top(folder) for folder in summary.folders} - {""}
-    odd = sorted(top for top in tops if top.lower() in SPLIT_FOLDERS)
-    if odd and not split_folders:
-        other = min(top for top in tops if top not in odd)
-        return [f"folder {odd[0]!r} was taken for a class, not a split, because of {other!r} beside it"]
-    return []
 
 
 def _label_notices(class_names: ClassNames | None) -> list[str]:

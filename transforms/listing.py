@@ -35,6 +35,8 @@ class FileKind:
 
 IMAGES = FileKind("images", "jpg|jpeg|jpe|jfif|png|gif|bmp|dib|webp|tif|tiff|jp2|ppm|pgm|pbm|pnm|tga|ico|avif|heic|heif")
 ARRAYS = FileKind("arrays", "npy")
+METADATA = "metadata file"  # the kind of what says of files in its folder what they are, by the name that Hugging Face gives it
+_METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _MAX_DEPTH = 500  # of folders: what Python's stack has room for
 _WILDCARD = re.compile(r"[*?[]")
 
@@ -199,6 +201,8 @@ def _stat(name: str, path: str) -> Listed:
 
 
 def _skipped(name: str) -> Skipped:
+    if posixpath.basename(name) in _METADATA_NAMES:
+        return Skipped(name, METADATA)
     suffix = posixpath.splitext(name)[1]
     return Skipped(name, f"{suffix} file" if suffix else "file without suffix")
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 from shardmill import tfrecord
 from transforms import keys
 from transforms.columns import encode_columns
-from transforms.layout import Layout, split_name
+from transforms.folders import split_name
+from transforms.layout import Layout
 from transforms.nested_lists import ColumnError
 from transforms.refs import PLANNED, Reject, to_batch
 

@@ -11,8 +11,21 @@ from shardmill.features import DType, Feature, Features
 from shardmill.labels import ClassNames, check_label_name, resolve_class_names
 from transforms.blocks import MAX_VALUES, Inferred
 from transforms.columns import ColumnType
+from transforms.folders import (
+    SPLITS,
+    SPLITS_OF_CLASSES,
+    FolderError,
+    FolderRoles,
+    are_splits,
+    check_splits,
+    folder_notices,
+    guess_roles,
+    split_name,
+)
 from transforms.input_summary import InputSummary
-from transforms.layout import DEFAULT_SPLITS, SPLIT_FOLDERS, split_order
+from transforms.layout import DEFAULT_SPLITS, folder_remedy, split_order
+
+_BESIDE_SPLITS = "{}: some files lie beside the folders of splits; move them into one of these, or give --input one alone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +43,8 @@ class TableOptions:
       frozen_labels: the names of --labels_file.
       on_new_label: see shardmill.labels.
       split_shards: the splits that --num_shards names.
+      folders: what those of the files mean, as --folders says; None where that is guessed.
+      plural: how errors call the files.
     """
 
     source: str
@@ -45,6 +60,8 @@ class TableOptions:
     frozen_labels: tuple[str, ...] | None = None
     on_new_label: str = "fail"
     split_shards: tuple[str, ...] = ()
+    folders: FolderRoles | None = None
+    plural: str = "files"
 
     @property
     def helpers(self) -> list[str]:
@@ -83,6 +100,7 @@ class TableLayout:
       notices: what the user must be told at the end.
       required_label: a label's column whose rows without a value are rejected.
       kinds: of existing records' features, where a record with another kind of one is rejected.
+      folders: what those of the files mean.
     """
 
     types: Mapping[str, ColumnType]
@@ -94,6 +112,7 @@ class TableLayout:
     notices: tuple[str, ...] = ()
     required_label: str | None = None
     kinds: Mapping[str, DType] = field(default_factory=dict)
+    folders: FolderRoles = SPLITS
 
 
 def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool = False) -> TableLayout:
@@ -328,19 +347,41 @@ def _required(feature: Feature, label: str) -> Feature:
 def _splits(
     summary: InputSummary, options: TableOptions, notices: list[str]
 ) -> tuple[tuple[str, ...], tuple[Fraction, ...] | None]:
-    tops = {folder.split("/")[0] for folder in summary.folders}
-    from_folders = bool(tops) and all(top.lower() in SPLIT_FOLDERS for top in tops)
-    if from_folders and options.fractions is None:
-        splits = tuple(sorted({SPLIT_FOLDERS[top.lower()] for top in tops}, key=split_order))
-        notices.append(f"the splits are those of the folders: {', '.join(sorted(tops))}")
+    if options.fractions is None:
+        try:
+            check_splits(summary.folders)
+        except FolderError as error:
+            raise UserError(f"{options.source}: {error}; give --splits, or --input what is one of them alone") from None
+        if are_splits(summary.folders) and "" in summary.folders:
+            raise UserError(_BESIDE_SPLITS.format(options.source))
+    if options.fractions is None and are_splits(summary.folders):
+        splits = _folder_splits(summary, SPLITS, notices)
         fractions = None
     else:
         given = options.fractions or DEFAULT_SPLITS
         splits, fractions = tuple(name for name, _ in given), tuple(part for _, part in given)
+        if options.fractions is None:
+            notices += folder_notices([folder.split("/")[0] for folder in summary.folders], FolderRoles(None, None))
+    _check_shards(splits, options)
+    return splits, fractions
+
+
+def _folder_splits(summary: InputSummary, roles: FolderRoles, notices: list[str]) -> tuple[str, ...]:
+    assert roles.split is not None
+    spelled = sorted({folder.split("/")[roles.split] for folder in summary.folders})
+    said = (name if split_name(name) == name else f"{name} ({split_name(name)})" for name in spelled)
+    notices.append(f"the splits are those of the folders: {', '.join(said)}")
+    splits = tuple(sorted(set(map(split_name, spelled)), key=split_order))
+    for split in splits:
+        if not naming.is_split_name(split):
+            raise UserError(f"split {split!r} by its folder: expected letters, digits and '_' only")
+    return splits
+
+
+def _check_shards(splits: Sequence[str], options: TableOptions) -> None:
     for split in options.split_shards:
         if split not in splits:
             raise UserError(f"--num_shards {split}=…: no such split; the splits are {', '.join(splits)}")
-    return splits, fractions
 
 
 def skipped_notices(summary: InputSummary) -> list[str]:
@@ -358,11 +399,20 @@ def make_line_layout(summary: InputSummary, inferred: Inferred, options: TableOp
       UserError: a new class, or no such split.
     """
     notices = skipped_notices(summary)
-    splits, fractions = _splits(summary, options, notices)
-    depth = 0 if fractions is not None else 1
+    roles = _line_roles(summary, options)
+    if roles.split is None:
+        given = options.fractions or DEFAULT_SPLITS
+        splits, fractions = tuple(name for name, _ in given), tuple(part for _, part in given)
+    else:
+        splits, fractions = _folder_splits(summary, roles, notices), None
+    _check_shards(splits, options)
     folders = [folder.split("/") if folder else [] for folder in summary.folders]
-    classes = {parts[depth] for parts in folders if len(parts) > depth}
-    labelled = bool(classes) and all(len(parts) > depth for parts in folders)
+    depth = roles.label
+    classes = {parts[depth] for parts in folders if depth is not None and len(parts) > depth}
+    labelled = depth is not None and bool(classes) and all(len(parts) > depth for parts in folders)
+    notices += folder_notices(summary.folders, roles)
+    if classes and not labelled:
+        notices.append(f"no line has a label: some files lie in class folders, such as {min(classes)!r}, others do not")
     class_names = resolve_class_names(classes, options.frozen_labels, options.on_new_label) if labelled else None
     if class_names is None and options.frozen_labels is not None:
         raise UserError(f"--labels_file was given, but not every file of {options.source} lies in a class folder")
@@ -375,7 +425,32 @@ def make_line_layout(summary: InputSummary, inferred: Inferred, options: TableOp
         types["line_number"] = ColumnType("int64", None, 0)
     label = "label" if class_names is not None else None
     _check_columns([feature.name for feature in features], options)
-    return TableLayout(types, tuple(features), label, class_names, splits, fractions, tuple(notices), label)
+    return TableLayout(types, tuple(features), label, class_names, splits, fractions, tuple(notices), label, folders=roles)
+
+
+def _line_roles(summary: InputSummary, options: TableOptions) -> FolderRoles:
+    """What the folders of text files mean.
+
+    Raises:
+      UserError: it cannot be known; the splits are said twice; or --folders names levels that some file has not.
+    """
+    roles = options.folders
+    if roles is None:
+        try:
+            roles = guess_roles(summary.folders)
+        except FolderError as error:
+            raise UserError(f"{options.source}: {error}; {folder_remedy(options.plural)}") from None
+        if roles == SPLITS_OF_CLASSES and "" in summary.folders:
+            raise UserError(_BESIDE_SPLITS.format(options.source))
+    else:
+        levels = [folder.count("/") + 1 if folder else 0 for folder in summary.folders]
+        if levels and min(levels) < roles.depth and str(roles) != "any":
+            raise UserError(
+                f"--folders {roles} names {roles.depth} levels of folders, but files below {options.source} lie in {min(levels)}"
+            )
+    if roles.split is not None and options.fractions is not None:
+        raise UserError("--splits was given, but the input's split folders say the split; drop the one or the other")
+    return roles
 
 
 def make_record_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool) -> TableLayout:
