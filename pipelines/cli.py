@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import shardmill
 from shardmill.errors import CorruptDataError, JobError, UserError
+from shardmill.printable import printable
 
 if TYPE_CHECKING:
     from pipelines.records_config import Route
@@ -126,8 +127,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 def _complain(sentence: str, status: int, error: Exception | None = None, arguments: Sequence[str] = ()) -> int:
     if error is not None and "--debug" in arguments:
         raise error
-    line = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in sentence)  # a name may hold a line break
-    print(f"shardmill: error: {line}", file=sys.stderr)
+    print(f"shardmill: error: {printable(sentence)}", file=sys.stderr)
     return status
 
 

@@ -16,6 +16,7 @@ from pipelines import launch
 from pipelines.files import FileRoute, plan_files
 from pipelines.files_config import FilesConfig
 from pipelines.report import human_size, readable
+from shardmill.printable import printable
 from transforms.input_summary import InputSummary
 from transforms.layout import Layout
 from transforms.plan_shards import ShardKey, numpy_column
@@ -98,7 +99,7 @@ def describe(plan: DryRun, config: FilesConfig) -> str:
             f"of {min(examples):,} to {max(examples):,} examples, {human_size(min(size_bytes))} to {human_size(max(size_bytes))}"
         )
     lines += _classes(plan, config)
-    return "\n".join([*lines, *(f"NOTE: {notice}" for notice in layout.notices)])
+    return "\n".join(map(printable, [*lines, *(f"NOTE: {notice}" for notice in layout.notices)]))
 
 
 def _shards(number: int) -> str:

@@ -15,6 +15,7 @@ from pipelines.records import read_layout
 from pipelines.records_config import RecordsConfig
 from pipelines.report import first_and_last, human_size
 from shardmill.features import Feature
+from shardmill.printable import printable
 from transforms.blocks import Inferred
 from transforms.input_summary import InputSummary
 from transforms.nested_lists import in_words
@@ -74,7 +75,7 @@ def describe(plan: DryRun, config: RecordsConfig) -> str:
     lines += [f"  {_describe(feature)}" for feature in features[:_SHOWN]]
     if len(features) > _SHOWN:
         lines.append(f"  … and {len(features) - _SHOWN:,} more")
-    return "\n".join([*lines, *(f"NOTE: {notice}" for notice in plan.layout.notices)])
+    return "\n".join(map(printable, [*lines, *(f"NOTE: {notice}" for notice in plan.layout.notices)]))
 
 
 def _describe(feature: Feature) -> str:

@@ -10,6 +10,7 @@ from pipelines.config import JobConfig
 from shardmill import tfds_metadata
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.manifest import Manifest, SplitEntry
+from shardmill.printable import printable
 from transforms import storage
 
 _BY_FOLDER = (
@@ -25,7 +26,7 @@ _LETTERS_SHOWN = 40
 def summary(config: JobConfig) -> str:
     """The report on the data set that `config` has made."""
     dataset = open_dataset(config.directory, storage.BeamFiles())
-    lines = [f"{dataset.directory}", splits_table(dataset)]
+    lines = [dataset.directory, *splits_table(dataset).split("\n")]
     lines += class_lines(dataset.manifest)
     rejects = dataset.manifest.rejects
     if rejects["records"]:
@@ -35,7 +36,7 @@ def summary(config: JobConfig) -> str:
         lines += [f"  {times:,} x {reason}" for reason, times in _top(rejects["reasons"])]
     lines += [f"NOTE: {notice}" for notice in dataset.manifest.notices]
     lines += ["", "Read it:", *reading_code(dataset)]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def class_lines(manifest: Manifest) -> list[str]:
@@ -54,7 +55,7 @@ def first_and_last(names: Sequence[str]) -> str:
 
 def readable(name: str) -> str:
     """A name on one line of a terminal, cut to its first letters: what is not printable is escaped."""
-    shown = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in name)
+    shown = printable(name)
     return shown if len(shown) <= _LETTERS_SHOWN else f"{shown[: _LETTERS_SHOWN - 1]}…"
 
 

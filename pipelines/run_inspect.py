@@ -25,7 +25,9 @@ from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import UserError
 from shardmill.example import FeatureValue, decode_example
 from shardmill.features import Feature
+from shardmill.json_values import Value, parse_json
 from shardmill.manifest import SplitEntry
+from shardmill.printable import printable
 from transforms import storage
 from transforms.image_error import ImageError
 from transforms.image_header import read_header
@@ -79,11 +81,11 @@ def main(arguments: Sequence[str]) -> int:
         dataset = open_dataset(args.directory, storage.BeamFiles())
         splits = _splits(dataset, args.split)
         for line in describe(dataset, splits, args.examples):
-            print(line)
+            print(printable(line))
         if args.contact_sheet is not None:
             picture, samples = draw(dataset, splits, args.samples)
             _write(args.contact_sheet, picture)
-            print(f"\n{args.contact_sheet}: {samples:,} images")
+            print(f"\n{printable(args.contact_sheet)}: {samples:,} images")
     except BrokenPipeError:  # of our own output, not of the data set
         raise
     except OSError as error:
@@ -101,7 +103,7 @@ def _splits(dataset: Dataset, name: str | None) -> tuple[SplitEntry, ...]:
 
 
 def describe(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> Iterator[str]:
-    """The data set in words, of these splits, with the first `examples` of them.
+    """The data set in words, a line at a time, of these splits, with the first `examples` of them.
 
     Raises:
       CorruptDataError: the shard that these are in is not what was written.
@@ -110,14 +112,14 @@ def describe(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> I
     yield f"{manifest.name} {manifest.version}"
     yield dataset.directory
     yield ""
-    yield features_table(manifest.features)
+    yield from features_table(manifest.features).split("\n")
     yield ""
-    yield splits_table(replace(dataset, manifest=replace(manifest, splits=tuple(splits))))
+    yield from splits_table(replace(dataset, manifest=replace(manifest, splits=tuple(splits)))).split("\n")
     yield from _classes(dataset, splits)
     yield from (f"NOTE: {notice}" for notice in manifest.notices)
     records = ((split.name, record) for split in splits for shard in split.shards for record in dataset.records(shard))
     for number, (split, record) in enumerate(islice(records, examples)):
-        yield f"\nExample {number}, {split}:"
+        yield from ("", f"Example {number}, {split}:")
         yield from _example(decode_example(record), manifest.features)
 
 
@@ -127,7 +129,8 @@ def features_table(features: Sequence[Feature]) -> str:
     for title in ("feature", "type", "kind", "values", ""):
         table.add_column(title, overflow="fold")
     for feature in features:
-        table.add_row(feature.name, feature.dtype, _kind(feature), _shape(feature), "" if feature.required else "may be missing")
+        cells = (feature.name, feature.dtype, _kind(feature), _shape(feature), "" if feature.required else "may be missing")
+        table.add_row(*map(printable, cells))
     console = Console(file=io.StringIO(), width=100, markup=False, emoji=False)  # a column may be called [b] or :cat:
     console.print(table)
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
@@ -152,21 +155,25 @@ def _classes(dataset: Dataset, splits: Sequence[SplitEntry]) -> Iterator[str]:
     if not labels:
         return
     try:
-        stats = json.loads(storage.read_bytes(storage.join(dataset.directory, naming.STATS)))["splits"]
+        stats = parse_json(dataset.metadata(naming.STATS))["splits"]
         counts = {
-            (label.name, split.name): stats[split.name]["features"].get(label.name, {}).get("classes", {})
+            (label.name, split.name): _counts(stats[split.name]["features"].get(label.name, {}).get("classes", {}))
             for label in labels
             for split in splits
         }
     except FileNotFoundError:
-        yield f"\n{naming.STATS} is missing, and with it the number of examples of each class"
+        yield from ("", f"{naming.STATS} is missing, and with it the number of examples of each class")
         return
-    except (AttributeError, KeyError, TypeError, ValueError):
-        yield f"\n{naming.STATS} is damaged, and with it the number of examples of each class"
+    except ValueError:
+        yield from ("", f"{naming.STATS} is damaged, and with it the number of examples of each class")
         return
     for label in labels:
-        yield f"\n{len(label.class_names):,} classes of {label.name!r}:"
+        yield from ("", f"{len(label.class_names):,} classes of {label.name!r}:")
         yield from (f"  {split.name}: {_balance(counts[label.name, split.name])}" for split in splits)
+
+
+def _counts(classes: Value) -> dict[str, int]:
+    return {name: count.integer() for name, count in classes.entries().items()}
 
 
 def _balance(counts: Mapping[str, int]) -> str:
@@ -180,9 +187,9 @@ def _balance(counts: Mapping[str, int]) -> str:
 
 def _example(example: Mapping[str, FeatureValue], features: Sequence[Feature]) -> Iterator[str]:
     known = {feature.name: feature for feature in features}
-    width = max(map(len, [*known, *example]), default=0)
+    width = max((len(printable(name)) for name in [*known, *example]), default=0)
     for name in dict.fromkeys([*known, *example]):  # what the manifest does not know is shown too: that is why one looks
-        yield f"  {name:{width}}  {show(example.get(name), known.get(name))}"
+        yield f"  {printable(name):{width}}  {show(example.get(name), known.get(name))}"
 
 
 def show(values: FeatureValue | None, feature: Feature | None) -> str:

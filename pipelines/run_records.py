@@ -8,6 +8,7 @@ from pipelines.options import beam_options
 from pipelines.records_config import Route
 from pipelines.records_options import records_parser, to_config
 from shardmill.errors import UserError
+from shardmill.extras import install_hint
 from transforms.object_store import set_options
 
 
@@ -18,7 +19,7 @@ def main(route: Route, arguments: Sequence[str]) -> int:
     if route == "lines" and any(word.partition("=")[0] == "--label" for word in rest):  # which is a flag of Beam's, too
         raise UserError("--label: text has no columns; the label of a text is the folder of its file")
     if route == "tfrecords" and find_spec("tfx_bsl") is None:
-        raise UserError("reshard decodes Examples with tfx-bsl; run: pip install 'shardmill[reshard]'")
+        raise UserError(f"reshard decodes Examples with tfx-bsl; {install_hint('reshard')}")
     options = beam_options(rest, parser)
     set_options(options)
     if route == "lines" and args.record == "file":

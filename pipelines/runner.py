@@ -7,6 +7,7 @@ from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions,
 from apache_beam.runners.runner import create_runner
 
 from shardmill.errors import UserError
+from shardmill.extras import install_hint
 
 _LOCAL = frozenset({None, "DirectRunner", "SwitchingDirectRunner", "FnApiRunner", "apache_beam.runners.direct.DirectRunner"})
 
@@ -39,7 +40,7 @@ def check_runner(options: PipelineOptions) -> None:
     """
     check_running_mode(options)
     if options.view_as(StandardOptions).runner in _DATAFLOW and find_spec("apitools") is None:
-        raise UserError("--runner DataflowRunner needs Google's clients; run: pip install 'shardmill[gcp]'")
+        raise UserError(f"--runner DataflowRunner needs Google's clients; {install_hint('gcp')}")
     if not is_local(options):
         try:
             create_runner(options.view_as(StandardOptions).runner)

@@ -8,6 +8,7 @@ from shardmill.dataset import Files, open_dataset
 from shardmill.features import Feature
 from shardmill.gfiles import files_for
 from shardmill.manifest import SplitEntry
+from shardmill.printable import printable
 from shardmill.selection import label_of
 
 
@@ -43,7 +44,7 @@ class DatasetInfo:
             lines.append(f"  split {split.name}: {amount}")
         for feature in self.features.values():
             lines.append(f"  feature {feature.name}: {_describe(feature)}{', the label' if feature.name == self.label else ''}")
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
 
 def info(directory: str | os.PathLike[str], *, files: Files | None = None) -> DatasetInfo:

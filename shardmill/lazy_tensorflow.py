@@ -4,6 +4,7 @@ import importlib
 from typing import Any
 
 from shardmill.errors import UserError
+from shardmill.extras import install_hint
 
 
 class _Lazy:
@@ -15,7 +16,7 @@ class _Lazy:
         except ModuleNotFoundError as error:
             if error.name != "tensorflow":
                 raise
-            raise UserError("reading into tensors needs TensorFlow; run: pip install 'shardmill[tensorflow]'") from None
+            raise UserError(f"reading into tensors needs TensorFlow; {install_hint('tensorflow')}") from None
         value = getattr(module, name)
         setattr(self, name, value)
         return value

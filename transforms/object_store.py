@@ -12,6 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from shardmill.errors import UserError
+from shardmill.extras import install_hint
 from transforms.beam_store import BeamStore
 
 
@@ -54,13 +55,13 @@ def object_store(url: str) -> ObjectStore:
         try:
             from transforms.gcs import GoogleStorage
         except ImportError:
-            raise UserError(f"{url}: gs:// needs Google's clients; run: pip install 'shardmill[gcp]'") from None
+            raise UserError(f"{url}: gs:// needs Google's clients; {install_hint('gcp')}") from None
         return GoogleStorage(_options())
     if scheme == "s3":
         try:
             from transforms.s3 import S3
         except ModuleNotFoundError:
-            raise UserError(f"{url}: s3:// needs boto3; run: pip install 'shardmill[aws]'") from None
+            raise UserError(f"{url}: s3:// needs boto3; {install_hint('aws')}") from None
         return S3(_options())
     try:
         FileSystems.get_filesystem(url)

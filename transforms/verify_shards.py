@@ -21,6 +21,7 @@ from shardmill.example import FeatureValue, decode_example
 from shardmill.features import DType, Feature
 from shardmill.manifest import Manifest, ShardEntry
 from shardmill.naming import ShardName
+from shardmill.printable import printable
 from shardmill.tfrecord import read_records
 from transforms import storage
 from transforms.encode_images import MAX_PIXELS
@@ -41,7 +42,7 @@ class Fault:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.message}"
+        return printable(f"{self.file}: {self.message}")
 
 
 @dataclass(eq=False)
