@@ -7,7 +7,7 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.features import Feature
-from transforms.blocks import Inferred
+from transforms.blocks import Inferred, KeyColumn
 from transforms.columns import ColumnType
 from transforms.input_summary import InputSummary, summarize_files, summarize_header, summarize_skipped
 from transforms.table_layout import (
@@ -69,7 +69,8 @@ def test_chosen_columns(options: dict[str, Any], names: list[str]) -> None:
 def test_helpers_are_read_though_dropped() -> None:
     made = layout(drop=("city", "id"), key="id", group_by="city")
 
-    assert list(made.types) == ["age", "ok", "id", "city"]
+    assert list(made.types) == ["age", "ok"]
+    assert made.keys == (KeyColumn("id"), KeyColumn("city"))
     assert [feature.name for feature in made.features] == ["age", "ok"]
 
 

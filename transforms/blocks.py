@@ -4,7 +4,7 @@ A format is a frozen dataclass, pure but for reading files, that workers receive
 TFRecords are formats.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -54,13 +54,31 @@ class BlockRef:
     columns: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A column that is asked for as the key, the group or the stratum of rows, see transforms.key_texts.
+
+    Attributes:
+      name: of the column, which may be a feature too.
+      is_number: whether it is one of numbers by --schema, whatever its values look like.
+    """
+
+    name: str
+    is_number: bool = False
+
+
+def key_column(name: str) -> str:
+    """How the keys of column `name` are called in a batch, beside the column itself if that is a feature."""
+    return f"\0key:{name}"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
     """Some records of one block, typed, in their order.
 
     Attributes:
       batch: a column for each type asked for, in that order: int64, float32, large_binary, or a large_list of them; null where a
-        value is missing.
+        value is missing. Then the texts of each key asked for, which are called by key_column.
       lines: int64, shape (rows,), the line on which each record starts: with the file's name, its position.
       rejects: records left out; `source` is the file's name, `stage` is "read".
       blank: lines without a record that were passed over.
@@ -110,5 +128,8 @@ class RecordFormat(Protocol):
     def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
         """The types of `columns` (None: all) over the block's rows, and the distinct values of column `values_of`."""
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType]) -> Iterator[Rows]:
-        """The rows of a block, in pieces that fit into memory; a row that does not fit `types` is a Reject."""
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+        """The rows of a block, in pieces that fit into memory; a row that does not fit `types` is a Reject.
+
+        Formats whose rows have other columns than their records, lines and Examples, leave `keys` to the encoder.
+        """

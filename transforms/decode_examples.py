@@ -14,6 +14,7 @@ from shardmill.features import DType
 from transforms.blocks import Inferred
 from transforms.columns import ColumnType, Spelled, widest
 from transforms.framing import binary_offsets
+from transforms.key_texts import key_texts
 from transforms.typed_columns import as_text, distinct_texts, to_batch
 
 _FEATURES_TAG = 0x0A  # of field 1, `features` of an Example and `context` of a SequenceExample
@@ -101,6 +102,20 @@ def merge_parts(parts: Sequence[DecodedPart], rows: int) -> pa.RecordBatch:
     kinds = _kinds(parts, with_values=False) | _kinds(parts, with_values=True)
     arrays = {name: _column(name, kinds[name], parts) for name in sorted(kinds)}
     return to_batch(arrays, rows)
+
+
+def key_feature(parts: Sequence[DecodedPart], name: str) -> pa.LargeBinaryArray:
+    """What transforms.key_texts makes of a feature of all records in `parts`, null where one does not have it.
+
+    Made of each part by itself: of what kind a value is depends on its own record, and a wider one would change its key.
+    """
+    texts = [pa.array([], pa.large_binary())]
+    for part in parts:
+        values = pa.nulls(part.stop - part.start)
+        if part.features is not None and name in part.features.schema.names:
+            values = part.features[name]
+        texts.append(key_texts(values))
+    return pa.concat_arrays(texts)
 
 
 def infer_examples(features: pa.RecordBatch, columns: Iterable[str] | None = None, values_of: str | None = None) -> Inferred:

@@ -9,15 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from transforms import keys
-from transforms.blocks import FileRef, Inferred, Rows
-from transforms.decode_examples import decode_parts, infer_examples, merge_parts
+from transforms.blocks import FileRef, Inferred, Rows, key_column
+from transforms.decode_examples import decode_parts, infer_examples, key_feature, merge_parts
 from transforms.encode_examples import MAX_RECORD_BYTES, encode_framed, example_sizes
 from transforms.feature_kinds import Kinds, kinds_of, misfits
 from transforms.feature_stats import TableStats
 from transforms.find_cuts import Divisions
 from transforms.framing import frame, payload_hashes
+from transforms.key_texts import key_texts
 from transforms.refs import Reject
-from transforms.row_keys import as_text, hash_values, input_order, position_ties
+from transforms.row_keys import hash_keys, input_order, position_ties
 from transforms.runs import KeyedRecords
 from transforms.table_layout import TableLayout
 
@@ -69,7 +70,7 @@ class EncodedRows:
     Attributes:
       framed: as they stand in a TFRecord file.
       features: as encoded.
-      helpers: columns of keys, groups and strata by name.
+      helpers: the texts of keys, groups and strata by the name of their column, see transforms.key_texts.
       inferred: of the features, where they were not known before.
       kinds: of existing records' features, as they are: `inferred` says which holds all of them.
     """
@@ -138,7 +139,7 @@ class TableEncoder:
     def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
         """Encode the features."""
         features = batch.select([feature.name for feature in layout.features])
-        return EncodedRows(encode_framed(features), features, {name: batch[name] for name in self.helpers})
+        return EncodedRows(encode_framed(features), features, {name: batch[key_column(name)] for name in self.helpers})
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,8 @@ class LineEncoder(TableEncoder):
             batch = batch.append_column("label", _constant(label, len(batch)))
         if "filename" in names:
             batch = batch.append_column("filename", _constant(file.name, len(batch)))
+        for name in self.helpers:
+            batch = batch.append_column(key_column(name), key_texts(batch[name]))
         return TableEncoder.prepare(self, replace(rows, batch=batch), file, layout)
 
 
@@ -199,8 +202,7 @@ class RecordPasser:
         records = batch["record"]
         parts = decode_parts(records)
         features = merge_parts(parts, len(records))
-        nothing = pa.nulls(len(records), pa.large_binary())
-        helpers = {name: features[name] if name in features.schema.names else nothing for name in self.helpers}
+        helpers = {name: key_feature(parts, name) for name in self.helpers}
         kinds = kinds_of(parts, batch[_FILE], batch[_NUMBER].to_numpy())
         return EncodedRows(frame(records), features, helpers, infer_examples(features), kinds)
 
@@ -232,14 +234,14 @@ def keyed(
     if options.no_shuffle:
         order = rows.order
     elif options.key is not None:
-        order = hash_values(encoded.helpers[options.key], options.seed)
+        order = hash_keys(encoded.helpers[options.key], options.seed)
     else:
         order = encoded.payload_hashes(options.seed)
     if layout.fractions is None:
         splits = rows.folder_splits
     elif options.stratify_by is not None:
         assert strata is not None
-        splits = _stratified(rows, encoded, options, strata)
+        splits = _stratified(rows, encoded, layout, options, strata)
     elif len(layout.splits) == 1:
         splits = np.zeros(len(order), np.int64)
     else:
@@ -247,9 +249,9 @@ def keyed(
     return KeyedRecords(encoded.framed, order, rows.ties, splits, layout.splits)
 
 
-def stratum_keys(rows: PreparedRows, encoded: EncodedRows, options: KeyOptions) -> KeyedRecords:
+def stratum_keys(rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> KeyedRecords:
     """The records of `rows` keyed by what decides their split within their stratum."""
-    names, codes = _strata(encoded, options)
+    names, codes = _strata(encoded, layout, options)
     return KeyedRecords(encoded.framed, split_keys(encoded, options), rows.ties, codes, names)
 
 
@@ -259,22 +261,27 @@ def split_keys(encoded: EncodedRows, options: KeyOptions) -> np.ndarray:
     column = options.group_by or options.key
     if column is None:
         return encoded.payload_hashes(seed)
-    hashed = hash_values(encoded.helpers[column], seed)
+    hashed = hash_keys(encoded.helpers[column], seed)
     missing = encoded.helpers[column].is_null().to_numpy(zero_copy_only=False)
     if missing.any():  # rows of no group are groups of their own
         hashed[missing] = encoded.payload_hashes(seed)[missing]
     return hashed
 
 
-def _strata(encoded: EncodedRows, options: KeyOptions) -> tuple[list[str], np.ndarray]:
+def _strata(encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> tuple[list[str], np.ndarray]:
     assert options.stratify_by is not None
-    column = pc.fill_null(as_text(encoded.helpers[options.stratify_by]), b"").dictionary_encode()
+    column = encoded.helpers[options.stratify_by]
+    if options.stratify_by == layout.label and layout.class_names is not None:  # "1" and "1.0" are two classes
+        column = encoded.features[layout.label].cast(pa.string()).cast(pa.large_binary())
+    column = pc.fill_null(column, b"").dictionary_encode()
     names = [name.decode(errors="surrogateescape") for name in column.dictionary.to_pylist()]
     return names, column.indices.to_numpy().astype(np.int64)
 
 
-def _stratified(rows: PreparedRows, encoded: EncodedRows, options: KeyOptions, strata: Divisions) -> np.ndarray:
-    names, codes = _strata(encoded, options)
+def _stratified(
+    rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions, strata: Divisions
+) -> np.ndarray:
+    names, codes = _strata(encoded, layout, options)
     hashed = split_keys(encoded, options)
     splits = np.zeros(len(codes), np.int64)
     for code, name in enumerate(names):

@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from shardmill.errors import JobError, UserError
 from transforms import storage
-from transforms.blocks import MAX_VALUES, BlockRef, FileRef, Inferred, Rows
+from transforms.blocks import MAX_VALUES, BlockRef, FileRef, Inferred, KeyColumn, Rows, key_column
 from transforms.columns import ColumnType
 from transforms.compressed import TruncatedError, is_compressed, open_decompressed
 from transforms.csv_header import START_BYTES, check_start, column_problem, header_columns
@@ -20,10 +20,12 @@ from transforms.csv_pieces import Head, Lost, Piece, check_length, read_head, re
 from transforms.csv_scan import Dialect, stitch
 from transforms.error_text import error_text
 from transforms.infer_types import infer_type
+from transforms.key_texts import key_texts, without_leading_zeros
 from transforms.parse_csv import Parsed, Table, parse_piece
-from transforms.parse_values import misfit, parse_values, stored_type
+from transforms.parse_values import misfit, parse_values
 from transforms.refs import Reject
 from transforms.text_encoding import BOM, Stream, Utf8Stream, encoding_name, keeps_bytes, to_utf8
+from transforms.typed_columns import no_rows, to_batch
 
 MISSING = ("", "NA", "N/A", "n/a", "NULL", "null", "#N/A", "<NA>")
 
@@ -114,7 +116,7 @@ class CsvFormat:
             values = frozenset[str]() if values_of is None else _distinct(texts[values_of])
             yield Inferred(types, parsed.rows, values)
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType]) -> Iterator[Rows]:
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """The rows of a block; one that does not fit `types` is a Reject, as is a record that is not as it should be.
 
         Raises:
@@ -126,20 +128,23 @@ class CsvFormat:
         for piece in self._pieces(block):
             if isinstance(piece, Lost):
                 reason = f"{piece.reason}; the records from line {piece.line} on are lost"
-                yield Rows(_batch({}, types), np.zeros(0, np.int64), [Reject(block.file.name, piece.line, "read", reason)])
+                yield no_rows(types, [Reject(block.file.name, piece.line, "read", reason)], keys)
             else:
-                yield self._rows(piece, block, types)
+                yield self._rows(piece, block, types, keys)
 
-    def _rows(self, piece: Piece, block: BlockRef, types: Mapping[str, ColumnType]) -> Rows:
-        texts, parsed = self._texts(piece, block, types, with_lines=True)
+    def _rows(self, piece: Piece, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn]) -> Rows:
+        wanted = dict.fromkeys([*types, *(key.name for key in keys)])
+        texts, parsed = self._texts(piece, block, wanted, with_lines=True)
         values, rejects = {}, {}
-        for name, text in texts.items():
+        for name in types:
+            text = texts[name]
             values[name], misfits = parse_values(text, types[name].dtype)
             for row, value in zip(misfits.tolist(), text.take(pa.array(misfits)).to_pylist()):
                 if row not in rejects:
                     reason = f"column {name!r}: {misfit(value, types[name].dtype)}"
                     rejects[row] = Reject(block.file.name, int(parsed.lines[row]), "read", reason)
-        batch = _batch(values, types)
+        values |= {key_column(key.name): _keys(texts[key.name], key) for key in keys}
+        batch = to_batch(values, parsed.rows)
         if not rejects:
             return Rows(batch, parsed.lines, parsed.rejects, parsed.blank)
         keep = np.ones(parsed.rows, bool)
@@ -260,8 +265,5 @@ def _distinct(text: pa.Array) -> frozenset[str] | None:
     return None if len(values) > MAX_VALUES else frozenset(value.decode() for value in values.to_pylist())
 
 
-def _batch(values: Mapping[str, pa.Array], types: Mapping[str, ColumnType]) -> pa.RecordBatch:
-    """A batch of `values`, or, without them, one without rows."""
-    fields = [(name, stored_type(column.dtype)) for name, column in types.items()]
-    arrays = [values[name] if values else pa.array([], kind) for name, kind in fields]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+def _keys(text: pa.Array, key: KeyColumn) -> pa.LargeBinaryArray:
+    return key_texts(without_leading_zeros(text) if key.is_number else text)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from transforms.blocks import MAX_VALUES, BlockRef, FileRef, Inferred, Rows
+from transforms.blocks import MAX_VALUES, BlockRef, FileRef, Inferred, KeyColumn, Rows, key_column
 from transforms.columns import ColumnType, merge_types, value_type
 from transforms.json_columns import array_of, column_array, column_type, convert, floats_from
+from transforms.key_texts import key_texts_of_values
 from transforms.line_blocks import STAGE, Piece, index_lines, read_pieces
 from transforms.nested_lists import ColumnError, leaves
 from transforms.refs import Reject
@@ -62,12 +64,12 @@ class JsonLinesFormat:
                     values |= kept.texts(values_of)
         yield Inferred(merged.types, merged.rows, frozenset(values) if len(values) <= MAX_VALUES else None)
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType]) -> Iterator[Rows]:
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """The rows, a piece at a time."""
         rows: list[Rows] = []
         size = 0
         for objects in self._objects(block):
-            rows.append(objects.read(types) if isinstance(objects, _Objects) else no_rows(types, [objects]))
+            rows.append(objects.read(types, keys) if isinstance(objects, _Objects) else no_rows(types, [objects], keys))
             size += rows[-1].batch.nbytes
             if size >= min(self.block_size, _BATCH_BYTES):
                 yield _join(rows)
@@ -128,8 +130,8 @@ class _Objects:
         good, kept = self.without(refused, []).infer(columns, drop)
         return {**{name: replace(column, present=0) for name, column in types.items() if name not in good}, **good}, kept
 
-    def read(self, types: Mapping[str, ColumnType]) -> Rows:
-        """The rows that fit `types`."""
+    def read(self, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn]) -> Rows:
+        """The rows that fit `types`, and whose keys are values."""
         refused: dict[int, str] = {}
         arrays: dict[str, pa.Array] = {}
         for name, column in types.items():
@@ -144,8 +146,10 @@ class _Objects:
                         refused.setdefault(row, f"column {name!r}: {error}")
                 array = array_of(converted, column) if not refused else None
             arrays[name] = array
+        for key in keys:
+            arrays[key_column(key.name)] = key_texts_of_values(self._key_values(key.name, refused))
         if refused:
-            return self.without(refused, self._rejects(refused)).read(types)
+            return self.without(refused, self._rejects(refused)).read(types, keys)
         return Rows(to_batch(arrays, len(self.objects)), self.numbers, self.rejects, self.blank)
 
     def values(self, name: str) -> list[Any]:
@@ -154,6 +158,21 @@ class _Objects:
         if name in self.fill:
             fill = self.fill[name]
             return [fill if value is None else value for value in values]
+        return values
+
+    def _key_values(self, name: str, refused: dict[int, str]) -> list[Any]:
+        """A column that is a key; rows whose value is none that a feature could hold are added to `refused`."""
+        values = self.values(name)
+        if set(map(type, values)) <= {str, int, bool, NoneType}:
+            return values
+        for row, value in enumerate(values):
+            try:
+                values[row] = self._exact(row, name, value)
+                if not isinstance(values[row], int):  # one of any size is a key
+                    value_type(values[row], textual=False)
+            except ColumnError as error:
+                refused.setdefault(row, f"column {name!r}: {error}")
+                values[row] = None
         return values
 
     def without(self, rows: Iterable[int], rejects: Sequence[Reject]) -> "_Objects":

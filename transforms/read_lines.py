@@ -1,7 +1,7 @@
 """Text files whose records are their lines."""
 
 import codecs
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from shardmill import spans
 from shardmill.errors import UserError
-from transforms.blocks import BlockRef, FileRef, Inferred, Rows
+from transforms.blocks import BlockRef, FileRef, Inferred, KeyColumn, Rows
 from transforms.columns import ColumnType
 from transforms.line_blocks import STAGE, Piece, index_lines, read_pieces
 from transforms.refs import Reject
@@ -85,7 +85,7 @@ class LinesFormat:
             types = {name: ColumnType("bytes" if name == TEXT else "int64", None, lines.rows) for name in wanted}
             yield Inferred(types, lines.rows, values)
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType]) -> Iterator[Rows]:
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """The lines, a piece at a time; a column that is neither `text` nor `line_number` is null."""
         for lines in self._lines(block):
             if isinstance(lines, Reject):

@@ -1,16 +1,18 @@
 """Parquet files as typed rows: a row group is a block."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from transforms.arrow_columns import convert_column
 from transforms.arrow_lists import is_list, list_type
-from transforms.blocks import MAX_VALUES, BlockRef, FileRef, Inferred, Rows
+from transforms.blocks import MAX_VALUES, BlockRef, FileRef, Inferred, KeyColumn, Rows, key_column
 from transforms.columns import ColumnType, Spelled
+from transforms.key_texts import key_texts, key_texts_of_values
 from transforms.parquet_file import OpenedParquet, UnreadableError, why_unreadable
 from transforms.refs import Reject
 from transforms.typed_columns import as_text, distinct_texts, no_rows, parse_fill, to_batch
@@ -78,7 +80,7 @@ class ParquetFormat:
         except (UnreadableError, OSError) as error:
             why_unreadable(error, block.file)  # `read` rejects the rows
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType]) -> Iterator[Rows]:
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """The rows, in batches that fit into memory; what cannot be decoded is one reject.
 
         Raises:
@@ -87,12 +89,13 @@ class ParquetFormat:
         row = block.first_line
         try:
             with OpenedParquet(block.file) as opened:
-                for name in types:
+                wanted = list(dict.fromkeys([*types, *(key.name for key in keys)]))
+                for name in wanted:
                     opened.spelled(name)
                 fills = self._fills()
-                for batch in opened.batches(block, list(types)):
+                for batch in opened.batches(block, wanted):
                     numbers = np.arange(row, row + len(batch))
-                    yield _rows(block, batch, numbers, types, fills)
+                    yield _rows(block, batch, numbers, types, keys, fills)
                     row += len(batch)
                 rows, expected = row - block.first_line, opened.metadata.row_group(block.offset).num_rows
                 if rows != expected:
@@ -100,7 +103,7 @@ class ParquetFormat:
         except (UnreadableError, OSError) as error:
             why = why_unreadable(error, block.file)
             reason = f"row group {block.offset} cannot be read from row {row:,} on, all of which is lost: {why}"
-            yield no_rows(types, [Reject(block.file.name, row, _STAGE, reason)])
+            yield no_rows(types, [Reject(block.file.name, row, _STAGE, reason)], keys)
 
     def _fills(self) -> dict[str, Any]:
         words = {"true": True, "false": False}
@@ -142,7 +145,12 @@ class ParquetFormat:
 
 
 def _rows(
-    block: BlockRef, batch: pa.RecordBatch, numbers: np.ndarray, types: Mapping[str, ColumnType], fills: Mapping[str, Any]
+    block: BlockRef,
+    batch: pa.RecordBatch,
+    numbers: np.ndarray,
+    types: Mapping[str, ColumnType],
+    keys: Sequence[KeyColumn],
+    fills: Mapping[str, Any],
 ) -> Rows:
     """The rows of `batch` that fit `types`."""
     problems: dict[int, str] = {}
@@ -153,6 +161,10 @@ def _rows(
         for row, reason in converted.problems.items():
             problems.setdefault(row, f"column {name!r}: {reason}")
         arrays[name] = converted.array
+    for key in keys:
+        texts = key_texts(batch[key.name]) if key.name in batch.schema.names else pa.nulls(len(batch), pa.large_binary())
+        fill = key_texts_of_values([fills.get(key.name)])[0]
+        arrays[key_column(key.name)] = pc.fill_null(texts, fill) if fill.is_valid else texts
     typed = to_batch(arrays, len(numbers))
     if not problems:
         return Rows(typed, numbers)

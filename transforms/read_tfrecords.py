@@ -1,7 +1,7 @@
 """Existing TFRecord files, plain or gzipped, whose records pass through; shardmill.tfrecord has the format's sources."""
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from shardmill import spans
 from shardmill.tfrecord import OVERHEAD, mask
 from transforms import storage
-from transforms.blocks import BlockRef, FileRef, Inferred, Rows
+from transforms.blocks import BlockRef, FileRef, Inferred, KeyColumn, Rows
 from transforms.columns import ColumnType
 from transforms.compressed import TruncatedError, open_decompressed
 from transforms.decode_examples import decode_examples, infer_examples, not_examples, sequence_examples
@@ -78,7 +78,7 @@ class TFRecordFormat:
             features, bad = decode_examples(piece.records)
             yield infer_examples(features.filter(pa.array(~bad)) if bad.any() else features, wanted, values_of)
 
-    def read(self, block: BlockRef, types: Mapping[str, ColumnType]) -> Iterator[Rows]:
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """The records, a piece at a time, whatever `types` are."""
         for piece in _Scanner(block, self.block_size):
             records, numbers = piece.records, piece.numbers

@@ -12,6 +12,7 @@ from shardmill import tfrecord
 from transforms import keys
 from transforms.columns import encode_columns
 from transforms.folders import split_name
+from transforms.key_texts import key_texts_of_values
 from transforms.layout import Layout
 from transforms.nested_lists import ColumnError
 from transforms.refs import PLANNED, Reject, to_batch
@@ -93,5 +94,8 @@ def _order_keys(names: list[str], lines: list[int | None], seed: int) -> tuple[n
 
 
 def _column(values: list[dict[str, Any]], column: str, missing: list[str]) -> list[str]:
-    """A column as strings; a missing value is replaced."""
-    return [instead if row.get(column) in (None, "") else str(row[column]) for row, instead in zip(values, missing, strict=True)]
+    """What the values of a column are as groups or strata; a missing one is replaced."""
+    found = [None if row.get(column) == "" else row.get(column) for row in values]
+    if column != "label":  # whose values are names of classes, among which "1" and "1.0" are two
+        found = [None if text is None else text.decode() for text in key_texts_of_values(found).to_pylist()]
+    return [instead if text is None else text for text, instead in zip(found, missing, strict=True)]

@@ -194,7 +194,7 @@ def key_task(staging: Staging, task: Task, layout: TableLayout, temporary: str) 
     runs = []
     for rows in _prepared(staging, task, layout, Staged(), []):
         encoded = staging.encoder.encode(rows.batch, layout)
-        runs.append(write_keys(_new_path(temporary), stratum_keys(rows, encoded, staging.options)))
+        runs.append(write_keys(_new_path(temporary), stratum_keys(rows, encoded, layout, staging.options)))
     return runs
 
 
@@ -219,7 +219,7 @@ def _prepared(staging: Staging, task: Task, layout: TableLayout, staged: Staged,
 
 def _read(format_: RecordFormat, task: Sequence[BlockRef], layout: TableLayout) -> Iterator[tuple[BlockRef, Any]]:
     for block in task:
-        for rows in format_.read(block, layout.types):
+        for rows in format_.read(block, layout.types, layout.keys):
             yield block, rows
 
 

@@ -9,7 +9,7 @@ from shardmill import naming
 from shardmill.errors import UserError
 from shardmill.features import DType, Feature, Features
 from shardmill.labels import ClassNames, check_label_name, resolve_class_names
-from transforms.blocks import MAX_VALUES, Inferred
+from transforms.blocks import MAX_VALUES, Inferred, KeyColumn
 from transforms.columns import ColumnType
 from transforms.folders import (
     SPLITS,
@@ -91,7 +91,7 @@ class TableLayout:
     """The reading of a table.
 
     Attributes:
-      types: of the columns to read: the features, in their order, then helpers that are no features.
+      types: of the columns to read as features, in their order.
       features: as published, in the order in which they are encoded.
       label: the label's column if its values are class names, else None.
       class_names: its class table.
@@ -101,6 +101,7 @@ class TableLayout:
       required_label: a label's column whose rows without a value are rejected.
       kinds: of existing records' features, where a record with another kind of one is rejected.
       folders: what those of the files mean.
+      keys: the columns to read as keys, groups and strata, which need not be features; not those of lines and existing records.
     """
 
     types: Mapping[str, ColumnType]
@@ -113,6 +114,7 @@ class TableLayout:
     required_label: str | None = None
     kinds: Mapping[str, DType] = field(default_factory=dict)
     folders: FolderRoles = SPLITS
+    keys: tuple[KeyColumn, ...] = ()
 
 
 def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool = False) -> TableLayout:
@@ -147,12 +149,11 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         raise UserError(f"{options.source} has a column without a name; give every column a name, or choose some with --only")
     _check_fill(options)
     types, features, class_names = _resolve_label(types, features, inferred, options)
-    for helper in options.helpers:
-        types.setdefault(helper, ColumnType("bytes", None, 0))
     splits, fractions = _splits(summary, options, notices)
     label = options.label if class_names is not None else None
     required = options.label if options.label in types else None  # there is no such column where no row could be read
-    return TableLayout(types, tuple(features), label, class_names, splits, fractions, tuple(notices), required)
+    keys = tuple(KeyColumn(name, _is_number(options.schema, name)) for name in options.helpers)
+    return TableLayout(types, tuple(features), label, class_names, splits, fractions, tuple(notices), required, keys=keys)
 
 
 def wanted_columns(options: TableOptions) -> list[str] | None:
@@ -201,6 +202,11 @@ def _check_columns(known: Sequence[str], options: TableOptions) -> None:
 
 def _has(schema: Features | None, column: str) -> bool:
     return any(feature.name == column for feature in schema or ())
+
+
+def _is_number(schema: Features | None, column: str) -> bool:
+    numbers = (feature.name for feature in schema or () if feature.kind == "tensor" and feature.dtype != "bytes")
+    return column in numbers
 
 
 def _check_fill(options: TableOptions) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill import spans
-from transforms.blocks import MAX_VALUES, Rows
+from transforms.blocks import MAX_VALUES, KeyColumn, Rows, key_column
 from transforms.columns import ColumnType
 from transforms.refs import Reject
 
@@ -36,9 +36,10 @@ def to_batch(arrays: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
 
-def no_rows(types: Mapping[str, ColumnType], rejects: Sequence[Reject]) -> Rows:
+def no_rows(types: Mapping[str, ColumnType], rejects: Sequence[Reject], keys: Sequence[KeyColumn] = ()) -> Rows:
     """Nothing but rejects."""
     arrays = {name: missing_values(column, 0) for name, column in types.items()}
+    arrays |= {key_column(key.name): pa.nulls(0, pa.large_binary()) for key in keys}
     return Rows(to_batch(arrays, 0), np.zeros(0, np.int64), list(rejects))
 
 
