@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.columns import ColumnType, Spelled, widest
-from transforms.infer_types import infer_type, text_buffers, value_spelled
+from transforms.columns import ColumnType, Spelled, value_spelled, widest
+from transforms.infer_types import infer_type, text_buffers
 
 BOOL = ["true", "True", "TRUE", "false", "False", "FALSE"]
 INT64 = [

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.columns import Spelled
-from transforms.infer_types import value_spelled
+from transforms.columns import Spelled, value_spelled
 from transforms.parse_values import misfit, parse_values, stored_type
 
 LARGEST = (1 << 63) - 1

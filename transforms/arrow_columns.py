@@ -180,9 +180,9 @@ def _fits(items: pa.Array) -> Flags:
 
 
 def _to_int64(items: pa.Array) -> tuple[pa.Array, Flags]:
-    if pa.types.is_boolean(items.type) or pa.types.is_integer(items.type):
+    if pa.types.is_integer(items.type):
         return items.cast(pa.int64()), _fits(items)
-    if not pa.types.is_floating(items.type):
+    if not pa.types.is_floating(items.type):  # booleans are words
         return _nothing(items, pa.int64())
     numbers = items.cast(pa.float64()).to_numpy(zero_copy_only=False)
     whole = (np.floor(numbers) == numbers) & (numbers >= -(2.0**63)) & (numbers < 2.0**63)
@@ -192,17 +192,12 @@ def _to_int64(items: pa.Array) -> tuple[pa.Array, Flags]:
 def _to_bool(items: pa.Array) -> tuple[pa.Array, Flags]:
     if pa.types.is_boolean(items.type):
         return items.cast(pa.int64()), _fits(items)
-    if not pa.types.is_integer(items.type):
-        return _nothing(items, pa.int64())
-    numbers = items.cast(pa.int64())
-    return numbers, ~pc.fill_null(pc.is_in(numbers, value_set=pa.array([0, 1])), True).to_numpy(zero_copy_only=False)
+    return _nothing(items, pa.int64())
 
 
 def _to_float32(items: pa.Array) -> tuple[pa.Array, Flags]:
     if pa.types.is_float16(items.type) or pa.types.is_float32(items.type):
         return items.cast(pa.float32()), _fits(items)
-    if pa.types.is_boolean(items.type):
-        items = items.cast(pa.int64())
     if not pa.types.is_integer(items.type) and not pa.types.is_floating(items.type):
         return _nothing(items, pa.float32())
     floats = items.cast(pa.float64(), safe=False)

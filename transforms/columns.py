@@ -5,15 +5,19 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
 
 from shardmill import example
-from shardmill.features import DType, Feature, Kind
+from shardmill.features import Feature, Kind
 from transforms.nested_lists import ColumnError, in_words, leaves, shape_and_values, shown
 
-_INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")  # no leading zeros: a code such as 007 stays a string
+TRUE = (b"true", b"True", b"TRUE")
+FALSE = (b"false", b"False", b"FALSE")
+_INTEGER = re.compile(rb"[+-]?(0|[1-9][0-9]*)")  # no leading zeros: a code such as 007 stays a string
+_FLOAT = re.compile(rb"[+-]?(((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)
 # A column of booleans alone is stored as int64; beside anything else, true and false are words.
 Spelled = Literal["bool", "int64", "float32", "bytes"]
 _RANK: dict[Spelled, int] = {"bool": 0, "int64": 0, "float32": 1, "bytes": 2}
@@ -117,16 +121,27 @@ def value_type(value: Any, textual: bool) -> ColumnType | None:
         return None
     if isinstance(value, list):
         shape, items = shape_and_values(value)
-        types: list[Spelled] = [_scalar_type(item, textual) for item in items]
-        dtype: Spelled = max(types, key=_RANK.__getitem__, default="int64")
+        types = [_scalar_type(item, textual) for item in items]
+        dtype: Spelled = reduce(widest, types) if types else "int64"
         return ColumnType(dtype, shape[0], 1, shape[1:])
     return ColumnType(_scalar_type(value, textual), None, 1)
 
 
-def _scalar_type(value: Any, textual: bool) -> DType:
+def value_spelled(value: bytes) -> Spelled:
+    """The type of one value of a column of text; what a column of them is, `transforms.infer_types` finds faster."""
+    if value in TRUE or value in FALSE:
+        return "bool"
+    if _INTEGER.fullmatch(value):
+        return "int64" if len(value) <= 20 and -(1 << 63) <= int(value) < 1 << 63 else "bytes"
+    return "float32" if _FLOAT.fullmatch(value) else "bytes"
+
+
+def _scalar_type(value: Any, textual: bool) -> Spelled:
     if textual:
-        return _text_type(value)
-    if isinstance(value, int):  # bool too
+        return value_spelled(value.encode())
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
         if not -(1 << 63) <= value < 1 << 63:
             raise ColumnError(f"{value} does not fit a 64-bit integer")
         return "int64"
@@ -135,18 +150,6 @@ def _scalar_type(value: Any, textual: bool) -> DType:
     if isinstance(value, str):
         return "bytes"
     raise ColumnError(f"{shown(value)} is not a number, a string or a list of them")
-
-
-def _text_type(text: str) -> DType:
-    if _INTEGER.fullmatch(text):
-        return "int64" if len(text) <= 20 and -(1 << 63) <= int(text) < 1 << 63 else "bytes"
-    if re.match(r"[+-]?0[0-9]", text):
-        return "bytes"
-    try:
-        number = float(text)
-    except ValueError:
-        return "bytes"
-    return "float32" if math.isfinite(number) and "_" not in text else "bytes"
 
 
 def merge_types(one: Mapping[str, ColumnType], other: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
@@ -163,7 +166,7 @@ def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType]) -> b
     A list of variable length is never missing: where the row has none, it is empty.
 
     Raises:
-      ColumnError: a list does not fit; the message names the column.
+      ColumnError: a list does not fit, or a number is beyond float32; the message names the column.
     """
     entries = []
     for name, column in types.items():
@@ -172,12 +175,12 @@ def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType]) -> b
             if not column.is_variable:
                 continue
             value = []
-        if column.length is not None or isinstance(value, list):
-            try:
+        try:
+            if column.length is not None or isinstance(value, list):
                 check_shape(value, column)
-            except ColumnError as error:
-                raise ColumnError(f"column {name!r}: {error}") from None
-        entries.append(example.entry(name, _feature(leaves(value), column.dtype)))
+            entries.append(example.entry(name, _feature(leaves(value), column.dtype)))
+        except ColumnError as error:
+            raise ColumnError(f"column {name!r}: {error}") from None
     return b"".join(entries)
 
 
@@ -195,7 +198,18 @@ def check_shape(value: Any, column: ColumnType) -> None:
 def _feature(values: list[Any], dtype: Spelled) -> bytes:
     if dtype == "int64":
         return example.int64_feature(int(value) for value in values)
+    if dtype == "bool":
+        return example.int64_feature(int(value is True or (isinstance(value, str) and value.encode() in TRUE)) for value in values)
     if dtype == "float32":
-        with np.errstate(over="ignore"):  # beyond float32's range: infinity, as TensorFlow's own conversion has it
-            return example.float_feature(float(value) for value in values)
+        return example.float_feature(_float(value) for value in values)
     return example.bytes_feature((value if isinstance(value, str) else json.dumps(value)).encode() for value in values)
+
+
+def _float(value: Any) -> float:
+    """A number, or the text of one, as a float32; raises a ColumnError if its range has none that is near."""
+    with np.errstate(over="ignore"):
+        number = float(np.float32(value))
+    # Infinity is a number too, if it is written: its text has an "n", and JSON's 1e400 is no infinity when it comes here.
+    if math.isinf(number) and (not math.isinf(value) if isinstance(value, int | float) else "n" not in value.lower()):
+        raise ColumnError(f"{value} is beyond the range of float32")
+    return number

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import os
 import posixpath
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ import xxhash
 from shardmill.errors import UserError
 from transforms import storage
 from transforms.error_text import error_text
+from transforms.nested_lists import ColumnError
 from transforms.refs import Reject
 
 FILE_COLUMNS = ("file_name", "image_uri")
@@ -186,7 +188,10 @@ def _json_rows(text: io.TextIOWrapper, path: str, reserved: Collection[str]) -> 
             yield Reject(path, line, "index", problem)
             continue
         try:
-            value = json.loads(content)
+            value = json.loads(content, parse_float=_float)
+        except ColumnError as error:
+            yield Reject(path, line, "index", str(error))
+            continue
         except (ValueError, RecursionError) as error:
             yield Reject(path, line, "index", f"not JSON: {error_text(error)}")
             continue
@@ -203,6 +208,13 @@ def _json_rows(text: io.TextIOWrapper, path: str, reserved: Collection[str]) -> 
         yield line, value
     if not found_name:
         raise UserError(f"--manifest {path}: no row has a {' or '.join(FILE_COLUMNS)}")
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):  # which is written as Infinity if it is meant
+        raise ColumnError(f"{text} is beyond the range of float32")
+    return number
 
 
 def _encoding_problem(cells: Sequence[str]) -> str | None:

@@ -5,20 +5,14 @@ decimal number, with an exponent or not, and nan, inf and infinity with a sign o
 float32. bytes: anything else, such as 007, 0x10, 1_000, " 1" and an integer beyond 64 bits.
 """
 
-import re
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.columns import ColumnType, Spelled
+from transforms.columns import FALSE, TRUE, ColumnType, Spelled, value_spelled
 
-TRUE = (b"true", b"True", b"TRUE")
-FALSE = (b"false", b"False", b"FALSE")
 _BOOLEANS = pa.array(TRUE + FALSE, pa.binary())
-_INTEGER = re.compile(rb"[+-]?(0|[1-9][0-9]*)")
-_FLOAT = re.compile(rb"[+-]?(((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)
 _CACHED = 256 << 10  # bytes
 _SAFE_DIGITS = 18  # any number of so many digits fits 64 bits
 
@@ -33,15 +27,6 @@ def infer_type(column: pa.Array) -> ColumnType | None:
     if not present:
         return None
     return ColumnType(_spelled(column.drop_null() if column.null_count else column), None, present)
-
-
-def value_spelled(value: bytes) -> Spelled:
-    """The type of one value: what `infer_type` is by definition."""
-    if value in TRUE or value in FALSE:
-        return "bool"
-    if _INTEGER.fullmatch(value):
-        return "int64" if len(value) <= 20 and -(1 << 63) <= int(value) < 1 << 63 else "bytes"
-    return "float32" if _FLOAT.fullmatch(value) else "bytes"
 
 
 def _spelled(column: pa.Array) -> Spelled:

@@ -6,18 +6,19 @@ of few kinds, as almost all are, is handled as a whole, with the same result.
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from transforms.columns import ColumnType, Spelled, check_shape, value_type
+from transforms.columns import ColumnType, Spelled, check_shape, value_type, widest
 from transforms.nested_lists import ColumnError, leaves, shape_and_values, shown
 from transforms.typed_columns import arrow_type, as_text
 
 NO_LONGER_EXACT = float(1 << 63)  # a parser gives integers from here on as floats
-_SCALARS = {int, bool, float, str}
+_SCALARS: dict[type, Spelled] = {int: "int64", bool: "bool", float: "float32", str: "bytes"}
 _NONE = type(None)
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
@@ -36,7 +37,7 @@ def column_type(values: Sequence[Any]) -> ColumnType | None:
     if inner and scalars:
         raise ColumnError("lists of lists beside values")
     scalars.update(map(type, items))
-    if not scalars <= _SCALARS:
+    if not scalars <= _SCALARS.keys():
         raise ColumnError("an object, or null in a list")
     if scalars & {int, float}:
         _check_numbers(items)
@@ -46,7 +47,7 @@ def column_type(values: Sequence[Any]) -> ColumnType | None:
         lengths.add(None)
     if not lengths:
         return None
-    dtype: Spelled = "bytes" if str in scalars else "float32" if float in scalars else "int64"
+    dtype: Spelled = reduce(widest, (_SCALARS[kind] for kind in scalars)) if scalars else "int64"
     present = len(values) - (values.count(None) if _NONE in kinds else 0)
     empty = sum(1 for value in lists if not value) if 0 in lengths and len(lengths) > 1 else 0
     return ColumnType(dtype, lengths.pop() if len(lengths) == 1 else -1, present, tuple(inner), empty)
@@ -93,7 +94,7 @@ def _scalars(values: Sequence[Any], kinds: set[type], dtype: Spelled) -> pa.Arra
     try:
         if dtype == "int64" and kinds <= {int}:
             return pa.array(values, pa.int64())
-        if dtype in ("int64", "bool") and kinds <= {bool}:
+        if dtype == "bool" and kinds <= {bool}:
             return pa.array(values, pa.bool_()).cast(pa.int64())
         if dtype == "float32" and kinds <= {int, float}:
             return _floats(pa.array(values, pa.float64()))
@@ -129,8 +130,10 @@ def convert(value: Any, column: ColumnType) -> Any:
 def _convert(value: Any, dtype: Spelled) -> Any:
     if dtype == "bytes":
         return as_text(value).encode()
-    if dtype == "bool" and value in (0, 1) and isinstance(value, int):
+    if dtype == "bool" and isinstance(value, bool):
         return int(value)
+    if isinstance(value, bool):  # which is an integer to Python alone
+        raise ColumnError(f"{shown(value)} is no {_NAMES[dtype]}")
     if dtype == "int64" and (isinstance(value, int) or (isinstance(value, float) and value.is_integer() and _fits(value))):
         return int(value)
     if dtype == "float32" and isinstance(value, int | float):

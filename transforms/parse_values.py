@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.columns import Spelled
-from transforms.infer_types import FALSE, TRUE, count_others, text_buffers
+from transforms.columns import FALSE, TRUE, Spelled
+from transforms.infer_types import count_others, text_buffers
 
 _INTEGER = r"[+-]?[0-9]+"
 _FLOAT = r"[+-]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|(?i:nan|inf(inity)?))"

@@ -35,7 +35,8 @@ class JsonLinesFormat:
 
     Attributes:
       block_size: bytes of a block, about.
-      fill: columns, and the text of the value that stands in them for a missing one: JSON of a number or a string, or any text.
+      fill: columns, and the text of the value that stands in them for a missing one: JSON of a number, a boolean or a string, or
+        any text.
       drop: columns that are not looked at where the types of all are asked for.
     """
 

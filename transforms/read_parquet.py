@@ -106,8 +106,7 @@ class ParquetFormat:
             yield no_rows(types, [Reject(block.file.name, row, _STAGE, reason)], keys)
 
     def _fills(self) -> dict[str, Any]:
-        words = {"true": True, "false": False}
-        return {column: words.get(text, parse_fill(text)) for column, text in self.fill}
+        return {column: parse_fill(text) for column, text in self.fill}
 
     def _infer(self, opened: "OpenedParquet", block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Inferred:
         fills = self._fills()

@@ -67,12 +67,12 @@ def as_text(value: object) -> str:
 
 
 def parse_fill(text: str) -> int | float | str:
-    """The value that stands for a missing one, from its text: JSON of a number or a string, or else the text itself."""
+    """The value that stands for a missing one, from its text: JSON of a number, a boolean or a string, or else the text itself."""
     try:
         value = json.loads(text, parse_constant=_refuse)
     except ValueError:
         return text
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if not isinstance(value, int | float | str):
         return text
     return text if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63 else value
 
