@@ -1,5 +1,6 @@
 """The command line: `shardmill COMMAND …`; each command is imported when it is called."""
 
+import difflib
 import gc
 import logging
 import os
@@ -102,7 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     command = _COMMANDS.get(arguments[0])
     if command is None:
-        return _complain(f"unknown command {arguments[0]!r}; expected {', '.join(_COMMANDS)}", 2)
+        near = difflib.get_close_matches(arguments[0], _COMMANDS, 1)
+        hint = f"did you mean {near[0]}? The commands are" if near else "expected"
+        return _complain(f"unknown command {arguments[0]!r}; {hint} {', '.join(_COMMANDS)}", 2)
     logging.getLogger().addFilter(_is_news)
     try:
         status = command(arguments[1:])

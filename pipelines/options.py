@@ -12,14 +12,62 @@ from shardmill.labels import ON_NEW_LABEL, parse_labels
 from transforms import storage
 from transforms.folders import FolderRoles, parse_roles
 
+# What else than a second time may be meant.
+_TWICE = {
+    "--input": ", a folder that holds everything or a glob such as 'data/*/*'",
+    "--splits": ", as in --splits train=0.8,test=0.2",
+    "--num_shards": ", as in --num_shards train=16,test=2",
+    "--drop": ", as in --drop a,b",
+    "--only": ", as in --only a,b",
+}
+_NEAR = 0.8  # how like another word a misspelt one is, by difflib's measure
 _UNITS = {"": 1, "b": 1, **{f"{u}{s}": (1024 if "i" in s else 1000) ** p for p, u in enumerate("kmgt", 1) for s in ("", "b", "ib")}}
 
 
+class _StoreOnce(argparse._StoreAction):
+    """A flag with one value, given once: a second one would take the place of the first without a word."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, flag: str | None = None
+    ) -> None:
+        """Store the value."""
+        if flag is not None and isinstance(parser, Parser):
+            if flag in parser.given:
+                raise UserError(f"{flag} is given twice; give it once{_TWICE.get(flag, '')}")
+            parser.given.add(flag)
+        super().__call__(parser, namespace, values, flag)
+
+
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose mistakes are UserErrors; no abbreviations, since Beam's flags share the line."""
+    """An ArgumentParser whose mistakes are UserErrors; no abbreviations, since Beam's flags share the line.
+
+    Attributes:
+      given: the flags with one value that the line being parsed has so far.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(allow_abbrev=False, **kwargs)
+        self.given: set[str] = set()
+        for name in (None, "store"):
+            self.register("action", name, _StoreOnce)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """As argparse does; where a required flag is missing, a misspelt one is named first, for it may be the same."""
+        self.given.clear()
+        required = [action for action in self._actions if action.required]
+        for action in required:
+            action.required = False
+        try:
+            found, rest = super().parse_known_args(args, namespace)
+        finally:
+            for action in required:
+                action.required = True
+        missing = [action for action in required if getattr(found, action.dest) is None]
+        if missing:
+            check_known(rest, self)
+            names = ", ".join("/".join(action.option_strings) or action.dest for action in missing)
+            self.error(f"the following arguments are required: {names}")
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
         """Raise `message` as a UserError."""
@@ -180,6 +228,21 @@ def beam_options(rest: Sequence[str], own: argparse.ArgumentParser) -> Any:
     Raises:
       UserError: a flag that neither we nor Beam know, with the nearest that one of us does; Beam only warns.
     """
+    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+
+    check_known(rest, own)
+    options = PipelineOptions(list(rest))
+    if options.get_all_options()["labels"] and not options.view_as(StandardOptions).runner:
+        near = difflib.get_close_matches("--labels", _flags(own), 2)
+        raise UserError(
+            f"--label, or --labels, is Dataflow's here, for the labels of a job on Google's cloud, and there is no --runner; "
+            f"did you mean {' or '.join(near)}?"
+        )
+    return options
+
+
+def check_known(rest: Sequence[str], own: argparse.ArgumentParser) -> None:
+    """Check that what `own` does not know is a flag of Beam's, or its value; raises UserError."""
     from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
 
     parser = _BeamArgumentParser(allow_abbrev=False)
@@ -187,12 +250,32 @@ def beam_options(rest: Sequence[str], own: argparse.ArgumentParser) -> Any:
         view._add_argparse_args(parser)
     parser.error = lambda message: _raise(UserError(message))
     _, unknown = parser.parse_known_args(list(rest))
-    if unknown:
-        known = [flag for flags in (parser, own) for action in flags._actions for flag in action.option_strings]
-        near = difflib.get_close_matches(unknown[0].split("=")[0], known, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UserError(f"unknown flag {unknown[0]}{hint}")
-    return PipelineOptions(list(rest))
+    if not unknown:
+        return
+    word = unknown[0].split("=")[0]
+    if not word.startswith("-"):
+        raise UserError(f"unexpected {unknown[0]!r}: no flag stands before it; --help lists them")
+    near = nearest_flags(word, _flags(own), _flags(parser))
+    raise UserError(f"unknown flag {unknown[0]}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[str]:
+    return [flag for action in parser._actions for flag in action.option_strings]
+
+
+def nearest_flags(word: str, own: Sequence[str], beams: Sequence[str]) -> list[str]:
+    """What an unknown flag may be meant to be: the nearest of ours, but of Beam's hundreds only one that is near, and nearer."""
+    mine = difflib.get_close_matches(word, own, 1)
+    theirs = difflib.get_close_matches(word, beams, 1, _NEAR)
+    if mine and theirs and _likeness(word, theirs[0]) <= _likeness(word, mine[0]):
+        return mine
+    if theirs and mine and _likeness(word, mine[0]) < _NEAR:
+        return theirs
+    return [*mine, *theirs]
+
+
+def _likeness(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()
 
 
 def check_folder_first(arguments: Sequence[str], folder: str, rest: Sequence[str]) -> None:

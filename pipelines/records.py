@@ -24,14 +24,14 @@ from transforms.index_blocks import IndexBlocks, IndexedBlocks
 from transforms.infer_columns import InferColumns
 from transforms.input_summary import InputSummary
 from transforms.keys import stratum_cuts
-from transforms.layout import DEFAULT_SPLITS
+from transforms.layout import DEFAULT_SPLITS, skipped_notices
 from transforms.merge_runs import RunShards
 from transforms.plan_shards import shard_count
 from transforms.refs import Reject
 from transforms.runs import Run, read_keys
 from transforms.slice_runs import SliceRuns
 from transforms.stage_runs import KeyStrata, Staged, StagedRuns, StageRuns, Staging
-from transforms.table_layout import TableLayout, TableOptions, make_layout_of, skipped_notices, wanted_columns
+from transforms.table_layout import TableLayout, TableOptions, make_layout_of, wanted_columns
 from transforms.write_shards import REJECTS, ShardInfo, WriteShards
 
 

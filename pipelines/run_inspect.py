@@ -72,8 +72,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit status."""
     parser = inspect_parser()
     args, rest = parser.parse_known_args(list(arguments))
-    check_folder_first(arguments, args.directory, rest)
     options = beam_options(rest, parser)
+    check_folder_first(arguments, args.directory, rest)
     if options.view_as(StandardOptions).runner is not None:
         raise UserError("--runner has no meaning here: inspect reads the data set in this process")
     set_options(options)

@@ -24,8 +24,8 @@ class TextFilesConfig(FilesConfig):
         check(self.input is not None, "give --input, a folder or a glob")
         try:
             encoding_name(self.encoding)
-        except ValueError:
-            raise UserError(f"--encoding {self.encoding}: no such encoding; expected utf-8, latin-1, cp1252, …") from None
+        except ValueError as error:
+            raise UserError(f"--encoding {self.encoding}: {error}") from None
 
     @property
     def kind(self) -> FileKind:

@@ -46,8 +46,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit status."""
     parser = verify_parser()
     args, rest = parser.parse_known_args(list(arguments))
-    check_folder_first(arguments, args.directory, rest)
     options = beam_options(rest, parser)
+    check_folder_first(arguments, args.directory, rest)
     set_options(options)
     runner.check_runner(options)
     with _report_folder(options) as folder:

@@ -505,8 +505,9 @@ def test_wrong_flag_is_one_sentence_and_writes_nothing(
     run: Run, good_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    source = () if {"--input", "--manifest"} & set(flags) else ("--input", good_folder)
-    result = run("images", *source, "--output", tmp_path / "out", "--name", "n", *flags)
+    usual = {"--input": good_folder, "--output": tmp_path / "out", "--name": "n"}
+    given = {"--input" if flag == "--manifest" else flag for flag in flags}
+    result = run("images", *(part for flag, value in usual.items() if flag not in given for part in (flag, value)), *flags)
     check_mistake(result, *words)
     assert not any(tmp_path.iterdir())
 
@@ -526,7 +527,9 @@ def test_missing_flag_is_named(run: Run, good_folder: Path, tmp_path: Path, miss
 
 def test_unknown_command(run: Run) -> None:
     known = "images, arrays, csv, jsonl, parquet, text, reshard, inspect, verify"
-    check_mistake(run("imagse"), "unknown command 'imagse'", f"expected {known}")
+    check_mistake(run("qwerty"), "unknown command 'qwerty'", f"expected {known}")
+    for typo, command in (("image", "images"), ("imagse", "images"), ("json", "jsonl"), ("cvs", "csv")):
+        check_mistake(run(typo), f"unknown command '{typo}'; did you mean {command}? The commands are {known}")
 
 
 def test_output_that_is_published(run: Run, good_folder: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from conftest import Run, write_files
 
 from transforms.listing import Found, Listed, Skipped, input_root, is_glob, list_input, matches
 from transforms.refs import Reject
@@ -204,3 +205,26 @@ def test_matches_as_the_glob_module_does(tmp_path: Path, pattern: str) -> None:
     expected = {name for name in glob.glob(pattern, root_dir=tmp_path, recursive=True) if (tmp_path / name).is_file()}
 
     assert {name for name in names if matches(name.split("/"), pattern.split("/"))} == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "file", "plural"),
+    [
+        (("csv",), "a.csv", "CSV files"),
+        (("jsonl",), "a.jsonl", "JSON lines"),
+        (("text",), "a.txt", "text files"),
+        (("text", "--record", "file"), "a.txt", "text files"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_is_passed_over_is_said_alike_by_every_route(
+    run: Run, tmp_path: Path, command: tuple[str, ...], file: str, plural: str
+) -> None:
+    write_files(tmp_path / "in", {file: b'{"a": 1}\n{"a": 2}\n', "LICENSE": b"", "NOTICE": b"", "x/y.zip": b"", "z/y.zip": b""})
+    result = run(*command, "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", "--dry_run")
+    said = [line for line in (result.out + result.err.replace(";", "\n")).splitlines() if "passed over" in line]
+    assert [line.partition("passed over ")[2] for line in said] == [
+        "2 .zip files, such as 'x/y.zip'",
+        "2 files without suffix, such as 'LICENSE'",
+        f"2 folders without {plural}, such as 'x'",
+    ]

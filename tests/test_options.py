@@ -3,14 +3,20 @@
 import argparse
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptions, StandardOptions
+from conftest import Run, check_mistake
 
+from pipelines.arrays_options import arrays_parser
 from pipelines.images_config import ImagesConfig
 from pipelines.images_options import images_parser, parse_resolution, to_config
-from pipelines.options import beam_options, parse_num_shards, parse_size, parse_splits
+from pipelines.options import Parser, beam_options, parse_num_shards, parse_size, parse_splits
+from pipelines.records_config import Route
+from pipelines.records_options import records_parser
+from pipelines.run_inspect import inspect_parser
+from pipelines.verify import verify_parser
 from shardmill.errors import UserError
 
 MINIMAL = ["--input", "photos", "--output", "out", "--name", "flowers"]
@@ -225,7 +231,14 @@ def test_flags_of_beam_are_passed_through() -> None:
         (["--num_shard=8"], "^unknown flag --num_shard=8; did you mean --num_shards\\?$"),
         (["--runer", "x"], "^unknown flag --runer; did you mean --runner\\?$"),
         (["--qwertyuiop"], "^unknown flag --qwertyuiop$"),
-        (["photos"], "^unknown flag photos"),
+        (["photos"], "^unexpected 'photos': no flag stands before it"),
+        (["--label_file", "x"], "^unknown flag --label_file; did you mean --labels_file\\?$"),
+        (["--regoin", "x"], "^unknown flag --regoin; did you mean --region\\?$"),
+        (["--seperator", ";"], "^unknown flag --seperator$"),  # not Beam's --user_agent
+        (["--format", "x"], "^unknown flag --format; did you mean --image_format\\?$"),
+        (["--setup", "x"], "^unknown flag --setup; did you mean --seed\\?$"),
+        (["--labels", "x"], "^--label, or --labels, is Dataflow's here.* did you mean --labels_file"),
+        (["--label", "x"], "^--label, or --labels, is Dataflow's here"),
     ],
 )
 def test_unknown_flags(flags: list[str], sentence: str) -> None:
@@ -239,3 +252,69 @@ def test_no_abbreviations() -> None:
     _, rest = images_parser().parse_known_args([*MINIMAL, "--over"])
 
     assert rest == ["--over"]
+
+
+def test_labels_of_a_job_on_dataflow_are_passed_through() -> None:
+    options = beam_options(["--runner", "DataflowRunner", "--labels", "team=vision"], images_parser())
+
+    assert options.view_as(GoogleCloudOptions).labels == ["team=vision"]
+
+
+PARSERS: dict[str, Parser] = {
+    "images": images_parser(),
+    "arrays": arrays_parser(),
+    **{route: records_parser(route) for route in get_args(Route)},
+    "inspect": inspect_parser(),
+    "verify": verify_parser(),
+}
+SINGLE = [
+    (command, flag, action)
+    for command, parser in PARSERS.items()
+    for action in parser._actions
+    for flag in action.option_strings
+    if action.nargs is None and not isinstance(action, argparse._AppendAction)
+]
+
+
+VALUES = ("1", "x", "a=1", "1x1", "label", "split/label")  # one of which every flag takes
+
+
+def parses(action: argparse.Action, value: str) -> bool:
+    try:
+        (action.type or str)(value)  # type: ignore[operator]
+    except (argparse.ArgumentTypeError, ValueError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("command", "flag", "action"), SINGLE, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_flag_with_one_value_is_given_once(command: str, flag: str, action: argparse.Action) -> None:
+    value = next(value for value in (*(action.choices or ()), *VALUES) if parses(action, value))
+    for line in ([flag, value, flag, value], [f"{flag}={value}", flag, value], [flag, value, f"{flag}={value}"]):
+        with pytest.raises(UserError, match=f"^{flag} is given twice; give it once"):
+            PARSERS[command].parse_known_args(line)
+
+
+def test_a_parser_forgets_the_line_before() -> None:
+    parser = images_parser()
+    for _ in range(2):
+        assert parser.parse_args(MINIMAL).name == "flowers"
+
+
+def test_flags_that_say_it_twice_or_add_up_may_be_repeated() -> None:
+    args = records_parser("csv").parse_args([*MINIMAL, "--fill", "a=1", "--fill", "b=2", "--overwrite", "--overwrite"])
+
+    assert (args.fill, args.overwrite) == ([("a", "1"), ("b", "2")], True)
+
+
+@pytest.mark.parametrize("command", sorted(PARSERS.keys() - {"inspect", "verify"}))
+def test_a_misspelt_flag_that_is_required_is_what_is_wrong(command: str) -> None:
+    for line in (["--input", "x", "--output", "y", "--nmae", "x"], ["--nmae=x"]):
+        with pytest.raises(UserError, match=r"^unknown flag --nmae(=x)?; did you mean --name\?$"):
+            PARSERS[command].parse_known_args(line)
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify"])
+def test_a_misspelt_flag_before_the_folder(run: Run, command: str) -> None:
+    check_mistake(run(command, "--debgu", "folder"), "unknown flag --debgu; did you mean --debug?")
+    check_mistake(run(command), "the following arguments are required: directory")

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.errors import UserError
 from transforms.blocks import MAX_VALUES, FileRef, Inferred, Rows
 from transforms.columns import ColumnType
 from transforms.read_lines import LinesFormat
@@ -244,7 +243,7 @@ def test_an_empty_file_has_no_blocks(tmp_path: Path) -> None:
         assert list(LinesFormat(10, encoding).index(file_ref(tmp_path, b""))) == []
 
 
-@pytest.mark.parametrize("encoding", ["utf-9", "base64", "rot13"])
+@pytest.mark.parametrize("encoding", ["utf-9", "base64", "rot13", "unicode_escape"])
 def test_an_encoding_that_is_none(encoding: str) -> None:
-    with pytest.raises(UserError, match=f"encoding '{encoding}' is not known"):
+    with pytest.raises(ValueError, match=f"unknown encoding '{encoding}'|'{encoding}' is no encoding of text files"):
         LinesFormat(10, encoding)

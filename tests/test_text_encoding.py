@@ -1,8 +1,10 @@
 """Encodings to UTF-8, whole and in pieces."""
 
 import io
+from pathlib import Path
 
 import pytest
+from conftest import REPOSITORY, Run, check_mistake, write_files
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,3 +106,24 @@ def test_a_stream_that_is_not_in_its_encoding(data: bytes, encoding: str, size: 
     parts = list(iter(lambda: stream.read(size), b""))
 
     assert is_utf8(b"".join(parts)) == is_utf8(to_utf8(data, encoding).removeprefix(b"\xef\xbb\xbf"))
+
+
+@pytest.mark.parametrize("encoding", ["unicode_escape", "raw_unicode_escape", "punycode", "rot13", "utf-9"])
+@pytest.mark.parametrize("command", [("csv",), ("text",), ("text", "--record", "file")], ids=" ".join)
+def test_an_encoding_of_no_files_is_refused_by_every_route(
+    run: Run, tmp_path: Path, command: tuple[str, ...], encoding: str
+) -> None:
+    suffix = "csv" if command == ("csv",) else "txt"
+    folder = write_files(tmp_path / "in", {f"a.{suffix}": b"id,path\n1,C:\\new\\table\n"})
+    result = run(*command, "--input", folder, "--output", tmp_path / "out", "--name", "n", "--encoding", encoding)
+    check_mistake(result, encoding, "expected one such as utf-8")
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_name_stands_for_one_error_handler() -> None:
+    """A handler is the whole process's: a second one registered under its name would take the place of the first."""
+    sources = [
+        path.read_text() for folder in ("shardmill", "transforms", "pipelines") for path in (REPOSITORY / folder).glob("*.py")
+    ]
+
+    assert sum(text.count("codecs.register_error(") for text in sources) == 1

@@ -84,7 +84,7 @@ def test_file_mistakes(tmp_path: Path, run: Run) -> None:
     source = write_files(tmp_path / "in", {"a.txt": b"x"})
     arguments = ("text", "--input", source, "--output", tmp_path / "out", "--name", "n", "--record", "file")
     check_mistake(run(*arguments, "--line_numbers"), "--line_numbers needs --record line")
-    check_mistake(run(*arguments, "--encoding", "klingon"), "--encoding klingon: no such encoding")
+    check_mistake(run(*arguments, "--encoding", "klingon"), "--encoding klingon: unknown encoding 'klingon'")
     (tmp_path / "in" / "a.txt").unlink()
     check_mistake(run(*arguments), "nothing matches --input")
 

@@ -97,7 +97,7 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
     class_names = resolve_class_names(found, options.frozen_labels, options.on_new_label) if found else None
     if class_names is None and options.frozen_labels is not None:
         raise UserError(f"--labels_file was given, but {options.source} has no labels: no class folders and no column 'label'")
-    notices = (*_skipped_notices(summary), *folder_notices(summary.folders, folders), *_label_notices(class_names))
+    notices = (*skipped_notices(summary), *folder_notices(summary.folders, folders), *_label_notices(class_names))
     if from_input:
         spelled = _split_names(summary, folders)
         splits = tuple(sorted(set(map(split_name, spelled)), key=split_order))
@@ -132,7 +132,7 @@ def _check_not_empty(summary: InputSummary, options: LayoutOptions) -> None:
         hint = "they are known by their suffix, and a glob, such as 'folder/*/*', takes every file whatever it is called"
         if any(kind.lower() == ".npy file" for kind in summary.skipped):
             hint = ".npy files are arrays, which `shardmill arrays` reads"
-        raise UserError(f"no {options.kind.plural} in {options.source}: {'; '.join(_skipped_notices(summary))}; {hint}")
+        raise UserError(f"no {options.kind.plural} in {options.source}: {'; '.join(skipped_notices(summary))}; {hint}")
     raise UserError(f"nothing matches {options.source}")
 
 
@@ -214,7 +214,8 @@ def _check_columns(options: LayoutOptions, columns: dict[str, ColumnType], label
             raise UserError(f"{flag} {column}: no such column; {what}{hint}")
 
 
-def _skipped_notices(summary: InputSummary) -> list[str]:
+def skipped_notices(summary: InputSummary) -> list[str]:
+    """What was passed over, in words, whatever the route."""
     return [
         f"passed over {number} {kind if number == 1 else _plural(kind)}, such as {name!r}"
         for kind, (number, name) in sorted(summary.skipped.items())

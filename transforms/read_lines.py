@@ -15,23 +15,12 @@ from transforms.blocks import BlockRef, FileRef, Inferred, KeyColumn, Rows
 from transforms.columns import ColumnType
 from transforms.line_blocks import STAGE, Piece, index_lines, read_pieces
 from transforms.refs import Reject
+from transforms.text_encoding import MARK_ERRORS, encoding_name
 from transforms.typed_columns import distinct_texts, missing_values, no_rows, slices, to_batch
 
 TEXT, LINE_NUMBER = "text", "line_number"
 _LF, _CR = 10, 13
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# What stands for bytes that are not valid in an encoding: it has no UTF-8 of its own, so that the line is found later.
-_INVALID = "\udc80"
-_ERRORS = "shardmill.mark"
-
-
-def _mark(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    return _INVALID, error.end
-
-
-codecs.register_error(_ERRORS, _mark)
 
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -47,6 +36,9 @@ class LinesFormat:
       block_size: bytes of a block, and of a piece of one, about.
       encoding: of the files, as Python names it; a byte order mark at the start of a file is no text.
       with_numbers: whether there is a column `line_number` too, int64, from 1.
+
+    Raises:
+      ValueError: there is no such encoding of text files.
     """
 
     block_size: int
@@ -54,10 +46,7 @@ class LinesFormat:
     with_numbers: bool = False
 
     def __post_init__(self) -> None:
-        try:
-            " ".encode(self.encoding)  # codecs.lookup would accept base64 and the like
-        except LookupError:
-            raise UserError(f"encoding {self.encoding!r} is not known; expected one as Python names it, such as utf-8") from None
+        encoding_name(self.encoding)  # raises the ValueError of a name that is none
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
         """Blocks of lines; all of the file where a byte LF may be half of another character, as in UTF-16."""
@@ -123,7 +112,7 @@ class LinesFormat:
             ) from None
 
     def _transcode(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        decoder = codecs.getincrementaldecoder(self.encoding)(_ERRORS)
+        decoder = codecs.getincrementaldecoder(self.encoding)(MARK_ERRORS)
         for chunk in chunks:
             yield decoder.decode(chunk).encode("utf-8", "surrogatepass")
         yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
@@ -145,7 +134,7 @@ def _as_utf8(data: bytes, encoding: str) -> bytes:
     try:
         return data.decode(encoding).encode()
     except UnicodeError:
-        lines = (line.decode(encoding, _ERRORS).encode("utf-8", "surrogatepass") for line in data.split(b"\n"))
+        lines = (line.decode(encoding, MARK_ERRORS).encode("utf-8", "surrogatepass") for line in data.split(b"\n"))
         return b"\n".join(lines)
 
 

@@ -23,7 +23,7 @@ from transforms.folders import (
     split_name,
 )
 from transforms.input_summary import InputSummary
-from transforms.layout import DEFAULT_SPLITS, folder_remedy, split_order
+from transforms.layout import DEFAULT_SPLITS, folder_remedy, skipped_notices, split_order
 
 _BESIDE_SPLITS = "{}: some files lie beside the folders of splits; move them into one of these, or give --input one alone"
 
@@ -388,14 +388,6 @@ def _check_shards(splits: Sequence[str], options: TableOptions) -> None:
     for split in options.split_shards:
         if split not in splits:
             raise UserError(f"--num_shards {split}=…: no such split; the splits are {', '.join(splits)}")
-
-
-def skipped_notices(summary: InputSummary) -> list[str]:
-    """What was passed over, in words."""
-    return [
-        f"passed over {number} {kind}{'' if number == 1 else 's'}, such as {name!r}"
-        for kind, (number, name) in sorted(summary.skipped.items())
-    ]
 
 
 def make_line_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, line_numbers: bool) -> TableLayout:

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 BOM = codecs.BOM_UTF8
 _NOT_OF_FILES = ("idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape", "unicode-escape", "raw-unicode-escape")
+MARK_ERRORS = "shardmill.mark"  # the name of the error handler that marks what cannot be decoded
 _MARK = "\udcff"  # a lone surrogate: no decoder makes one, and no UTF-8 holds one
 _ASCII = bytes(range(128))
 
@@ -17,7 +18,7 @@ def _mark(error: UnicodeError) -> tuple[str, int]:
     return _MARK, error.end
 
 
-codecs.register_error("shardmill.mark", _mark)
+codecs.register_error(MARK_ERRORS, _mark)
 
 
 def encoding_name(encoding: str) -> str:
@@ -54,7 +55,7 @@ def to_utf8(data: bytes, encoding: str) -> bytes:
     """`data` as UTF-8, with bytes that are no UTF-8 for what cannot be decoded; UTF-8 itself comes as it is."""
     if encoding == "utf-8":
         return data
-    return data.decode(encoding, "shardmill.mark").encode("utf-8", "surrogatepass")
+    return data.decode(encoding, MARK_ERRORS).encode("utf-8", "surrogatepass")
 
 
 def is_utf8(data: bytes) -> bool:
@@ -81,7 +82,7 @@ class Utf8Stream:
 
     def __init__(self, raw: Stream, encoding: str) -> None:
         self._raw = raw
-        self._decoder = None if encoding == "utf-8" else codecs.getincrementaldecoder(encoding)("shardmill.mark")
+        self._decoder = None if encoding == "utf-8" else codecs.getincrementaldecoder(encoding)(MARK_ERRORS)
         self._at_start = True
         self._at_end = False
 
