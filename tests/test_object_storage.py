@@ -225,16 +225,18 @@ def _local_files(folder: Path) -> Files:
 
 
 def _without_source(files: Files) -> dict[str, Any]:
-    """The files of an output folder, but for where the input lay."""
+    """The files of an output folder, but for where the input lay and checksums of what says it."""
     compared: dict[str, Any] = {}
     for name, data in files.items():
         compared[name] = data
         if name.endswith("manifest.json"):
             compared[name] = json.loads(data)
-            del compared[name]["input"]["pattern"]
+            del compared[name]["input"]["pattern"], compared[name]["files"]["dataset_info.json"]
         elif name.endswith("dataset_info.json"):
             compared[name] = json.loads(data)
             del compared[name]["description"]
+        elif name.endswith("/_SUCCESS"):  # which has the checksum of the manifest
+            compared[name] = len(data)
     return compared
 
 
