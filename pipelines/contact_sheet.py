@@ -16,9 +16,11 @@ from pipelines.array_pictures import is_drawable, picture
 from shardmill.dataset import Dataset
 from shardmill.example import FeatureValue, decode_example
 from shardmill.features import Features
+from shardmill.image_pixels import MAX_PIXELS, open_image, to_rgb
 from shardmill.manifest import ShardEntry, SplitEntry
-from transforms.encode_images import MAX_PIXELS
-from transforms.image_codec import to_rgb
+from transforms.exif import UPRIGHT
+from transforms.image_codec import orientation
+from transforms.image_error import ImageError
 
 Item = TypeVar("Item")
 _Position = tuple[int, int]  # of a record: shard, index in it
@@ -138,8 +140,20 @@ def _rotate(items: list[Item], by: int) -> list[Item]:
     return items[start:] + items[:start]
 
 
+def count_turned(samples: Sequence[Sample]) -> int:
+    """How many of the samples are drawn turned, for EXIF says so, where the readers give their pixels as they are stored."""
+    return sum(map(_is_turned, samples))
+
+
+def _is_turned(sample: Sample) -> bool:
+    try:
+        return orientation(sample.image) != UPRIGHT
+    except ImageError:
+        return False
+
+
 def contact_sheet(samples: Sequence[Sample], title: str = "") -> bytes:
-    """A PNG of the samples, row by row; an image that does not decode becomes an empty cell, crossed out."""
+    """A PNG of the samples, upright, row by row; an image that does not decode becomes an empty cell, crossed out."""
     columns = max(1, min(_MAX_COLUMNS, len(samples), math.ceil(math.sqrt(1.6 * len(samples)))))
     lines = any(sample.label for sample in samples) + any(sample.filename for sample in samples)
     width, height = _CELL + 2 * _PAD, _CELL + 2 * _PAD + lines * _LINE + (_PAD if lines else 0)
@@ -182,7 +196,7 @@ def _draw_card(page: Image.Image, sample: Sample, at: tuple[int, int], size: tup
 def _thumbnail(data: bytes) -> Image.Image | None:
     """The image as it fits a cell, upright, or None if it does not decode."""
     try:
-        with Image.open(io.BytesIO(data)) as source:
+        with open_image(data) as source:
             if source.width * source.height > MAX_PIXELS:
                 return None
             source.draft("RGB", (2 * _CELL, 2 * _CELL))  # a JPEG is decoded at a fraction of its size

@@ -2,34 +2,46 @@
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from pipelines.files import FileRoute, find_files
 from pipelines.images_config import ImagesConfig
 from shardmill.features import Features
+from transforms.coordinates import check_coordinates, held
 from transforms.encode_images import ImageEncoder
-from transforms.image_features import film_notices, image_features
+from transforms.image_features import film_notices, image_features, turned_notices
 from transforms.image_manifest import RESERVED
 from transforms.input_summary import InputSummary
-from transforms.layout import Layout
+from transforms.layout import Layout, LayoutOptions, make_layout
 from transforms.stats import ImageStats, SplitStats
 
 
 def images_route(config: ImagesConfig) -> FileRoute:
     """How images are found, read and described."""
-    encoder = ImageEncoder(config.root, config.verify, config.reencode, config.max_pixels)
+    declared, how = dict(config.coordinates), config.reencode
+    encoder = ImageEncoder(config.root, config.verify, how, config.max_pixels, held(declared))
+    mode = None if how is None else "" if how.size is None else how.mode
     libraries = ["xxhash", *(["pillow"] if config.reencode is not None else [])]
     describe = partial(_describe, measured=encoder.measures, gzip=config.compression == "gzip")
-    return FileRoute(find_files(config, RESERVED), encoder, describe, libraries)
+    layout = partial(_layout, coordinates=declared, mode=mode)
+    return FileRoute(find_files(config, RESERVED), encoder, describe, libraries, layout)
 
 
 def _describe(
     summary: InputSummary, layout: Layout, stats: Sequence[SplitStats], measured: bool, gzip: bool
 ) -> tuple[Features, Sequence[str]]:
     formats: Counter[str] = sum((images.formats for images in stats if isinstance(images, ImageStats)), Counter())
-    notices = film_notices(formats) if not gzip else ()
+    turned = sum(images.turned for images in stats if isinstance(images, ImageStats))
+    notices = [*turned_notices(turned), *(film_notices(formats) if not gzip else ())]
     return image_features(layout, summary.records, measured, formats), notices
+
+
+def _layout(summary: InputSummary, options: LayoutOptions, coordinates: Mapping[str, str], mode: str | None) -> Layout:
+    layout = make_layout(summary, options)
+    if mode is not None:
+        check_coordinates(layout.columns, coordinates, mode)
+    return layout
 
 
 if __name__ == "__main__":

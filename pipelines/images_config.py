@@ -6,7 +6,8 @@ from typing import Any
 from pipelines.config import JobConfig, check
 from pipelines.files_config import ListedFilesConfig
 from shardmill.errors import UserError
-from transforms.encode_images import MAX_PIXELS, VERIFY
+from shardmill.image_pixels import MAX_PIXELS
+from transforms.encode_images import VERIFY
 from transforms.image_codec import Reencode
 from transforms.listing import IMAGES, FileKind
 
@@ -25,6 +26,7 @@ class ImagesConfig(ListedFilesConfig):
     resize_mode: str = "exact"
     jpeg_quality: int = DEFAULT_QUALITY
     max_pixels: int = MAX_PIXELS
+    coordinates: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         ListedFilesConfig.__post_init__(self)
@@ -41,6 +43,12 @@ class ImagesConfig(ListedFilesConfig):
             raise UserError(f"--jpeg_quality {self.jpeg_quality} needs --resize or --image_format jpeg: no JPEG is made without")
         if self.max_pixels != MAX_PIXELS and self.verify == "none" and self.reencode is None:
             raise UserError(f"--max_pixels {self.max_pixels} contradicts --verify none, which does not look into images")
+
+        if self.coordinates and (self.reencode is None or self.manifest is None):
+            raise UserError(
+                "--coordinates is about the columns of a --manifest whose images are re-encoded, by --resize or --image_format; "
+                "as they are, images and columns agree"
+            )
 
     @property
     def reencode(self) -> Reencode | None:
@@ -90,4 +98,5 @@ class ImagesConfig(ListedFilesConfig):
             "resize_mode": self.resize_mode,
             "jpeg_quality": self.jpeg_quality,
             "max_pixels": self.max_pixels,
+            **({"coordinates": dict(self.coordinates)} if self.coordinates else {}),
         }

@@ -15,7 +15,9 @@ from pipelines.options import (
     add_split_options,
     common_values,
 )
-from transforms.encode_images import MAX_PIXELS, VERIFY
+from shardmill.image_pixels import MAX_PIXELS
+from transforms.coordinates import KINDS
+from transforms.encode_images import VERIFY
 from transforms.image_codec import FORMATS, RESIZE_MODES
 
 
@@ -25,6 +27,19 @@ def parse_resolution(text: str) -> tuple[int, int]:
     if match is None or not 0 < int(match[1]) <= 65_500 or not 0 < int(match[2]) <= 65_500:  # the limit of JPEG encoders
         raise argparse.ArgumentTypeError(f"{text!r} is not WIDTHxHEIGHT in pixels, such as 224x224")
     return int(match[1]), int(match[2])
+
+
+def parse_coordinates(text: str) -> tuple[tuple[str, str], ...]:
+    """((column, kind), …) from `boxes=relative,vector=none`."""
+    pairs = [item.strip().rpartition("=") for item in text.split(",")]
+    for name, _, kind in pairs:
+        if not name or kind not in KINDS:
+            raise argparse.ArgumentTypeError(f"{text!r} is not column=kind,… with each kind one of {', '.join(KINDS)}")
+    names = [name for name, _, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise argparse.ArgumentTypeError(f"{text!r} names the column {name!r} twice")
+    return tuple((name, kind) for name, _, kind in pairs)
 
 
 def images_parser() -> Parser:
@@ -51,6 +66,12 @@ def images_parser() -> Parser:
     image.add_argument("--resize", type=parse_resolution, help="WIDTHxHEIGHT: decode, turn upright, make RGB, resize, re-encode")
     image.add_argument(
         "--resize_mode", choices=RESIZE_MODES, default="exact", help="stretch, crop to fill, or pad to fit (default: %(default)s)"
+    )
+    image.add_argument(
+        "--coordinates",
+        type=parse_coordinates,
+        default=(),
+        help="column=relative|pixels|none,…: what columns like boxes hold, where images are resized or turned upright",
     )
     image.add_argument("--jpeg_quality", type=int, default=DEFAULT_QUALITY, help="of re-encoded images (default: %(default)s)")
     image.add_argument("--max_pixels", type=int, default=MAX_PIXELS, help="more make an image a reject (default: %(default)s)")

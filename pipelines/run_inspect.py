@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.array_pictures import is_drawable
-from pipelines.contact_sheet import contact_sheet, pick_samples
+from pipelines.contact_sheet import contact_sheet, count_turned, pick_samples
 from pipelines.options import Parser, beam_options, check_folder_first
 from pipelines.report import human_size, splits_table
 from shardmill import naming
@@ -83,9 +83,9 @@ def main(arguments: Sequence[str]) -> int:
         for line in describe(dataset, splits, args.examples):
             print(printable(line))
         if args.contact_sheet is not None:
-            picture, samples = draw(dataset, splits, args.samples)
+            picture, what = draw(dataset, splits, args.samples)
             _write(args.contact_sheet, picture)
-            print(f"\n{printable(args.contact_sheet)}: {samples:,} images")
+            print(f"\n{printable(args.contact_sheet)}: {what}")
     except BrokenPipeError:  # of our own output, not of the data set
         raise
     except OSError as error:
@@ -232,8 +232,8 @@ def _clip(text: str) -> str:
     return text if len(text) <= _TEXT_SHOWN else f"{text[: _TEXT_SHOWN - 1]}…"
 
 
-def draw(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> tuple[bytes, int]:
-    """A contact sheet as PNG, and how many images are on it.
+def draw(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> tuple[bytes, str]:
+    """A contact sheet as PNG, and what is on it in words.
 
     Raises:
       UserError: the data set has no images, nor arrays that look like some.
@@ -245,7 +245,9 @@ def draw(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> tuple[b
     examples = sum(split.examples for split in splits)
     where = ", ".join(split.name for split in splits)
     title = f"{manifest.name} {manifest.version}   {where}: {len(samples):,} of {examples:,} images"
-    return contact_sheet(samples, title), len(samples)
+    turned = count_turned(samples)
+    note = f", {turned:,} of them turned upright by EXIF, which readers do not do" if turned else ""
+    return contact_sheet(samples, f"{title}{note}"), f"{len(samples):,} images{note}"
 
 
 def _names(features: Sequence[Feature]) -> str:

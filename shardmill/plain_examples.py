@@ -1,12 +1,9 @@
 """A split as dictionaries of NumPy values: for PyTorch, JAX and scripts, with neither TensorFlow nor Beam."""
 
-import io
 import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from shardmill.dataset import Dataset, Files, open_dataset
 from shardmill.errors import CorruptDataError, UserError
@@ -70,7 +67,9 @@ def examples(
       split: its name.
       features: names of those to read; None for all.
       defaults: what stands for a missing value, by name.
-      decode_images: whether an image becomes an array of uint8 (height, width, 3); Pillow is then imported.
+      decode_images: whether an image becomes an array of uint8 (height, width, 3), as `shardmill images` itself makes RGB: 16 bits
+        are scaled, transparency is laid on white. EXIF's orientation is not heeded: pixels lie as they are stored, as `height` and
+        `width` say, and as TensorFlow decodes them; `--image_format` turns them upright. Pillow is then imported.
       shuffle_buffer_size: of so many examples a random one comes next, and the shards come in a random order. 0 for the order of
         shards and records.
       seed: of that, an epoch's number for instance; None for another order each time.
@@ -106,6 +105,11 @@ def examples(
 
 
 def _read(dataset: Dataset, part: Part, chosen: Features, fills: Mapping[str, Any], images: Sequence[str]) -> Iterator[Example]:
+    if images:
+        from shardmill.image_pixels import MAX_PIXELS, rgb_array
+
+        configured = dataset.manifest.configuration.get("max_pixels")
+        max_pixels = configured if isinstance(configured, int) else MAX_PIXELS
     decode = ExampleDecoder(dataset.manifest.features, [feature.name for feature in chosen])
     number = 0
     for shard in part.shards:
@@ -116,8 +120,9 @@ def _read(dataset: Dataset, part: Part, chosen: Features, fills: Mapping[str, An
                 try:
                     example = decode(record)
                     for name in images:
-                        example[name] = _pixels(example[name])
-                except (ValueError, OSError) as error:
+                        if name in example:
+                            example[name] = rgb_array(example[name], max_pixels)
+                except ValueError as error:
                     raise CorruptDataError(f"{shard.file}: record {_index(records, record, index)}: {error}") from error
                 for name, value in fills.items():
                     example.setdefault(name, value)
@@ -142,13 +147,6 @@ def _shuffle(stream: Iterator[Example], size: int, generator: random.Random) -> 
         held[place] = example
     generator.shuffle(held)
     yield from held
-
-
-def _pixels(data: bytes) -> np.ndarray:
-    from PIL import Image
-
-    with Image.open(io.BytesIO(data)) as image:
-        return np.asarray(image.convert("RGB"))
 
 
 def _names(features: Sequence[Feature]) -> str:

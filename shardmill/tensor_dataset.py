@@ -65,6 +65,8 @@ def load(
       split: its name.
       batch_size: examples in a batch; None for single examples.
       image_size: (height, width) that images are scaled to, bilinearly, whatever their aspect ratio.
+        TensorFlow decodes them as they are stored: it heeds no EXIF orientation, and leaves transparency out, so that the colour
+        beneath shows. A data set made with `--image_format` has them upright, and laid on white.
       image_dtype: `float32` for values in [0, 1], `uint8` for 0 to 255: a quarter of the memory, for models that rescale.
       channels: 3 for RGB, 1 for grey.
       antialias: whether scaling down averages over all pixels, at two to three times the cost. Off, as in tf.image.resize and

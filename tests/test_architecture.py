@@ -13,6 +13,7 @@ PACKAGES = ("shardmill", "transforms", "pipelines")
 PURE = (
     "balance",
     "columns",
+    "coordinates",
     "csv_scan",
     "encode_examples",
     "exact_sums",

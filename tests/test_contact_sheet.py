@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFont
 
-from pipelines.contact_sheet import Sample, contact_sheet, fit, pick_samples, readable, to_sample
+from pipelines.contact_sheet import Sample, contact_sheet, count_turned, fit, pick_samples, readable, to_sample
 from shardmill.dataset import Dataset, LocalFiles
 from shardmill.errors import CorruptDataError
 from shardmill.example import encode_example
@@ -228,3 +228,11 @@ def test_text_is_cut_to_fit(text: str, width: int) -> None:
     assert text.startswith(start[:-1])
     assert end.startswith("…")
     assert text.endswith(end[1:])
+
+
+def test_images_that_are_drawn_turned_are_counted() -> None:
+    exif, out = Image.Exif(), io.BytesIO()
+    exif[0x0112] = 6
+    Image.new("RGB", (9, 3)).save(out, "JPEG", exif=exif)
+
+    assert count_turned([Sample(out.getvalue()), Sample(_png((1, 2, 3))), Sample(b"no image"), Sample(b"")]) == 1

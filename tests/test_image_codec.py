@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from transforms.image_codec import RESIZE_MODES, Reencode, check_decodes, measure, reencode, to_rgb
+from shardmill.image_pixels import to_rgb
+from transforms.image_codec import RESIZE_MODES, Reencode, check_decodes, measure, orientation, reencode
 from transforms.image_error import ImageError
 
 RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0)
@@ -110,6 +111,54 @@ def test_16_bit_grey_is_scaled_not_clipped(value: int) -> None:
 
     for format_ in ("PNG", "TIFF"):
         assert set(rgb_of(Image.fromarray(array), format_)) == {(value // 256,) * 3}
+
+
+def grey_png(bits: int, *levels: int) -> bytes:
+    """A grey PNG of one row, of 1, 2, 4 or 16 bits a sample, whose first level is transparent."""
+    packed = int("".join(f"{level:0{bits}b}" for level in levels).ljust(-(-bits * len(levels) // 8) * 8, "0"), 2)
+    row = b"\0" + packed.to_bytes(-(-bits * len(levels) // 8), "big")
+    header = struct.pack(">IIBBBBB", len(levels), 1, bits, 0, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"tRNS", struct.pack(">H", levels[0])), (b"IDAT", zlib.compress(row)), (b"IEND", b""))
+    framed = (struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(framed)
+
+
+@pytest.mark.parametrize(
+    ("bits", "levels", "greys"),
+    [
+        (16, (0x8001, 0x8000, 0, 0xFFFF), (255, 0x80, 0, 255)),
+        (16, (0, 0x00FF, 0x8000, 0xFFFF), (255, 0, 0x80, 255)),
+        (4, (5, 4, 15, 0), (255, 4 * 17, 255, 0)),
+        (2, (2, 1, 3, 0), (255, 85, 255, 0)),
+        (1, (0, 1, 1, 0), (255, 255, 255, 255)),
+    ],
+)
+def test_a_transparent_grey_is_compared_in_the_samples_of_the_file(
+    bits: int, levels: tuple[int, ...], greys: tuple[int, ...]
+) -> None:
+    out = decode(reencode(grey_png(bits, *levels), Reencode("png"))[0])
+
+    assert out[0, :, 0].tolist() == list(greys)
+
+
+def test_a_transparent_colour_of_16_bits() -> None:
+    row = b"\0" + struct.pack(">6H", 0x1234, 0x5678, 0x9ABC, 0x1134, 0x5678, 0x9ABC)
+    header = struct.pack(">IIBBBBB", 2, 1, 16, 2, 0, 0, 0)
+    key = struct.pack(">3H", 0x1234, 0x5678, 0x9ABC)
+    chunks = ((b"IHDR", header), (b"tRNS", key), (b"IDAT", zlib.compress(row)), (b"IEND", b""))
+    framed = (struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks)
+
+    out = decode(reencode(b"\x89PNG\r\n\x1a\n" + b"".join(framed), Reencode("png"))[0])
+
+    assert out[0].tolist() == [[255, 255, 255], [0x11, 0x56, 0x9A]]
+
+
+def test_the_orientation_as_it_is_turned() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for format_ in ("JPEG", "PNG", "WEBP", "TIFF"):
+        assert orientation(encode(corners(), format_, exif=exif)) == 6
+        assert orientation(encode(corners(), format_)) == 1
 
 
 def test_alpha_is_laid_on_white() -> None:

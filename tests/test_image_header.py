@@ -202,6 +202,25 @@ def test_the_sentence_of_a_missing_end(name: str) -> None:
         check(data[:-1])
 
 
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("format_", ["JPEG", "PNG", "WEBP"])
+def test_the_exif_orientation(format_: str, order: str) -> None:
+    exif = Image.Exif()
+    exif.endian = order
+    exif[0x010F], exif[0x0112] = "camera", 8
+    header = check(encode(picture(), format_, exif=exif))
+
+    assert header == ImageHeader(format_.lower(), WIDTH, HEIGHT, 8)
+
+
+def test_a_broken_exif_block_turns_nothing() -> None:
+    data, _ = IMAGES["jpeg"]
+    for payload in (b"Exif\0\0garbage!", b"Exif\0\0II*\0\xff\xff\xff\xff", b"Exif\0\0", b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12"):
+        segment = b"\xff\xe1" + (len(payload) + 2).to_bytes(2, "big") + payload
+
+        assert check(data[:2] + segment + data[2:]).orientation == 1
+
+
 def test_a_jpeg_with_fill_bytes_and_lone_markers() -> None:
     data, _ = IMAGES["jpeg"]
 

@@ -1,18 +1,22 @@
 """examples: NumPy values without TensorFlow, equal to what TensorFlow reads, every checksum verified."""
 
 import io
+import json
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import image, write_files
 from PIL import Image
 from reading import ROWS, by_number, copy, flip, make, make_equal_shards, make_images, make_rows, plain, row, shards
 from small_data_set import edit_manifest
 
 import shardmill
+from pipelines import cli
 from shardmill.errors import CorruptDataError, UserError
+from transforms.image_codec import Reencode, reencode
 
 
 @pytest.fixture(scope="module")
@@ -167,5 +171,68 @@ def test_an_image_that_cannot_be_decoded(tmp_path: Path) -> None:
     (source / "bad.jpg").write_bytes(b"no image")
     directory = make("images", source, tmp_path / "out", "--verify", "none")
 
-    with pytest.raises(CorruptDataError, match="00000-of-00001: record 0: cannot identify image file"):
+    with pytest.raises(
+        CorruptDataError, match=r"00000-of-00001: record 0: not an image that Pillow reads: the file starts with b'no image'$"
+    ):
+        next(shardmill.examples(directory, decode_images=True))
+
+
+@pytest.fixture(scope="module")
+def odd_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images that Pillow's own conversion to RGB gets wrong, and one that EXIF turns."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    deep = io.BytesIO()
+    Image.fromarray((np.arange(108, dtype=np.uint16) * 600).reshape(9, 12)).save(deep, "PNG")
+    files = {
+        "deep.png": deep.getvalue(),
+        "alpha.png": image(1, "PNG", mode="RGBA"),
+        "clear.png": png_with_alpha(),
+        "turned.jpg": image(3, "JPEG", exif=exif.tobytes()),
+    }
+    return make("images", write_files(tmp_path_factory.mktemp("odd") / "in", files), tmp_path_factory.mktemp("out"))
+
+
+def png_with_alpha() -> bytes:
+    out = io.BytesIO()
+    Image.new("RGBA", (12, 9), (200, 10, 10, 0)).save(out, "PNG")
+    return out.getvalue()
+
+
+def test_pixels_are_those_that_the_writer_makes(odd_images: Path) -> None:
+    raw = {example["filename"]: example["image"] for example in shardmill.examples(odd_images)}
+    seen = {example["filename"]: example["image"] for example in shardmill.examples(odd_images, decode_images=True)}
+
+    for name in (b"deep.png", b"alpha.png", b"clear.png"):
+        with Image.open(io.BytesIO(reencode(raw[name], Reencode("png"))[0])) as written:
+            assert np.array_equal(seen[name], np.asarray(written)), name
+    assert len(np.unique(seen[b"deep.png"])) > 80
+    assert (seen[b"clear.png"] == 255).all()
+    assert not seen[b"deep.png"].flags.writeable
+
+
+def test_pixels_lie_as_they_are_stored_and_the_job_says_so(odd_images: Path) -> None:
+    (turned,) = (e for e in shardmill.examples(odd_images, decode_images=True) if e["filename"] == b"turned.jpg")
+
+    assert turned["image"].shape == (turned["height"], turned["width"], 3) == (9, 12, 3)
+    (notice,) = (notice for notice in json.loads((odd_images / "manifest.json").read_text())["notices"] if "EXIF" in notice)
+    assert notice.startswith("1 image is stored sideways")
+    assert "--image_format jpeg turns them upright" in notice
+    assert json.loads((odd_images / "stats.json").read_text())["splits"]["train"]["features"]["image"]["turned_by_exif"] == 1
+
+
+def test_a_contact_sheet_says_what_it_turned(odd_images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["inspect", str(odd_images), "--examples", "0", "--contact_sheet", str(tmp_path / "sheet.png")]) == 0
+    assert "sheet.png: 4 images, 1 of them turned upright by EXIF, which readers do not do" in capsys.readouterr().out
+
+
+def test_a_bomb_names_shard_and_record(odd_images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)  # of Pillow's own error, which is no OSError and no ValueError
+    with pytest.raises(CorruptDataError, match=r"00000-of-00001: record 0: Image size .* could be decompression bomb"):
+        next(shardmill.examples(odd_images, decode_images=True))
+
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
+    directory = copy(odd_images, tmp_path)
+    edit_manifest(directory, lambda content: content["configuration"].update(max_pixels=107))
+    with pytest.raises(CorruptDataError, match=r"00000-of-00001: record 0: 12 x 9 pixels are more than the 107 that"):
         next(shardmill.examples(directory, decode_images=True))

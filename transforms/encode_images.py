@@ -6,9 +6,12 @@ from functools import lru_cache
 import pyarrow as pa
 
 from shardmill import example, tfrecord
+from shardmill.image_pixels import MAX_PIXELS
 from transforms import storage
+from transforms.coordinates import turned_reason
 from transforms.error_text import error_text
-from transforms.image_codec import Reencode, check_decodes, measure, reencode
+from transforms.exif import UPRIGHT
+from transforms.image_codec import Reencode, check_decodes, measure, orientation, reencode
 from transforms.image_error import ImageError
 from transforms.image_header import ImageHeader, check_structure, read_header
 from transforms.refs import Reject
@@ -16,7 +19,6 @@ from transforms.shard_source import EncodedChunk
 from transforms.stats import ImageStats
 
 VERIFY = ("header", "decode", "none")
-MAX_PIXELS = 178_956_970  # twice what Pillow warns of: where it, too, calls an image a decompression bomb
 _STAGE = "write"
 
 
@@ -30,12 +32,14 @@ class ImageEncoder:
         all: then height and width are not known, and no features).
       reencode: how images are re-encoded; None passes their bytes through untouched.
       max_pixels: images of more are refused, before anything is decoded.
+      coordinates: columns that name places in the picture: with them, an image that EXIF would turn is refused.
     """
 
     root: str
     verify: str = "header"
     reencode: Reencode | None = None
     max_pixels: int = MAX_PIXELS
+    coordinates: tuple[str, ...] = ()
 
     @property
     def measures(self) -> bool:
@@ -47,6 +51,7 @@ class ImageEncoder:
         framed: list[bytes] = []
         rejects: list[Reject] = []
         sizes, heights, widths, formats, labels = [], [], [], [], []
+        turned = 0
         columns = (batch[name].to_pylist() for name in ("name", "uri", "label", "line", "columns"))
         for name, uri, label, line, entries in zip(*columns, strict=True):
             path = uri or storage.join(self.root, name)
@@ -63,12 +68,14 @@ class ImageEncoder:
             self._append(framed, name, image, header, label, entries)
             sizes.append(len(image))
             formats.append(header.format)
+            turned += header.orientation != UPRIGHT
             heights.append(header.height)
             widths.append(header.width)
             labels.append(label)
         stats = ImageStats()
         stats.sizes.add(sizes)
         stats.formats.update(formats)
+        stats.turned = turned
         if self.measures:
             stats.heights.add(heights)
             stats.widths.add(widths)
@@ -80,6 +87,8 @@ class ImageEncoder:
         data = storage.read_bytes(path)
         if self.reencode is not None:
             self._check_pixels(ImageHeader(*measure(data)))
+            if self.coordinates and (turned := orientation(data)) != UPRIGHT:
+                raise ImageError(turned_reason(turned, self.coordinates))
             stored, stored_format, width, height = reencode(data, self.reencode)
             return stored, ImageHeader(stored_format, width, height)
         if self.verify == "none":

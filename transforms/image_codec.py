@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from shardmill.image_pixels import open_image, to_rgb
 from transforms import foreign_files, png_file
 from transforms.error_text import error_text
 from transforms.image_error import ImageError
@@ -45,6 +46,20 @@ def measure(data: bytes) -> tuple[str, int, int]:
         return (image.format or "").lower(), image.width, image.height
 
 
+def orientation(data: bytes) -> int:
+    """How the pixels lie by EXIF, 1 (upright) to 8, as Pillow reads it when it turns them; 1 where it does not say.
+
+    Raises:
+      ImageError: Pillow does not know the image.
+    """
+    with _open(data) as image:
+        try:
+            found = image.getexif().get(0x0112, 1)
+        except Exception:  # broken EXIF, by which nothing is turned
+            return 1
+    return found if isinstance(found, int) and 1 <= found <= 8 else 1
+
+
 def check_decodes(data: bytes) -> None:
     """Decode every pixel; raises ImageError if that fails."""
     with _open(data) as image:
@@ -54,7 +69,7 @@ def check_decodes(data: bytes) -> None:
 def reencode(data: bytes, how: Reencode) -> tuple[bytes, str, int, int]:
     """The image as RGB, upright by its EXIF orientation, resized and re-encoded: bytes, format, width, height.
 
-    Transparency is laid on white, as img2dataset does: the colour beneath transparent pixels is arbitrary.
+    Colours are brought to RGB as shardmill.image_pixels does.
 
     Raises:
       ImageError: the image does not decode, or cannot be made into what is asked.
@@ -82,19 +97,6 @@ def _convert(source: Image.Image, target: str, how: Reencode) -> tuple[bytes, st
     return out.getvalue(), target, image.width, image.height
 
 
-def to_rgb(image: Image.Image) -> Image.Image:
-    """`image` (palette, CMYK, grey, 16 bits, with or without alpha) as 8-bit RGB."""
-    if image.mode == "RGB" and "transparency" not in image.info:
-        return image
-    if image.mode.startswith("I"):
-        image = image.convert("I").point(lambda value: value / 256).convert("L")  # convert("L") alone clips at 255
-    if image.has_transparency_data:
-        rgba = image.convert("RGBA")
-        background = Image.new("RGBA", rgba.size, (255, 255, 255, 255))
-        return Image.alpha_composite(background, rgba).convert("RGB")
-    return image.convert("RGB")
-
-
 def _resize(image: Image.Image, size: tuple[int, int], mode: str) -> Image.Image:
     if mode == "cover":
         return ImageOps.fit(image, size, Image.Resampling.BICUBIC)
@@ -116,7 +118,7 @@ def _open(data: bytes) -> Image.Image:
     if not data:
         raise ImageError("the file is empty")
     try:
-        return Image.open(io.BytesIO(data))
+        return open_image(data)
     except UnidentifiedImageError:
         what = foreign_files.describe(data) or f"the file starts with {data[:8]!r}"
         raise ImageError(f"not an image that Pillow reads: {what}") from None

@@ -26,6 +26,17 @@ def image_features(layout: Layout, rows: int, measured: bool, formats: Counter[s
     return tuple(features)
 
 
+def turned_notices(turned: int) -> list[str]:
+    """What must be said of images that were stored as they are although EXIF says to turn them."""
+    if not turned:
+        return []
+    images = "1 image is" if turned == 1 else f"{turned:,} images are"
+    return [
+        f"{images} stored sideways, upside down or mirrored, with an EXIF orientation that TensorFlow, TFDS, shardmill.load and "
+        "shardmill.examples do not heed; --image_format jpeg turns them upright"
+    ]
+
+
 def film_notices(formats: Counter[str]) -> list[str]:
     """What must be said of images by `formats`: films have shape (frames, height, width, 3) unless TensorFlow is told otherwise."""
     counts = {name: formats[name] for name in ("gif", "webp")}

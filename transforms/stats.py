@@ -76,13 +76,14 @@ class NumberStats:
 
 @dataclass(slots=True)
 class ImageStats:
-    """Statistics of some images: their sizes in bytes, dimensions in pixels, formats, and labels by id."""
+    """Statistics of some images: sizes in bytes, dimensions in pixels, formats, labels by id, and how many EXIF says to turn."""
 
     sizes: NumberStats = field(default_factory=NumberStats)
     heights: NumberStats = field(default_factory=NumberStats)
     widths: NumberStats = field(default_factory=NumberStats)
     formats: Counter[str] = field(default_factory=Counter)
     labels: Counter[int] = field(default_factory=Counter)
+    turned: int = 0
 
     def merge(self, other: "ImageStats") -> None:
         """Add what `other` counted."""
@@ -91,6 +92,7 @@ class ImageStats:
         self.widths.merge(other.widths)
         self.formats.update(other.formats)
         self.labels.update(other.labels)
+        self.turned += other.turned
 
     def label_counts(self, feature: str) -> Counter[int]:
         """Images by class id; `label` is the only class label there is."""
@@ -99,6 +101,8 @@ class ImageStats:
     def to_json(self, class_names: ClassNames) -> dict[str, Any]:
         """What stands in stats.json for a split: statistics by feature."""
         features: dict[str, Any] = {"image": {"formats": dict(sorted(self.formats.items())), "size_bytes": self.sizes.to_json()}}
+        if self.turned:
+            features["image"]["turned_by_exif"] = self.turned
         for feature, names in class_names.items():
             features[feature] = {"classes": {name: self.labels[index] for index, name in enumerate(names)}}
         if self.heights.count:

@@ -19,12 +19,12 @@ from shardmill.dataset import Dataset
 from shardmill.errors import CorruptDataError
 from shardmill.example import FeatureValue, decode_example
 from shardmill.features import DType, Feature
+from shardmill.image_pixels import MAX_PIXELS
 from shardmill.manifest import Manifest, ShardEntry
 from shardmill.naming import ShardName
 from shardmill.printable import printable
 from shardmill.tfrecord import read_records
 from transforms import storage
-from transforms.encode_images import MAX_PIXELS
 from transforms.image_codec import check_decodes, measure
 from transforms.image_error import ImageError
 from transforms.image_header import check_structure, read_header
