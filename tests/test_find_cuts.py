@@ -11,9 +11,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that
 
 from pipelines.runner import make_runner
+from transforms import find_cuts
 from transforms.balance import example_cuts
 from transforms.find_cuts import Division, Divisions, FindByteCuts, FindExampleCuts, Grouped, divide_by_bytes
-from transforms.key_histogram import Cuts, to_cuts
+from transforms.key_histogram import Cuts, pick, pick_keys, to_cuts
 
 Rows = list[tuple[str, int, int, int]]  # (group, key, tie, size)
 
@@ -55,9 +56,12 @@ def five(_: str, examples: int, __: int) -> list[int]:
     return example_cuts(examples, min(5, examples))
 
 
-@pytest.mark.parametrize("size", [370, 10_000])
-@pytest.mark.parametrize("rows", [SPREAD, TIED, DENSE], ids=["spread", "tied", "dense"])
-def test_example_cuts_are_those_of_a_sort(rows: Rows, size: int) -> None:
+REPEATED: Rows = [("train", (index % 7) << 40, RANDOM.getrandbits(64), 1 + index % 3) for index in range(3000)]
+
+
+@pytest.mark.parametrize(("most_keys", "size"), [(1, 370), (1 << 18, 370), (100, 10_000)])
+@pytest.mark.parametrize("rows", [SPREAD, TIED, DENSE, REPEATED], ids=["spread", "tied", "dense", "repeated"])
+def test_example_cuts_are_those_of_a_sort(rows: Rows, size: int, most_keys: int) -> None:
     def check(divisions: Divisions) -> None:
         assert divisions.keys() == {row[0] for row in rows}
         for name, division in divisions.items():
@@ -67,7 +71,27 @@ def test_example_cuts_are_those_of_a_sort(rows: Rows, size: int) -> None:
             assert division.parts == 5
             assert pairs(division.cuts) == [ordered[rank] for rank in example_cuts(3000, 5)]
 
-    run(FindExampleCuts(group, five), batches(rows, size), check)
+    run(FindExampleCuts(group, five, most_keys=most_keys), batches(rows, size), check)
+
+
+def test_equal_keys_are_not_gathered() -> None:
+    """Of a million equal rows, no more travels to where cuts are picked than a histogram's bin for each."""
+    ties = np.random.default_rng(5).integers(0, 1 << 63, 1 << 20, np.uint64) * np.uint64(2)
+    arrays = {"train": (np.full(1 << 20, 42, np.uint64), ties, np.ones(1 << 20, np.int64))}
+
+    def grouped(_: None) -> Grouped:
+        return arrays
+
+    located = find_cuts._locate(find_cuts._histograms(grouped, None)[0], five, 1 << 10)
+    assert find_cuts._keys_in_bins(grouped, None, located) == []
+    ((name, (keys, counts)),) = find_cuts._count_repeats(grouped, None, located)
+    assert (keys.tolist(), counts.tolist()) == ([42], [1 << 20])
+    repeated = find_cuts._gather_ranks(("train", pair) for pair in pick_keys(keys, counts, located.ranks(*name)))
+    in_ties = find_cuts._locate_ties(find_cuts._tie_histograms(grouped, None, repeated)[0], repeated)
+    found = find_cuts._ties_in_bins(grouped, None, in_ties)
+    assert sum(len(part) for _, (part, _) in found) < 400
+    cuts = [tie for key, parts in found for tie, _ in pick(parts[0], parts[1], in_ties.ranks(*key))]
+    assert sorted(cuts) == [int(np.sort(ties)[rank]) for rank in example_cuts(1 << 20, 5)]
 
 
 def uneven(name: str, examples: int, _: int) -> list[int]:

@@ -31,7 +31,7 @@ def cuts_in_batches(batches: list[list[Pair]], order: list[int], shards: int) ->
         merged = merge([counted[index], merged])
     picked: list[Pair] = []
     located: dict[int, list[int]] = {}
-    for key_bin, rank in merged.locate(example_cuts(merged.total, shards)):
+    for key_bin, rank, _ in merged.locate(example_cuts(merged.total, shards)):
         located.setdefault(key_bin, []).append(rank)
     for key_bin, ranks in located.items():
         inside = [pair for index in order for pair in batches[index] if pair[0] >> 64 - BIN_BITS == key_bin]
@@ -77,11 +77,11 @@ def test_a_million_keys() -> None:
     counted = histogram(keys, np.ones(len(keys), np.int64))
     bins = bin_of(keys)
     located = counted.locate(example_cuts(len(keys), 1024))
-    wanted = np.isin(bins, np.array([key_bin for key_bin, _ in located], np.uint32))
+    wanted = np.isin(bins, np.array([key_bin for key_bin, _, _ in located], np.uint32))
     inside, inside_bins = keys[wanted], bins[wanted]
     pairs = [
         pair
-        for key_bin, rank in located
+        for key_bin, rank, _ in located
         for pair in pick(inside[inside_bins == key_bin], np.zeros(np.count_nonzero(inside_bins == key_bin), np.uint64), [rank])
     ]
 

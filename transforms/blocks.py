@@ -5,7 +5,7 @@ TFRecords are formats.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -88,6 +88,16 @@ class Rows:
     lines: np.ndarray
     rejects: list[Reject] = field(default_factory=list)
     blank: int = 0
+
+
+def split_rows(rows: Rows, most: int) -> Iterator[Rows]:
+    """The same rows, `most` at a time; what is no row goes with the first of them."""
+    if len(rows.lines) <= most:
+        yield rows
+        return
+    for start in range(0, len(rows.lines), most):
+        batch, lines = rows.batch.slice(start, most), rows.lines[start : start + most]
+        yield Rows(batch, lines) if start else replace(rows, batch=batch, lines=lines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from transforms.feature_kinds import Kinds, kinds_of, misfits
 from transforms.feature_stats import TableStats
 from transforms.find_cuts import Divisions
 from transforms.framing import frame, payload_hashes
+from transforms.group_rows import rows_of
 from transforms.key_texts import key_texts
 from transforms.refs import Reject
 from transforms.row_keys import hash_keys, input_order, position_ties
@@ -284,8 +285,7 @@ def _stratified(
     names, codes = _strata(encoded, layout, options)
     hashed = split_keys(encoded, options)
     splits = np.zeros(len(codes), np.int64)
-    for code, name in enumerate(names):
-        mine = codes == code
+    for name, mine in zip(names, rows_of(codes, len(names)), strict=True):
         splits[mine] = strata[name].cuts.part_of(hashed[mine], rows.ties[mine])
     return splits
 

@@ -32,12 +32,14 @@ class Histogram:
         """The number of keys."""
         return int(self.counts.sum())
 
-    def locate(self, ranks: Sequence[int]) -> list[tuple[int, int]]:
-        """For each rank, from 0 to total - 1: its bin, and its rank among the keys of that bin."""
+    def locate(self, ranks: Sequence[int]) -> list[tuple[int, int, int]]:
+        """For each rank, from 0 to total - 1: its bin, its rank among the keys of that bin, and how many these are."""
         ends = np.cumsum(self.counts)
         index = np.searchsorted(ends, ranks, side="right")
         starts = ends[index] - self.counts[index]
-        return [(int(self.bins[i]), int(rank - start)) for i, rank, start in zip(index, ranks, starts, strict=True)]
+        return [
+            (int(self.bins[i]), int(rank - start), int(self.counts[i])) for i, rank, start in zip(index, ranks, starts, strict=True)
+        ]
 
 
 def histogram(keys: np.ndarray, sizes: np.ndarray) -> Histogram:
@@ -106,6 +108,17 @@ def pick(keys: np.ndarray, ties: np.ndarray, ranks: Sequence[int]) -> list[tuple
     """The (key, tie) at each of `ranks` in ascending order."""
     order = np.lexsort((ties, keys))[np.asarray(ranks, dtype=np.int64)]
     return list(zip(keys[order].tolist(), ties[order].tolist(), strict=True))
+
+
+def pick_keys(keys: np.ndarray, counts: np.ndarray, ranks: Sequence[int]) -> list[tuple[int, int]]:
+    """The key at each of `ranks` in ascending order of keys, each there `counts` times, and the rank among its equals."""
+    order = np.argsort(keys, kind="stable")
+    keys, ends = keys[order], np.cumsum(counts[order])
+    first = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))  # a key may come from several runs
+    last = np.append(first[1:], len(keys)) - 1
+    index = np.searchsorted(ends[last], ranks, side="right")
+    starts = ends[first] - counts[order][first]
+    return [(int(keys[first[i]]), int(rank - starts[i])) for i, rank in zip(index, ranks, strict=True)]
 
 
 def to_cuts(pairs: Iterable[tuple[int, int]]) -> Cuts:

@@ -18,6 +18,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from transforms import balance
 from transforms.balance import ShardCount
 from transforms.find_cuts import Divisions, FindByteCuts, FindExampleCuts, Grouped
+from transforms.group_rows import rows_of
 from transforms.keys import stratum_cuts
 from transforms.refs import BATCH_ROWS, SHARD, concatenate
 
@@ -121,8 +122,8 @@ def distribute(batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[Sh
     """The rows of a planned batch by shard, as SHARD batches, in the order of split and shard."""
     names, codes = _encoded(batch, "split")
     shard = np.zeros(len(codes), np.int64)
-    for code, (keys, ties, _) in enumerate(_by_split(batch).values()):
-        shard[codes == code] = divisions[names[code]].cuts.part_of(keys, ties)
+    for name, rows, (keys, ties, _) in zip(names, rows_of(codes, len(names)), _by_split(batch).values(), strict=True):
+        shard[rows] = divisions[name].cuts.part_of(keys, ties)
     order = np.lexsort((shard, codes))
     batch, codes, shard = batch.select(SHARD.names).take(pa.array(order)), codes[order], shard[order]
     starts = np.flatnonzero(np.concatenate(([True], (np.diff(codes) != 0) | (np.diff(shard) != 0)))).tolist()
@@ -144,7 +145,7 @@ def _encoded(batch: pa.RecordBatch, name: str) -> tuple[list[str], np.ndarray]:
 def _group(batch: pa.RecordBatch, by: str, key: str) -> Grouped:
     groups, codes = _encoded(batch, by)
     arrays = tuple(numpy_column(batch, name) for name in (key, "tie", "size"))
-    return {group: _rows(arrays, codes == code) for code, group in enumerate(groups)}
+    return {group: _rows(arrays, rows) for group, rows in zip(groups, rows_of(codes, len(groups)), strict=True)}
 
 
 def _by_split(batch: pa.RecordBatch) -> Grouped:
@@ -171,8 +172,8 @@ def _shard_ranks(count: Callable[[str, int, int], int], split: str, examples: in
 def _set_split(batch: pa.RecordBatch, divisions: Divisions, splits: tuple[str, ...]) -> pa.RecordBatch:
     strata, codes = _encoded(batch, "stratum")
     part = np.zeros(len(codes), np.int64)
-    for code, (keys, ties, _) in enumerate(_by_stratum(batch).values()):
-        part[codes == code] = divisions[strata[code]].cuts.part_of(keys, ties)
+    for name, rows, (keys, ties, _) in zip(strata, rows_of(codes, len(strata)), _by_stratum(batch).values(), strict=True):
+        part[rows] = divisions[name].cuts.part_of(keys, ties)
     batch = _replace(batch, "split", [splits[index] for index in part])
     return _replace(_replace(batch, "stratum", pa.nulls(len(part), pa.string())), "split_key", pa.nulls(len(part), pa.uint64()))
 

@@ -10,7 +10,7 @@ import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
 from transforms import storage
-from transforms.blocks import BlockRef, Inferred, RecordFormat
+from transforms.blocks import BlockRef, Inferred, RecordFormat, split_rows
 from transforms.encode_rows import KeyOptions, PreparedRows, RecordEncoder, join, keyed, split_stats, stratum_keys
 from transforms.feature_kinds import Kinds, merge_kinds
 from transforms.feature_stats import TableStats
@@ -24,6 +24,7 @@ from transforms.table_layout import TableLayout
 from transforms.threaded import ThreadedFlatMap, windowed
 
 STAGED = "staged"
+MAX_ROWS = 1 << 19  # of a run, about: a row of two bytes of text is fifty as a record, and as much again in keys and positions
 _RUNS = "runs"
 
 
@@ -210,7 +211,7 @@ def _prepared(staging: Staging, task: Task, layout: TableLayout, staged: Staged,
         if len(prepared.batch):
             gathered.append(prepared)
             size += prepared.batch.nbytes
-        if size >= staging.block_size:
+        if size >= staging.block_size or sum(len(part.batch) for part in gathered) >= MAX_ROWS:
             yield join(gathered)
             gathered, size = [], 0
     if gathered:
@@ -220,7 +221,8 @@ def _prepared(staging: Staging, task: Task, layout: TableLayout, staged: Staged,
 def _read(format_: RecordFormat, task: Sequence[BlockRef], layout: TableLayout) -> Iterator[tuple[BlockRef, Any]]:
     for block in task:
         for rows in format_.read(block, layout.types, layout.keys):
-            yield block, rows
+            for part in split_rows(rows, MAX_ROWS):
+                yield block, part
 
 
 def _new_path(temporary: str) -> str:
