@@ -4,8 +4,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, NoReturn
 
 import apache_beam as beam
@@ -14,9 +12,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from pipelines import launch, report, runner
 from pipelines.config import JobConfig
 from pipelines.memory import return_large_buffers
+from pipelines.taking_up import take_up
 from shardmill import naming
 from shardmill.errors import JobError, UserError
-from transforms import publish, storage
+from transforms import job_folder, locks, storage
 from transforms.listing import is_glob, matches
 from transforms.object_store import check_url
 
@@ -37,8 +36,13 @@ def run(
     set_memory: Callable[[], None] = return_large_buffers,
 ) -> None:
     """Run the pipeline that `build(pipeline, progress folder)` makes, clean up after a failure, and print the report."""
+    if take_up(config):
+        print(report.summary(config))
+        return
     missing = _missing_folders(config)
+    held = None
     try:
+        held = _claim(config)
         launch.run(build, options, config.name, set_memory)
     except (JobError, UserError):
         _clean_up(config, missing)
@@ -47,10 +51,18 @@ def run(
         if not runner.is_local(options):
             print("shardmill: interrupted; the job itself goes on, and its runner can cancel it", file=sys.stderr)
             launch.interrupt()
-        print("shardmill: interrupted; nothing was published", file=sys.stderr)
-        _clean_up(config, missing)
+        print(f"shardmill: interrupted; {_clean_up(config, missing)}", file=sys.stderr)
         launch.interrupt()
+    finally:
+        locks.release(held)
     print(report.summary(config))
+
+
+def _claim(config: JobConfig) -> int | None:
+    try:
+        return job_folder.claim(config.directory, config.temporary)
+    except OSError as error:
+        raise UserError(f"--output {config.output} cannot be written: {error}") from None
 
 
 def _missing_folders(config: JobConfig) -> list[str]:
@@ -63,17 +75,30 @@ def _missing_folders(config: JobConfig) -> list[str]:
     return folders
 
 
-def _clean_up(config: JobConfig, made: list[str]) -> None:
-    """Delete what a failed job left: its temporary files, and the folders it made if they are empty."""
-    for _ in range(_ATTEMPTS):
-        with suppress(OSError):  # a store that fails is why the job did; the next run clears what is left
-            publish.delete_temporaries(config.directory)
-        if not storage.is_local(config.output) or not any(Path(config.directory).glob(f"{naming.TEMP_PREFIX}*")):
-            break
-        time.sleep(0.02)  # threads of the job that are still writing
-    with suppress(OSError):
-        for folder in made:
-            os.rmdir(folder)
+def _clean_up(config: JobConfig, made: list[str]) -> str:
+    """Delete what a failed job left, its temporary files and the folders it made if they are empty; what to say of it.
+
+    Where its publication has begun nothing is deleted: all of it is there, and is brought to its end.
+    """
+    folder = storage.join(config.directory, config.temporary)
+    try:
+        claimed = job_folder.is_claimed(config.directory, config.temporary)
+        for _ in range(_ATTEMPTS):
+            if not job_folder.give_up(config.directory, config.temporary):
+                return (
+                    f"the publication of {config.directory} had begun: the next run, or `shardmill verify --repair "
+                    f"{config.directory}`, completes it"
+                )
+            if not storage.is_local(folder) or not os.path.lexists(folder):
+                break
+            time.sleep(0.02)  # threads of the job that are still writing
+        if not claimed and storage.exists(storage.join(config.directory, naming.SUCCESS)):
+            return f"{config.directory} is published"
+        for path in made:
+            os.rmdir(path)
+    except OSError:
+        pass  # a store that fails is why the job did; the next run clears what is left
+    return "nothing was published"
 
 
 def check_input(config: JobConfig) -> None:
@@ -130,7 +155,7 @@ def check_output(config: JobConfig, overwrite: bool) -> None:
         names = [name for name, _ in storage.list_files(config.directory)]
     except OSError as error:
         raise UserError(f"--output {config.output} cannot be listed: {error}") from None
-    if naming.SUCCESS in names and not overwrite:
+    if naming.SUCCESS in names and naming.PUBLISHING not in names and not overwrite:
         raise UserError(
             f"{config.directory} is a published data set; give --overwrite to replace it, or another --version to keep both"
         )

@@ -1,6 +1,7 @@
 """What every job is told, validated. Frozen: what a flag says is said once."""
 
-from dataclasses import dataclass
+import uuid
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -40,6 +41,7 @@ class JobConfig:
     max_reject_fraction: float = 0.01
     threads: int = 0
     overwrite: bool = False
+    job: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)  # a nonce: chosen here, once, for all attempts
 
     def __post_init__(self) -> None:
         for flag, path in (("--input", self.input), ("--output", self.output)):
@@ -96,6 +98,11 @@ class JobConfig:
     def directory(self) -> str:
         """The data set's version directory."""
         return storage.join(storage.join(self.output, self.name), self.version)
+
+    @property
+    def temporary(self) -> str:
+        """The name of the job's temporary directory, in the version directory."""
+        return naming.temporary_folder(self.name, self.job)
 
     @property
     def shard_counts(self) -> dict[str, ShardCount]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 
 from pipelines.files_config import FilesConfig, ListedFilesConfig
-from pipelines.publishing import prepare, publish_options, report_divisions
+from pipelines.publishing import publish_options, report_divisions
 from shardmill.features import Features
 from transforms import publish
 from transforms.describe import Build, PublishOptions
@@ -142,7 +142,7 @@ def _resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> 
 
 def _prepare(divisions: Divisions, _: Layout, options: PublishOptions, progress_folder: str | None) -> str:
     report_divisions(divisions, progress_folder)
-    return prepare(options)
+    return publish.prepare(options)
 
 
 def _publish(

@@ -121,7 +121,8 @@ def parse_num_shards(text: str) -> int | tuple[tuple[str, int], ...]:
 
 EPILOG = (
     "Every option of Apache Beam is passed through: --runner, --direct_num_workers, --region, … "
-    "Exit status: 0 done; 1 the job failed, nothing was published; 2 a mistake in a flag or the input, nothing was written; "
+    "Exit status: 0 done; 1 the job failed, and nothing was published unless it says so; "
+    "2 a mistake in a flag or the input, nothing was written; "
     "130 interrupted."
 )
 

@@ -1,15 +1,13 @@
-"""What the graphs share at their ends: preparing the output directory, and the options of publishing."""
+"""What the graphs share at their ends: the options of publishing, and how much there is to write."""
 
 from collections.abc import Sequence
 from importlib import metadata
 
 import shardmill
 from pipelines.config import JobConfig
-from transforms import publish
 from transforms.describe import PublishOptions
 from transforms.find_cuts import Divisions
 from transforms.progress import report_plan
-from transforms.write_shards import WriteShards
 
 
 def publish_options(config: JobConfig, libraries: Sequence[str]) -> PublishOptions:
@@ -23,14 +21,10 @@ def publish_options(config: JobConfig, libraries: Sequence[str]) -> PublishOptio
         shard_counts=config.shard_counts,
         source=config.source.split(" ", 1)[1],
         configuration=config.to_json(),
+        job=config.job,
+        overwrite=config.overwrite,
         versions={"shardmill": shardmill.__version__, **{name: metadata.version(name) for name in libraries}},
     )
-
-
-def prepare(options: PublishOptions) -> str:
-    """Clear the version directory and make a temporary one in it, whose path comes out."""
-    publish.prepare(options)
-    return WriteShards.make_temporary(options.directory, options.name)
 
 
 def report_divisions(divisions: Divisions, progress_folder: str | None) -> None:

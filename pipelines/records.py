@@ -10,7 +10,7 @@ from functools import partial
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
-from pipelines.publishing import prepare, publish_options, report_divisions
+from pipelines.publishing import publish_options, report_divisions
 from pipelines.records_config import RecordsConfig
 from shardmill.errors import UserError
 from shardmill.features import Feature, Features
@@ -90,7 +90,7 @@ def build_records(root: beam.Pipeline, progress_folder: str | None, config: Reco
     reading = read_layout(root, config)
     options = publish_options(config, ["pyarrow", "xxhash"])
     # The layout stands for "the input makes sense": a user's mistake is found before anything is written.
-    temporary = reading.layout | "Prepare" >> beam.Map(lambda _: prepare(options)).with_output_types(str)
+    temporary = reading.layout | "Prepare" >> beam.Map(lambda _: publish.prepare(options)).with_output_types(str)
     staged = _stage(reading, temporary, config, progress_folder)
     divisions = staged.runs | "Plan" >> _find_cuts(config)
     slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.threads)

@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from pipelines import launch, runner
 from pipelines.options import Parser, beam_options, check_folder_first
+from pipelines.taking_up import repair
 from shardmill import naming, schema, tfds_metadata
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import JobError, UserError
@@ -38,6 +40,7 @@ def verify_parser() -> Parser:
     )
     parser.add_argument("directory", help="of a version, or the folder above it, whose LATEST names one; local, gs://, s3://")
     parser.add_argument("--decode", action="store_true", help="decode every pixel of every image, too")
+    parser.add_argument("--repair", action="store_true", help="first complete a publication that was interrupted, and LATEST")
     parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
     return parser
 
@@ -52,6 +55,8 @@ def main(arguments: Sequence[str]) -> int:
     runner.check_runner(options)
     with _report_folder(options) as folder:
         try:
+            for sentence in repair(args.directory) if args.repair else ():
+                print(sentence, file=sys.stderr)
             dataset = open_dataset(args.directory, storage.BeamFiles())
             faults = dataset_faults(dataset)
         except OSError as error:
@@ -129,8 +134,10 @@ def dataset_faults(dataset: Dataset) -> list[Fault]:
     faults = [Fault(name, message) for name in sorted({*checks, *manifest.files}) for message in _check_text(dataset, name, checks)]
     if manifest.files and not storage.size(storage.join(dataset.directory, naming.SUCCESS)):
         faults.append(Fault(naming.SUCCESS, "is empty; expected the checksum of the manifest"))
+    if storage.exists(storage.join(dataset.directory, naming.PUBLISHING)):
+        faults.append(Fault(naming.PUBLISHING, "an earlier run was interrupted while it published; --repair completes it"))
     listed = {shard.file for split in manifest.splits for shard in split.shards}
-    expected = {*listed, *checks, *manifest.files, naming.MANIFEST, naming.SUCCESS}
+    expected = {*listed, *checks, *manifest.files, naming.MANIFEST, naming.SUCCESS, naming.PUBLISHING}
     for name, _ in sorted(storage.list_files(dataset.directory)):
         if name in expected or name.startswith(naming.TEMP_PREFIX):  # which the next run deletes
             continue

@@ -109,6 +109,11 @@ def open_dataset(path: str | os.PathLike[str], files: Files | None = None) -> Da
         directory = posixpath.join(directory, _version(_read(files, latest), latest))
     success, manifest = (posixpath.join(directory, name) for name in (naming.SUCCESS, naming.MANIFEST))
     if not files.exists(success):
+        if files.exists(posixpath.join(directory, naming.PUBLISHING)):
+            raise UserError(
+                f"{directory} has no _SUCCESS: its job was interrupted while it published; run it again, or "
+                f"`shardmill verify --repair {directory}`, which completes it"
+            )
         if files.exists(manifest):
             raise UserError(f"{directory} has no _SUCCESS: its job did not finish, and it is not a data set; run it again")
         raise UserError(f"{directory} is not a data set: there is no _SUCCESS and no manifest.json in it")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 FILEPATH_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 SUCCESS = "_SUCCESS"
+PUBLISHING = "_PUBLISHING"  # the journal of a publication under way; see transforms.journal
 LATEST = "LATEST"
 MANIFEST = "manifest.json"
 STATS = "stats.json"
@@ -19,6 +20,7 @@ REJECTS_DIR = "rejects"
 REJECTS_FILE = "rejects-00000-of-00001.jsonl"
 TEMP_SUFFIX = ".tmp"  # of a metadata file on a local disk until it is whole
 TEMP_PREFIX = "beam-temp-"  # FileBasedSink's own prefix for temporary directories
+JOB_FILE = "_JOB"  # in a job's temporary directory, from before its first shard until it is given up
 GZIP_SUFFIX = ".gz"
 
 _MAX_NAME_BYTES = 255  # of a file, on all the usual file systems
@@ -93,11 +95,16 @@ def labels_file(feature: str) -> str:
 MAX_LABEL_BYTES = _MAX_NAME_BYTES - len(labels_file("")) - len(TEMP_SUFFIX)
 
 
+def temporary_folder(name: str, job: str) -> str:
+    """The temporary directory, in the version directory, of the job `job` that makes data set `name`."""
+    return f"{TEMP_PREFIX}{name}-{job}"
+
+
 def is_dataset_file(path: str, name: str) -> bool:
     """Whether `path`, relative to the version directory of data set `name`, is one that shardmill writes there."""
     head, _, rest = path.removesuffix(TEMP_SUFFIX).partition("/")
     if rest:
         return head.startswith(TEMP_PREFIX) or head == REJECTS_DIR
-    known = {SUCCESS, MANIFEST, STATS, SCHEMA, FEATURES, DATASET_INFO}
+    known = {SUCCESS, PUBLISHING, MANIFEST, STATS, SCHEMA, FEATURES, DATASET_INFO}
     shard = ShardName.parse(head)
     return head in known or head.endswith(".labels.txt") or (shard is not None and shard.name == name)

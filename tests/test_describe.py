@@ -23,7 +23,9 @@ from transforms.stats import ImageStats, merge_by_split
 from transforms.write_shards import ShardInfo
 
 FEATURES = (Feature("image", "bytes", "image"), Feature("label", "int64", "class_label", class_names=("ant", "bee", "cow")))
-OPTIONS = PublishOptions("out/", "pets", "1.0.0", False, 0.01, {"": ShardCount(2)}, "photos/", {"seed": 0}, {"shardmill": "0.1.0"})
+OPTIONS = PublishOptions(
+    "out/", "pets", "1.0.0", False, 0.01, {"": ShardCount(2)}, "photos/", {"seed": 0}, {"shardmill": "0.1.0"}, "1"
+)
 
 
 def shard(split: str, index: int, count: int, labels: Mapping[int, int], rejected: int = 0) -> ShardInfo:

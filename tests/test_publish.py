@@ -1,11 +1,12 @@
 """Publishing: nothing lost, all or nothing, any number of times, and never a neighbour's file."""
 
-import os
 import shutil
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import google_crc32c
 import pytest
 
 from shardmill import naming
@@ -13,6 +14,7 @@ from shardmill.dataset import open_dataset
 from shardmill.errors import JobError
 from shardmill.features import Feature
 from shardmill.naming import ShardName
+from transforms import job_folder, locks
 from transforms.balance import ShardCount
 from transforms.describe import Build, PublishOptions
 from transforms.find_cuts import Division, Divisions
@@ -29,28 +31,29 @@ REJECT = Reject("bad.jpg", None, "write", "the file is empty")
 
 def options(output: Path, **changes: object) -> PublishOptions:
     counts = {"": ShardCount(4), "test": ShardCount(2)}
-    made = PublishOptions(str(output), "flowers", "1.0.0", False, 0.1, counts, "photos/", {}, {})
+    made = PublishOptions(str(output), "flowers", "1.0.0", False, 0.1, counts, "photos/", {}, {}, "1", overwrite=True)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-def build(directory: Path, attempt: str = "1", rejects: int = 0) -> Build:
+def build(directory: Path, attempt: str = "1", rejects: int = 0, counts: Mapping[str, int] = SHARDS) -> Build:
     """A build whose shards of ten examples lie in a temporary directory of `directory`."""
-    temporary = directory / f"{naming.TEMP_PREFIX}flowers-{attempt}"
-    temporary.mkdir(parents=True)
+    temporary = directory / naming.temporary_folder("flowers", attempt)
+    locks.release(job_folder.claim(str(directory), temporary.name))
     divisions: Divisions = {
-        split: Division(10 * number, 0, to_cuts([(index, 0) for index in range(1, number)])) for split, number in SHARDS.items()
+        split: Division(10 * number, 0, to_cuts([(index, 0) for index in range(1, number)])) for split, number in counts.items()
     }
     shards = []
-    for split, number in SHARDS.items():
+    for split, number in counts.items():
         for index in range(number):
             path = temporary / f"{split}-{index}"
             path.write_text(f"{attempt}: {split} {index}")
-            rejected = rejects if (split, index) == ("train", 1) else 0
+            rejected = rejects if (split, index) == ("train", number - 1) else 0
+            crc32c = google_crc32c.value(path.read_bytes())
             stats = ImageStats(labels=Counter({0: 5, 1: 5}))
             name = ShardName("flowers", split, index, number)
-            shards.append(ShardInfo(name, str(path), 10, 10 - rejected, rejected, path.stat().st_size, 0, stats))
+            shards.append(ShardInfo(name, str(path), 10, 10 - rejected, rejected, path.stat().st_size, crc32c, stats))
     by_split = merge_by_split((shard.name.split, shard.stats) for shard in shards if shard.stats is not None)
-    return Build(60, 0, 0, ("train", "test"), divisions, shards, [REJECT] * rejects, by_split)
+    return Build(10 * sum(counts.values()), 0, 0, ("train", "test"), divisions, shards, [REJECT] * rejects, by_split)
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -63,8 +66,8 @@ def directory(tmp_path: Path) -> Path:
 
 
 def run(tmp_path: Path, directory: Path, attempt: str = "1", rejects: int = 0) -> list[str]:
-    prepare(options(tmp_path))
-    return publish(build(directory, attempt, rejects), FEATURES, options(tmp_path))
+    prepare(options(tmp_path, job=attempt))
+    return publish(build(directory, attempt, rejects), FEATURES, options(tmp_path, job=attempt))
 
 
 def test_what_is_published(tmp_path: Path, directory: Path) -> None:
@@ -92,32 +95,39 @@ def test_publishing_twice_gives_the_same(tmp_path: Path, directory: Path) -> Non
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("renamed", range(7))
-@pytest.mark.parametrize("older", [False, True])
-def test_a_retry_goes_on_where_an_attempt_stopped(tmp_path: Path, directory: Path, renamed: int, older: bool) -> None:
-    """An attempt that died after some renames, on an empty directory or over a published data set."""
-    run(tmp_path / "undisturbed", tmp_path / "undisturbed" / "flowers" / "1.0.0", "2")
-    if older:
-        run(tmp_path, directory, "1", rejects=1)
-    prepare(options(tmp_path))
-    made = build(directory, "2")
-    for shard in made.shards[:renamed]:
-        os.replace(shard.temporary, directory / str(shard.name))
-
-    publish(made, FEATURES, options(tmp_path))
-
-    assert contents(directory) == contents(tmp_path / "undisturbed" / "flowers" / "1.0.0")
-
-
-def test_shards_of_an_older_build_are_not_taken_for_renamed_ones(tmp_path: Path, directory: Path) -> None:
+def test_a_job_that_was_taken_for_dead_publishes_nothing(tmp_path: Path, directory: Path) -> None:
     """Another job cleared this one's temporary files, and the older data set has shards of the same names."""
     run(tmp_path, directory, "older build")
+    before = contents(directory)
     made = build(directory, "2")
     shutil.rmtree(Path(made.shards[0].temporary).parent)
 
-    with pytest.raises(JobError, match=r"flowers-test.tfrecord-00000-of-00002 has 19 bytes, but 9 were written"):
-        publish(made, FEATURES, options(tmp_path))
-    assert not (directory / naming.SUCCESS).exists()
+    with pytest.raises(JobError, match=r"test-0 has no bytes, but 9 were written: .*Nothing was published"):
+        publish(made, FEATURES, options(tmp_path, job="2"))
+    assert contents(directory) == before
+
+
+def test_a_job_whose_folder_was_given_up_publishes_nothing(tmp_path: Path, directory: Path) -> None:
+    """What is left of its folder was written after another job deleted it, as object stores allow."""
+    made = build(directory, "2")
+    (Path(made.shards[0].temporary).parent / naming.JOB_FILE).unlink()
+
+    with pytest.raises(JobError, match=r"another job took the temporary files of this one"):
+        publish(made, FEATURES, options(tmp_path, job="2"))
+    assert {name.split("/")[0] for name in contents(directory)} == {naming.temporary_folder("flowers", "2")}
+
+
+def test_published_meanwhile_by_another_job(tmp_path: Path, directory: Path) -> None:
+    made = build(directory, "slow")
+    (directory / naming.temporary_folder("flowers", "slow") / naming.JOB_FILE).touch()
+    publish(build(directory, "quick"), FEATURES, options(tmp_path, job="quick"))
+    before = contents(directory)
+
+    with pytest.raises(JobError, match=r"was published by another job while this one ran, and stands: .* --overwrite"):
+        publish(made, FEATURES, options(tmp_path, job="slow", overwrite=False))
+    assert contents(directory) == before
+    publish(made, FEATURES, options(tmp_path, job="slow"))
+    assert (directory / "flowers-test.tfrecord-00001-of-00002").read_text() == "slow: test 1"
 
 
 def test_an_earlier_build_leaves_nothing_behind(tmp_path: Path, directory: Path) -> None:
@@ -171,13 +181,30 @@ def test_a_published_data_set_stands_while_its_successor_is_made(tmp_path: Path,
 
 def test_prepare_clears_what_an_interrupted_job_left(tmp_path: Path, directory: Path) -> None:
     run(tmp_path, directory)
-    (directory / naming.SUCCESS).unlink()
+    before = contents(directory)
     (directory / "beam-temp-flowers-9").mkdir()
     (directory / "beam-temp-flowers-9" / "part").touch()
 
     prepare(options(tmp_path))
 
-    assert contents(directory) == {}
+    assert contents(directory) == before
+    assert not (directory / "beam-temp-flowers-9").exists()
+
+
+def test_prepare_may_run_late(tmp_path: Path, directory: Path) -> None:
+    """A runner repeats the step when shards are written: they stay, and so do those of a job that lives."""
+    build(directory, "mine")
+    other = build(directory, "other")
+    held = job_folder.claim(str(directory), naming.temporary_folder("flowers", "other"))
+    before = contents(directory)
+    for _ in range(2):
+        prepare(options(tmp_path, job="mine"))
+    assert contents(directory) == before
+
+    locks.release(held)
+    prepare(options(tmp_path, job="mine"))
+    assert not Path(other.shards[0].temporary).parent.exists()
+    assert len(contents(directory)) == len(before) / 2
 
 
 def test_rejects_are_listed_in_the_order_of_their_sources(tmp_path: Path, directory: Path) -> None:
@@ -238,7 +265,7 @@ def test_a_failed_job_leaves_the_published_data_set(tmp_path: Path, directory: P
     made = build(directory, "2", rejects=9)
 
     with pytest.raises(JobError):
-        publish(made, FEATURES, options(tmp_path))
+        publish(made, FEATURES, options(tmp_path, job="2"))
 
     assert {name: data for name, data in contents(directory).items() if not name.startswith(naming.TEMP_PREFIX)} == before
 
@@ -275,25 +302,11 @@ def test_shards_missing_or_twice_fail_the_job(directory: Path) -> None:
         check_complete([*shards[:-1], shards[0]], made.divisions)
 
 
-def test_an_attempt_that_dies_over_a_published_data_set_leaves_no_success(tmp_path: Path, directory: Path) -> None:
-    run(tmp_path, directory)
-    prepare(options(tmp_path))
-    made = build(directory, "2")
-    in_the_way = directory / str(made.shards[-1].name)
-    in_the_way.unlink()
-    in_the_way.mkdir()
-
-    with pytest.raises(IsADirectoryError):
-        publish(made, FEATURES, options(tmp_path))
-
-    assert not (directory / naming.SUCCESS).exists()
-
-
 def test_a_shard_that_is_nowhere_fails_the_job(tmp_path: Path, directory: Path) -> None:
     prepare(options(tmp_path))
     made = build(directory)
     Path(made.shards[3].temporary).unlink()
 
-    with pytest.raises(FileNotFoundError, match="neither"):
+    with pytest.raises(JobError, match=r"/train-3 has no bytes, but 10 were written"):
         publish(made, FEATURES, options(tmp_path))
     assert not (directory / naming.SUCCESS).exists()

@@ -3,6 +3,7 @@
 import gzip
 import io
 import pickle
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -59,13 +60,17 @@ ELEMENTS = [
 ]
 
 
+def temporary_in(directory: Path) -> str:
+    return tempfile.mkdtemp(prefix=f"{TEMP_PREFIX}photos-", dir=directory)
+
+
 def write(images: Path, output: Path, compress: bool = False, files_per_task: int = 64, **options: Any) -> list[ShardInfo]:
     """Run the PTransform; the ShardInfo of each shard, in order."""
     output.mkdir()
     source = FileShards(ImageEncoder(str(images)), files_per_task)
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
         divisions = pipeline | "Divisions" >> beam.Create([DIVISIONS])
-        temporary = divisions | beam.Map(lambda _: WriteShards.make_temporary(str(output), "photos"))
+        temporary = divisions | beam.Map(lambda _: temporary_in(output))
         written = (
             pipeline
             | "Shards" >> beam.Create(ELEMENTS)
@@ -146,7 +151,7 @@ class Meeting:
 def write_two(source: Meeting, output: Path, threads: int) -> None:
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
         divisions = pipeline | "Divisions" >> beam.Create([DIVISIONS])
-        temporary = divisions | beam.Map(lambda _: WriteShards.make_temporary(str(output), "photos"))
+        temporary = divisions | beam.Map(lambda _: temporary_in(output))
         elements = pipeline | "Shards" >> beam.Create(ELEMENTS[1:])
         _ = elements | WriteShards(str(output), "photos", source, divisions, temporary, threads=threads)
 
@@ -185,7 +190,7 @@ def test_groups_are_read_in_the_thread_they_are_given_to(images: Path, tmp_path:
     function = WriteShards(str(tmp_path), "photos", source, None, None, threads=2)._write
     function.setup()
     function.start_bundle()
-    side = (DIVISIONS, WriteShards.make_temporary(str(tmp_path), "photos"), source)
+    side = (DIVISIONS, temporary_in(tmp_path), source)
     out = [item for shard, parts in ELEMENTS for item in function.process((shard, InThisThread(parts)), *side)]
     out += [item.value for item in function.finish_bundle()]
     function.teardown()
@@ -208,7 +213,7 @@ def test_progress_is_reported(images: Path, tmp_path: Path, threads: int) -> Non
 
 
 def test_temporary_directories_differ(tmp_path: Path) -> None:
-    one, other = (WriteShards.make_temporary(str(tmp_path), "photos") for _ in range(2))
+    one, other = (temporary_in(tmp_path) for _ in range(2))
 
     assert one != other
     assert all(Path(path).is_dir() and Path(path).name.startswith(TEMP_PREFIX) for path in (one, other))

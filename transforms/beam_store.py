@@ -34,6 +34,12 @@ class BeamStore:
         with FileSystems.create(url, compression_type=CompressionTypes.UNCOMPRESSED) as file:
             file.write(data)
 
+    def create(self, url: str, data: bytes) -> None:
+        """Write a file that is not there yet; what FileSystems can do tells no better which of two came first."""
+        if FileSystems.exists(url):
+            raise FileExistsError(f"{url} is there already")
+        self.write(url, data)
+
     def size(self, url: str) -> int:
         """The size of a file in bytes."""
         for found, size_bytes in self._match(url):

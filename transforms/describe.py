@@ -32,6 +32,8 @@ class PublishOptions:
       shard_counts: as asked for, by split; `""` for the splits not named.
       source: the input as the user gave it.
       configuration, versions: see shardmill.manifest.
+      job: the nonce of the job, which its launcher chose; in no file that is published.
+      overwrite: whether a published version is replaced.
     """
 
     output: str
@@ -43,6 +45,13 @@ class PublishOptions:
     source: str
     configuration: Mapping[str, Any]
     versions: Mapping[str, str]
+    job: str
+    overwrite: bool = False
+
+    @property
+    def temporary(self) -> str:
+        """The name of the job's temporary directory, in the version directory."""
+        return naming.temporary_folder(self.name, self.job)
 
     @property
     def directory(self) -> str:

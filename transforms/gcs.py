@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from apache_beam.io.gcp.gcsio import GcsIO
 from apache_beam.options.pipeline_options import PipelineOptions
-from google.api_core.exceptions import GoogleAPIError, NotFound
+from google.api_core.exceptions import GoogleAPIError, NotFound, PreconditionFailed
 from google.auth.exceptions import GoogleAuthError
 from google.cloud.storage import Blob
 
@@ -39,6 +39,16 @@ class GoogleStorage:
         """Write an object."""
         with _errors(url):
             self._blob(url).upload_from_string(data, "application/octet-stream")
+
+    def create(self, url: str, data: bytes) -> None:
+        """Write an object of generation 0: one that is not there yet."""
+        with _errors(url):
+            blob = self._blob(url)
+            try:
+                blob.upload_from_string(data, "application/octet-stream", if_generation_match=0)
+            except PreconditionFailed:
+                if blob.download_as_bytes(raw_download=True) != data:  # else an answer was lost, and the request repeated
+                    raise FileExistsError(f"{url} is there already") from None
 
     def size(self, url: str) -> int:
         """The size of an object in bytes."""

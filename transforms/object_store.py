@@ -28,6 +28,9 @@ class ObjectStore(Protocol):
     def write(self, url: str, data: bytes) -> None:
         """Write an object, in one request: it is there whole or not at all."""
 
+    def create(self, url: str, data: bytes) -> None:
+        """As `write`, but raises FileExistsError if there is one already, wherever the store can tell."""
+
     def size(self, url: str) -> int:
         """The size of an object in bytes."""
 

@@ -1,43 +1,40 @@
-"""The last step: check that nothing is lost, give shards their names, write what describes them, and `_SUCCESS` last.
+"""The last step: check that nothing is lost, write what describes the data set, and publish it; see transforms.publication.
 
-Everything here may run twice (a runner repeats a failed or a slow attempt) and gives the same result: a rename already done is
-passed over, and nothing is deleted but what belongs to an earlier build, by exact name.
+Everything here may run twice (a runner repeats a failed or a slow attempt) and gives the same result: an attempt goes on where an
+earlier one of its job stopped, and one that comes late finds all done.
 """
 
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
+
+import google_crc32c
 
 from shardmill import naming
 from shardmill.errors import JobError
 from shardmill.features import Features
-from shardmill.seal import seal
-from transforms import storage
+from transforms import job_folder, locks, publication, storage
 from transforms.describe import Build, PublishOptions, make_manifest, metadata_texts, rejects_text
 from transforms.find_cuts import Divisions
+from transforms.journal import Journal, Move
 from transforms.write_shards import ShardInfo
 
-
-def prepare(options: PublishOptions) -> None:
-    """Clear what an interrupted job left. A published data set stands until its successor is complete."""
-    delete_temporaries(options.directory)
-    if not storage.exists(storage.join(options.directory, naming.SUCCESS)):
-        _delete(options, keep=set())
-    storage.make_directory(options.directory)
+_METADATA = "metadata"  # the folder that texts are staged in
 
 
-def delete_temporaries(directory: str) -> None:
-    """Delete the temporary directories of every job that wrote to `directory`."""
-    for folder in storage.list_folders(directory):
-        if folder.startswith(naming.TEMP_PREFIX):
-            storage.delete_tree(storage.join(directory, folder))
-    storage.abort_uploads(storage.join(directory, naming.TEMP_PREFIX))
+def prepare(options: PublishOptions) -> str:
+    """Clear what dead jobs left; returns the temporary directory, which the launcher has claimed."""
+    job_folder.clear_dead(options.directory, options.temporary)
+    folder = storage.join(options.directory, options.temporary)
+    storage.make_directory(folder)
+    return folder
 
 
 def publish(build: Build, features: Features, options: PublishOptions) -> list[str]:
     """Check `build`, then publish it; returns the paths of the shards.
 
     Raises:
-      JobError: records were lost, or more were rejected than --max_reject_fraction allows.
+      JobError: records were lost, more were rejected than --max_reject_fraction allows, another job was faster, or an operation
+        failed; the message says what was published.
     """
     shards = sorted(build.shards, key=lambda shard: (shard.name.split, shard.name.shard))
     check_complete(shards, build.divisions)
@@ -46,19 +43,81 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
     manifest = make_manifest(build, features, options)
     texts = metadata_texts(manifest, build)
 
-    storage.delete([storage.join(options.directory, naming.SUCCESS)])
-    finals = [str(shard.name) for shard in shards]
-    _delete(options, keep={*finals, *texts})
-    paths = [storage.join(options.directory, name) for name in finals]
-    storage.rename([shard.temporary for shard in shards], paths)
-    _check_sizes(shards, options.directory)
+    storage.make_directory(options.directory)
+    with locks.locked(options.directory):
+        journal = _journal(shards, texts, options)
+        if journal is not None:
+            publication.complete(options.directory, journal)
+    return [storage.join(options.directory, str(shard.name)) for shard in shards]
+
+
+def _journal(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions) -> Journal | None:
+    """The journal by which to publish, written; None if all is done. The version directory is locked where that can be."""
+    found = job_folder.read_journal(options.directory)
+    if found is not None and found.job == options.job:
+        return found
+    if found is not None and storage.is_local(options.directory):  # its job is dead: the lock is ours
+        publication.settle(options.directory, found, discard=True)
+    if _is_done(shards, texts, options):
+        return None
+    _check_ours(shards, options)
+    moves = _stage(shards, texts, options)
+    before = publication.latest(options.directory)
+    journal = Journal(options.job, options.name, options.version, options.temporary, before, tuple(moves))
+    publication.begin(options.directory, journal)
+    return journal
+
+
+def _is_done(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions) -> bool:
+    """Whether an earlier attempt published all and cleared up.
+
+    Raises:
+      JobError: another job published that version meanwhile, and --overwrite was not given.
+    """
+    if not storage.exists(storage.join(options.directory, naming.SUCCESS)):
+        return False
+    if not any(storage.exists(shard.temporary) for shard in shards[:1]):
+        path = storage.join(options.directory, naming.MANIFEST)
+        if storage.exists(path) and storage.read_bytes(path) == texts[naming.MANIFEST].encode():
+            return True
+    if not options.overwrite:
+        raise JobError(
+            f"{options.directory} was published by another job while this one ran, and stands: nothing of this one was "
+            "published; give --overwrite to replace it, or another --version to keep both"
+        )
+    return False
+
+
+def _check_ours(shards: Sequence[ShardInfo], options: PublishOptions) -> None:
+    """Check that all shards lie where they were written, as long as they were: another job may have taken this one for dead."""
+    folder = storage.join(options.directory, options.temporary)
+    sizes = {storage.join(folder, name): size for name, size in storage.list_files(folder)}
+    for shard in shards:
+        if sizes.get(shard.temporary) != shard.size_bytes:
+            raise JobError(
+                f"{shard.temporary} has {sizes.get(shard.temporary, 'no')} bytes, but {shard.size_bytes} were written: does "
+                f"another job write to {options.directory}? Nothing was published"
+            )
+
+
+def _stage(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions) -> Iterable[Move]:
+    """Write `texts` beside the shards, and see that all is on its disk."""
+    moves = [
+        Move(shard.temporary.removeprefix(f"{options.directory}/"), str(shard.name), shard.size_bytes, f"{shard.crc32c:08x}")
+        for shard in shards
+    ]
     for name, text in texts.items():
-        storage.write_text(storage.join(options.directory, name), text)
-    delete_temporaries(options.directory)
-    storage.delete([options.failed_rejects])
-    storage.write_text(storage.join(options.directory, naming.SUCCESS), seal(texts[naming.MANIFEST].encode()))
-    storage.write_text(storage.join(options.parent, naming.LATEST), f"{options.version}\n")
-    return paths
+        moves.append(_move(f"{options.temporary}/{_METADATA}/{name}", name, text.encode()))
+        storage.write_text(storage.join(options.directory, moves[-1].temporary), text, sync=False)
+    paths = [storage.join(options.directory, move.temporary) for move in moves]
+    storage.sync_files(paths)
+    folders = {path.rpartition("/")[0] for path in paths} | {storage.join(options.directory, options.temporary)}
+    storage.sync_directories(sorted(folders, reverse=True))
+    return moves
+
+
+def _move(temporary: str, name: str, data: bytes) -> Move:
+    return Move(temporary, name, len(data), f"{google_crc32c.value(data):08x}")
 
 
 def check_complete(shards: Sequence[ShardInfo], divisions: Divisions) -> None:
@@ -97,24 +156,3 @@ def _check_rejects(build: Build, options: PublishOptions) -> None:
         f"most often ({times} time{'' if times == 1 else 's'}): {reason}; all are in {options.failed_rejects}; "
         "nothing was published"
     )
-
-
-def _check_sizes(shards: Sequence[ShardInfo], directory: str) -> None:
-    """Check that the shards in `directory` are those just written: another job may have taken this one's temporary files."""
-    sizes = dict(storage.list_files(directory))
-    for shard in shards:
-        if sizes.get(str(shard.name)) != shard.size_bytes:
-            raise JobError(
-                f"{shard.name} has {sizes.get(str(shard.name))} bytes, but {shard.size_bytes} were written: does another job "
-                f"write to {directory}? Nothing was published"
-            )
-
-
-def _delete(options: PublishOptions, keep: Set[str]) -> None:
-    """Delete what an earlier build left in the version directory, by exact name, but not what is still temporary."""
-    doomed = [
-        name
-        for name, _ in storage.list_files(options.directory)
-        if naming.is_dataset_file(name, options.name) and not name.startswith(naming.TEMP_PREFIX) and name not in keep
-    ]
-    storage.delete(storage.join(options.directory, name) for name in doomed)

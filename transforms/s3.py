@@ -19,6 +19,7 @@ _COPIES = 16  # at once
 _DELETIONS = 1000  # in one request: the limit of S3
 _ATTEMPTS = 3
 _SINGLE_COPY = TransferConfig(multipart_threshold=1 << 30, use_threads=False)  # one request copies up to 5 GB
+_THERE = ("PreconditionFailed", "ConditionalRequestConflict", "412")
 _MISSING = ("404", "NoSuchKey", "NoSuchBucket")
 
 # One for all threads: boto3's clients may be shared, and each takes 0.2 s and 12 MB to make.
@@ -63,6 +64,18 @@ class S3:
         bucket, key = split_url(url)
         with _errors(url):
             self._client.put_object(Bucket=bucket, Key=key, Body=data)
+
+    def create(self, url: str, data: bytes) -> None:
+        """Write an object if none is there."""
+        bucket, key = split_url(url)
+        with _errors(url):
+            try:
+                self._client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
+            except ClientError as error:
+                if error.response.get("Error", {}).get("Code") not in _THERE:
+                    raise
+                if self._read(bucket, key) != data:  # else an answer was lost, and the request repeated
+                    raise FileExistsError(f"{url} is there already") from None
 
     def size(self, url: str) -> int:
         """The size of an object in bytes."""

@@ -6,16 +6,18 @@ UTF-8; so local names go to `os`, and URLs to transforms.object_store, which tak
 
 import errno
 import os
-import shutil
 import stat
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 from shardmill.naming import TEMP_SUFFIX
 from transforms.object_reader import open_object
 from transforms.object_store import object_store
 
+_SYNCERS = 8  # a disk orders what it is asked to write at once
 _DELETERS = 4  # to give back the blocks of a large file, a file system waits for its disk
 
 
@@ -129,14 +131,20 @@ def list_files(directory: str) -> Iterator[tuple[str, int]]:
     """
     root = directory.rstrip("/") or "/"
     if is_local(root):
-        for folder, _, files in os.walk(root):
+        for folder, _, files in os.walk(root, onerror=_raise_unless_gone):
             for file in files:
                 path = os.path.join(folder, file)
-                yield os.path.relpath(path, root), os.lstat(path).st_size
+                with suppress(FileNotFoundError):  # deleted by another since it was listed
+                    yield os.path.relpath(path, root), os.lstat(path).st_size
         return
     for url, size_bytes in object_store(root).list(f"{root}/"):
         if not url.endswith("/"):  # a "folder" object of the cloud console
             yield url[len(root) + 1 :], size_bytes
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def list_folders(directory: str) -> list[str]:
@@ -167,16 +175,79 @@ def write_parts(path: str, parts: Sequence[Any]) -> None:
     object_store(path).write(path, b"".join(parts))
 
 
-def write_text(path: str, text: str) -> None:
-    """Write `text`, as UTF-8, whole or not at all: to a temporary name that is then renamed; object stores do that anyway."""
-    if is_local(path):
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        temporary = path + TEMP_SUFFIX
-        with open(temporary, "wb") as file:
-            file.write(text.encode())
-        os.replace(temporary, path)
+def write_text(path: str, text: str, temporary: str | None = None, sync: bool = True) -> None:
+    """Write `text`, as UTF-8, whole or not at all, and wait until it is on its disk if `sync`; object stores do all that anyway.
+
+    A local file is written to `temporary`, by default its name with a suffix, and renamed; where several processes may write to
+    one path, each needs one of its own.
+    """
+    if not is_local(path):
+        object_store(path).write(path, text.encode())
         return
-    object_store(path).write(path, text.encode())
+    temporary = temporary or path + TEMP_SUFFIX
+    _write(temporary, text, sync)
+    os.replace(temporary, path)
+    if sync:
+        sync_directories([os.path.dirname(path)])
+
+
+def create_text(path: str, text: str, temporary: str) -> None:
+    """As `write_text`, but of a file that is not there yet: of several processes, one succeeds.
+
+    Raises:
+      FileExistsError: it is there.
+    """
+    if not is_local(path):
+        object_store(path).create(path, text.encode())
+        return
+    _write(temporary, text, sync=True)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links: whoever calls this holds its lock
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, "it is there already", path) from None
+        os.replace(temporary, path)
+    sync_directories([os.path.dirname(path)])
+
+
+def _write(path: str, text: str, sync: bool) -> None:
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        data = text.encode()
+        while data:
+            data = data[os.write(descriptor, data) :]
+        if sync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_files(paths: Iterable[str]) -> None:
+    """Wait until local files are on their disks, whoever wrote them; what an object store has acknowledged, it has."""
+    with ThreadPoolExecutor(_SYNCERS, "shardmill-sync") as pool:
+        for _ in pool.map(_sync, filter(is_local, paths)):
+            pass
+
+
+def sync_directories(paths: Iterable[str]) -> None:
+    """Wait until the names in local directories are on their disks."""
+    for path in filter(is_local, paths):
+        try:
+            _sync(path or ".")
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # of file systems that sync no directories
+                raise
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def rename(sources: Sequence[str], destinations: Sequence[str]) -> None:
@@ -192,12 +263,15 @@ def rename(sources: Sequence[str], destinations: Sequence[str]) -> None:
             moves.append((source, destination))
         elif not exists(destination):
             raise FileNotFoundError(f"neither {source} nor {destination} exists")
+    remote = defaultdict(list)
     for source, destination in moves:
         if is_local(source):
+            os.makedirs(os.path.dirname(destination) or ".", exist_ok=True)
             os.replace(source, destination)
-    remote = [move for move in moves if not is_local(move[0])]
-    if remote:
-        object_store(remote[0][0]).rename(remote)
+        else:
+            remote[_bucket(source)].append((source, destination))
+    for renamed in remote.values():
+        object_store(renamed[0][0]).rename(renamed)
 
 
 def _existing(paths: Sequence[str]) -> set[str]:
@@ -208,15 +282,27 @@ def _existing(paths: Sequence[str]) -> set[str]:
 
 
 def delete(paths: Iterable[str]) -> None:
-    """Delete the files at exactly these paths, objects of one bucket; one that is gone already is no error."""
-    remote = []
+    """Delete the files at exactly these paths, wherever each lies; one that is gone already is no error."""
+    remote = defaultdict(list)
     for path in paths:
-        if not is_local(path):
-            remote.append(path)
-        elif os.path.lexists(path):
-            os.remove(path)
-    if remote:
-        object_store(remote[0]).delete(remote)
+        if is_local(path):
+            with suppress(FileNotFoundError):
+                os.remove(path)
+        else:
+            remote[_bucket(path)].append(path)
+    for urls in remote.values():
+        object_store(urls[0]).delete(urls)
+
+
+def _bucket(url: str) -> str:
+    """Scheme and bucket, or host: what one request of an object store is about."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"
+
+
+def _remove(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.remove(path)
 
 
 def delete_tree(directory: str) -> None:
@@ -224,8 +310,12 @@ def delete_tree(directory: str) -> None:
     if is_local(directory):
         if os.path.isdir(directory):
             with ThreadPoolExecutor(_DELETERS, "shardmill-delete") as pool:
-                list(pool.map(os.remove, [join(directory, name) for name, _ in list_files(directory)]))
-            shutil.rmtree(directory)
+                list(pool.map(_remove, [join(directory, name) for name, _ in list_files(directory)]))
+            for folder, folders, _ in os.walk(directory, topdown=False):
+                for link in filter(os.path.islink, [join(folder, name) for name in folders]):
+                    _remove(link)
+                with suppress(FileNotFoundError):
+                    os.rmdir(folder)
     else:
         delete([url for url, _ in object_store(directory).list(f"{directory.rstrip('/')}/")])
 

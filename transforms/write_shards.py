@@ -100,11 +100,6 @@ class WriteShards(beam.io.WriteToTFRecord):
         self._divisions, self._temporary, self._source = divisions, temporary, source
         self._write = _WriteShardFn(self._sink, name, gzip, threads, progress_folder)
 
-    @staticmethod
-    def make_temporary(directory: str, name: str) -> str:
-        """Make a directory for shards under way, in `directory`, and return its path: what the sink itself would make."""
-        return str(beam.io.WriteToTFRecord(storage.join(directory, name))._sink.initialize_write())
-
     def expand(self, pcoll: beam.PCollection[tuple[ShardKey, Iterable[pa.RecordBatch]]]) -> Any:
         """One ParDo: references in, ShardInfo and rejects out."""
         source = AsSingleton(self._source) if isinstance(self._source, beam.PCollection) else self._source

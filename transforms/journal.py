@@ -1,0 +1,81 @@
+"""The journal of a publication: which temporary file becomes which, so that whoever finds it can bring the publication to its end.
+
+It lies in the version directory, as `_PUBLISHING`, from before the first file of the older version is touched until LATEST names
+the new one. All that it names lies in that directory. Pure.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+
+from shardmill import naming
+from shardmill.errors import CorruptDataError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A file of the new version: where it lies until it is published, its name then, its bytes, and their crc32c (8 hex digits)."""
+
+    temporary: str
+    file: str
+    size_bytes: int
+    crc32c: str
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The whole of it.
+
+    Attributes:
+      job: the nonce of the job whose publication it is.
+      name, version: of the data set.
+      temporary: the job's directory, in the version directory.
+      latest: what LATEST named when the publication began; empty if there was none.
+      moves: of all files but `_SUCCESS`, in the order in which they are renamed; the manifest last.
+    """
+
+    job: str
+    name: str
+    version: str
+    temporary: str
+    latest: str
+    moves: tuple[Move, ...]
+
+    def to_json(self) -> str:
+        """The text of the file."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: bytes, path: str) -> "Journal":
+        """Parse the text of the journal at `path`.
+
+        Raises:
+          CorruptDataError: it is none, or names files that are not a data set's.
+        """
+        try:
+            content = json.loads(text)
+            if content.pop("format") != FORMAT:
+                raise CorruptDataError(f"{path} was written by a newer shardmill; complete that publication with it")
+            moves = tuple(Move(**move) for move in content.pop("moves"))
+            journal = cls(**content, moves=moves)
+            journal._check()
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+            if isinstance(error, CorruptDataError):
+                raise
+            raise CorruptDataError(f"{path} is not the journal of a publication: {error}") from None
+        return journal
+
+    def _check(self) -> None:
+        if self.temporary != naming.temporary_folder(self.name, self.job) or "/" in self.temporary:
+            raise ValueError(f"{self.temporary!r} is not the temporary directory of job {self.job!r}")
+        if not naming.is_version(self.version) or not isinstance(self.latest, str):
+            raise ValueError(f"{self.version!r} is not a version, or {self.latest!r} not a text")
+        if not self.moves or self.moves[-1].file != naming.MANIFEST:
+            raise ValueError("its last file is not the manifest")
+        for move in self.moves:
+            inside = not {"", ".", ".."} & {*move.file.split("/"), *move.temporary.split("/")}
+            if not (inside and naming.is_dataset_file(move.file, self.name) and move.temporary.startswith(f"{self.temporary}/")):
+                raise ValueError(f"it renames {move.temporary!r} to {move.file!r}")
+            if not isinstance(move.size_bytes, int):
+                raise TypeError(f"{move.file!r} has {move.size_bytes!r} bytes")
