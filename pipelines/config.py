@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from pipelines.options import ON_DAMAGED_FILE
 from shardmill import naming
 from shardmill.errors import UserError
 from shardmill.labels import ON_NEW_LABEL
@@ -39,6 +40,7 @@ class JobConfig:
     labels: tuple[str, ...] | None = None
     on_new_label: str = "fail"
     max_reject_fraction: float = 0.01
+    on_damaged_file: str = "fail"
     threads: int = 0
     overwrite: bool = False
     job: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)  # a nonce: chosen here, once, for all attempts
@@ -54,6 +56,9 @@ class JobConfig:
         if self.on_new_label != "fail" and self.labels is None:
             raise UserError(f"--on_new_label {self.on_new_label} needs --labels_file")
         check(0 <= self.max_reject_fraction <= 1, f"--max_reject_fraction {self.max_reject_fraction}: expected 0 to 1")
+        check(
+            self.on_damaged_file in ON_DAMAGED_FILE, f"--on_damaged_file {self.on_damaged_file}: expected one of {ON_DAMAGED_FILE}"
+        )
         check(0 <= self.threads <= 256, f"--threads {self.threads}: expected 0 (chosen for you) to 256")
         for flag, seed in (("--seed", self.seed), ("--split_seed", self.split_seed)):
             check(0 <= seed < 1 << 64, f"{flag} {seed}: expected 0 to 2^64 - 1")
@@ -128,6 +133,7 @@ class JobConfig:
             "labels": list(self.labels) if self.labels is not None else None,
             "on_new_label": self.on_new_label,
             "max_reject_fraction": self.max_reject_fraction,
+            "on_damaged_file": self.on_damaged_file,
         }
 
 

@@ -21,6 +21,7 @@ _TWICE = {
     "--only": ", as in --only a,b",
 }
 _NEAR = 0.8  # how like another word a misspelt one is, by difflib's measure
+ON_DAMAGED_FILE = ("fail", "reject")
 _UNITS = {"": 1, "b": 1, **{f"{u}{s}": (1024 if "i" in s else 1000) ** p for p, u in enumerate("kmgt", 1) for s in ("", "b", "ib")}}
 
 
@@ -190,6 +191,12 @@ def add_run_options(parser: Parser) -> Any:
     """The flags about the run; returns their group."""
     run = parser.add_argument_group("run")
     run.add_argument("--max_reject_fraction", type=float, default=0.01, help="more rejects fail the job (default: %(default)s)")
+    run.add_argument(
+        "--on_damaged_file",
+        choices=ON_DAMAGED_FILE,
+        default="fail",
+        help="what a file does of which nobody knows how many records cannot be read (default: %(default)s)",
+    )
     run.add_argument("--threads", type=int, default=0, help="that read and encode in each worker (default: chosen by the input)")
     run.add_argument("--debug", action="store_true", help="show the full trace of a failure")
     return run

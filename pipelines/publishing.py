@@ -23,6 +23,7 @@ def publish_options(config: JobConfig, libraries: Sequence[str]) -> PublishOptio
         configuration=config.to_json(),
         job=config.job,
         overwrite=config.overwrite,
+        on_damaged_file=config.on_damaged_file,
         versions={"shardmill": shardmill.__version__, **{name: metadata.version(name) for name in libraries}},
     )
 

@@ -17,6 +17,7 @@ from shardmill.features import Feature, Features
 from transforms import balance, publish
 from transforms.blocks import Inferred
 from transforms.count_kinds import CountKinds
+from transforms.damage import settle
 from transforms.describe import Build, PublishOptions
 from transforms.feature_kinds import Kinds, mixed_kinds, most_frequent
 from transforms.find_cuts import Divisions, FindByteCuts, FindExampleCuts
@@ -165,14 +166,15 @@ def _publish(
         notices.append(f"passed over {staged.blank:,} blank line{'' if staged.blank == 1 else 's'}")
     features = _features(layout, staged.inferred, staged.kinds, table)
     _check_ids(staged, layout, table.frozen_labels)
+    settled, records = settle(rejects, staged.read + summary.rejected, summary.size_bytes)
     build = Build(
-        records=staged.read + summary.rejected,
+        records=records,
         size_bytes=summary.size_bytes,
         fingerprint=summary.fingerprint,
         splits=layout.splits,
         divisions=divisions,
         shards=list(shards),
-        rejects=list(rejects),
+        rejects=settled,
         stats=staged.stats,
         notices=notices,
     )

@@ -30,9 +30,10 @@ def summary(config: JobConfig) -> str:
     lines += class_lines(dataset.manifest)
     rejects = dataset.manifest.rejects
     if rejects["records"]:
-        lines.append(
-            f"{rejects['records']:,} of {dataset.manifest.input['records']:,} records rejected; see {dataset.directory}/rejects/:"
-        )
+        lost = rejects.get("lost", {})
+        about = "about " if lost.get("estimated") else "at least " if lost.get("uncounted_files") else ""
+        read = dataset.manifest.input["records"]
+        lines.append(f"{about}{rejects['records']:,} of {read:,} records rejected; see {dataset.directory}/rejects/:")
         lines += [f"  {times:,} x {reason}" for reason, times in _top(rejects["reasons"])]
     lines += [f"NOTE: {notice}" for notice in dataset.manifest.notices]
     lines += ["", "Read it:", *reading_code(dataset)]

@@ -223,19 +223,24 @@ def test_link_to_another_folder_is_followed(run: Run, tmp_path: Path) -> None:
     assert read_back(tmp_path / "n").label_of("bee/1.jpg") == "bee"
 
 
-def test_file_without_read_permission_is_one_reject(tmp_path: Path) -> None:
+def test_file_without_read_permission_is_one_reject_and_a_folder_who_knows_how_many(tmp_path: Path) -> None:
     folder = write_files(tmp_path / "in", GOOD)
     (folder / "ant" / "003.jpg").chmod(0)
     write_files(folder / "locked", {"1.jpg": image(1)}).chmod(0)
     command = ("images", "--input", folder, "--output", tmp_path, "--name", "n", *SHARDS, "--max_reject_fraction", "0.5")
-    result = Process(tmp_path / "process", *command, before=bind_root_to_permissions).result()
+    failed = Process(tmp_path / "failed", *command, before=bind_root_to_permissions).result()
+    assert failed.status == 1
+    assert "at least 1 record in 1 damaged file cannot be read" in failed.err
+    flags = ("--on_damaged_file", "reject")
+    result = Process(tmp_path / "process", *command, *flags, before=bind_root_to_permissions).result()
     (folder / "locked").chmod(0o755)
     assert result.status == 0, result.err
     contents = read_back(tmp_path / "n")
     assert contents.records.keys() == GOOD.keys() - {"ant/003.jpg"}
+    lost = {"records": 1, "size_bytes": 0, "count": "at least"}
     assert contents.rejects() == [
         {"source": "ant/003.jpg", "line": None, "stage": "write", "reason": "cannot be read: Permission denied"},
-        {"source": "locked/", "line": None, "stage": "index", "reason": "cannot list the folder: Permission denied"},
+        {"source": "locked/", "line": None, "stage": "index", "reason": "cannot list the folder: Permission denied", **lost},
     ]
 
 

@@ -18,7 +18,7 @@ from test_bad_tables import check_consistent, check_failure
 
 from shardmill import example, naming, tfrecord
 
-TOLERANT = ("--max_reject_fraction", "0.9")
+TOLERANT = ("--max_reject_fraction", "0.9", "--on_damaged_file", "reject")
 
 # Each line, and what it becomes: a row, or words of the reason; None is no record.
 JSON_LINES: list[tuple[bytes, dict[str, object] | str | None]] = [

@@ -47,6 +47,7 @@ def config(**values: Any) -> ImagesConfig:
         ({"verify": "all"}, "^--verify all: expected one of"),
         ({"resize_mode": "cover"}, "^--resize_mode cover needs --resize$"),
         ({"max_reject_fraction": 1.5}, "^--max_reject_fraction 1.5: expected 0 to 1$"),
+        ({"on_damaged_file": "skip"}, "^--on_damaged_file skip: expected one of "),
         ({"max_reject_fraction": -0.1}, "^--max_reject_fraction -0.1: expected 0 to 1$"),
         ({"max_reject_fraction": float("nan")}, "^--max_reject_fraction nan: expected 0 to 1$"),
         ({"jpeg_quality": 0}, "^--jpeg_quality 0: expected 1 to 100$"),
@@ -171,6 +172,7 @@ CHANGES: dict[str, Any] = {
     "jpeg_quality": 50,
     "max_pixels": 5,
     "max_reject_fraction": 0.5,
+    "on_damaged_file": "reject",
 }
 
 

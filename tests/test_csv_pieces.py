@@ -88,7 +88,7 @@ def test_what_is_lost(text: bytes, size: int) -> None:
     *pieces, lost = read_pieces(Dribble(text, size, fails=True), CSV, size, "a.csv", NOTHING)
 
     assert isinstance(lost, Lost)
-    assert lost.reason == "cut"
+    assert str(lost.error) == "cut"
     kept = b"".join(piece.text for piece in pieces if isinstance(piece, Piece))
     assert text.startswith(kept)
     assert lost.line == len(line_ends(kept)) + 1

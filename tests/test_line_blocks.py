@@ -144,5 +144,13 @@ def test_a_file_that_vanished_after_it_was_indexed(tmp_path: Path) -> None:
     (tmp_path / "file.txt").unlink()
 
     assert list(read_pieces(block, 4)) == [
-        Reject("file.txt", 1, "read", "cannot be read after 0 bytes: No such file or directory; all from line 1 on is lost")
+        Reject(
+            "file.txt",
+            1,
+            "read",
+            "cannot be read after 0 bytes: No such file or directory; all from line 1 on is lost",
+            None,
+            4,
+            "estimated",
+        )
     ]

@@ -153,6 +153,7 @@ def test_defaults_are_those_of_the_configuration() -> None:
         (["--image_format", "png"], "image_format", "png"),
         (["--resize", "4x5"], "resize", (4, 5)),
         (["--max_reject_fraction", "0.5"], "max_reject_fraction", 0.5),
+        (["--on_damaged_file", "reject"], "on_damaged_file", "reject"),
         (["--max_pixels", "9"], "max_pixels", 9),
         (["--threads", "3"], "threads", 3),
         (["--overwrite"], "overwrite", True),

@@ -192,7 +192,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
 
     assert list(CSV.index(FileRef("b.csv", str(tmp_path / "b.csv"), 1))) == [
-        Reject("b.csv", None, "index", "cannot be read: No such file or directory")
+        Reject("b.csv", None, "index", "cannot be read: No such file or directory", None, 1, "estimated")
     ]
     assert list(CSV.index(FileRef("c.csv", str(tmp_path / "folder.csv"), 1))) == [
         Reject("c.csv", None, "index", "cannot be read: Is a directory")

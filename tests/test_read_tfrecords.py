@@ -147,6 +147,9 @@ def check_cut_short(tmp_path: Path, size: int, block_size: int) -> None:
             whole + 1,
             "read",
             f"record {whole + 1} at byte {STARTS[whole]} is cut short, {have} of {need} bytes, which are lost",
+            1,
+            have,
+            "at least",
         )
     ]
 

@@ -45,6 +45,7 @@ class BlockRef:
         that of the file on disk. Of a Parquet file, the row group's number and its bytes.
       first_line: the line, from 1, on which the first record starts; where a format has no lines, the record, from 1.
       columns: the columns of the file in its order, where a header says them.
+      records: how many there are, where a footer or the index of the file says it.
     """
 
     file: FileRef
@@ -52,6 +53,7 @@ class BlockRef:
     length: int
     first_line: int = 1
     columns: tuple[str, ...] = ()
+    records: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

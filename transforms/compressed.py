@@ -1,4 +1,4 @@
-"""Compressed files as streams of what is in them: gzip, bzip2 and Zstandard, by the name's suffix.
+"""Compressed files as streams of what is in them: gzip, bzip2 and Zstandard, by the name's suffix, or any by its kind.
 
 Python's own file objects lose what they had read when they meet the end of a file that was cut short; here all that can be
 decompressed is handed out before the error is.
@@ -20,7 +20,23 @@ _OUTPUT = 1 << 20  # bytes asked of one at once, where it can be told
 
 
 class TruncatedError(OSError):
-    """Compressed data that ends too early or is damaged: the message says how far it could be read, and names no file."""
+    """Compressed data that ends too early or is damaged: the message says how far it could be read, and names no file.
+
+    Attributes:
+      good_bytes: of the compressed file, before those that are damaged.
+      made_bytes: of contents.
+      promised_bytes: of contents, if a header says how many there are; else 0.
+      is_cut: whether the file ends too early; else it is damaged.
+    """
+
+    def __init__(
+        self, message: str, good_bytes: int = 0, made_bytes: int = 0, promised_bytes: int = 0, is_cut: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.good_bytes = good_bytes
+        self.made_bytes = made_bytes
+        self.promised_bytes = promised_bytes
+        self.is_cut = is_cut
 
 
 class _Member(Protocol):
@@ -35,12 +51,18 @@ class _Member(Protocol):
     @property
     def needs_input(self) -> bool: ...
 
+    @property
+    def promised_bytes(self) -> int: ...
+
     def decompress(self, data: bytes) -> bytes: ...
 
 
-class _Gzip:
+class _Zlib:
+    WBITS = 15  # a header and a checksum of zlib's
+    promised_bytes = 0
+
     def __init__(self) -> None:
-        self._zlib = zlib.decompressobj(wbits=31)
+        self._zlib = zlib.decompressobj(wbits=self.WBITS)
         self._full = False
 
     def decompress(self, data: bytes) -> bytes:
@@ -61,7 +83,13 @@ class _Gzip:
         return not self._full  # zlib may hold output back even when it has consumed all input
 
 
+class _Gzip(_Zlib):
+    WBITS = 31  # of gzip's
+
+
 class _Bzip2:
+    promised_bytes = 0
+
     def __init__(self) -> None:
         self._bz2 = bz2.BZ2Decompressor()
 
@@ -86,8 +114,13 @@ class _Zstandard:
 
     def __init__(self) -> None:
         self._zstd = zstandard.ZstdDecompressor().decompressobj()
+        self._begun = False
+        self.promised_bytes = 0
 
     def decompress(self, data: bytes) -> bytes:
+        if not self._begun and data:
+            self._begun = True
+            self.promised_bytes = _zstd_content_size(data)
         return self._zstd.decompress(data)
 
     @property
@@ -97,6 +130,14 @@ class _Zstandard:
     @property
     def unused_data(self) -> bytes:
         return self._zstd.unused_data
+
+
+def _zstd_content_size(data: bytes) -> int:
+    """How many bytes a frame that begins with `data` says it holds; 0 if it does not."""
+    try:
+        return max(zstandard.frame_content_size(data), 0)
+    except zstandard.ZstdError:
+        return 0
 
 
 _KINDS: dict[str, tuple[str, Callable[[], _Member]]] = {
@@ -122,14 +163,24 @@ def open_decompressed(path: str, name: str) -> BinaryIO:
     """
     raw = storage.open_read(path)
     kind = _kind(name)
-    return raw if kind is None else cast(BinaryIO, _Decompressed(raw, *kind))
+    return raw if kind is None else cast(BinaryIO, Decompressed(raw, *kind))
+
+
+def open_gzip(path: str) -> "Decompressed":
+    """Open a gzip file, whatever its name; otherwise as open_decompressed."""
+    return Decompressed(storage.open_read(path), "gzip", _Gzip)
+
+
+def open_zlib(path: str) -> "Decompressed":
+    """Open a file that zlib compressed, RFC 1950; otherwise as open_decompressed."""
+    return Decompressed(storage.open_read(path), "zlib", _Zlib)
 
 
 def _kind(name: str) -> tuple[str, Callable[[], _Member]] | None:
     return next((kind for suffix, kind in _KINDS.items() if name.lower().endswith(suffix)), None)
 
 
-class _Decompressed(io.BufferedIOBase):
+class Decompressed(io.BufferedIOBase):
     """A stream of the contents of `raw`; the error of damaged data is raised by the first read that has nothing else to give."""
 
     def __init__(self, raw: BinaryIO, kind: str, make: Callable[[], _Member]) -> None:
@@ -142,7 +193,19 @@ class _Decompressed(io.BufferedIOBase):
         self._ready = memoryview(b"")
         self._read_bytes = 0
         self._made_bytes = 0
+        self._good_bytes = 0
+        self._member_start = 0  # of its contents
         self._error: TruncatedError | None = None
+
+    @property
+    def good_bytes(self) -> int:
+        """How much of the compressed file has been decompressed, ahead of what has been read."""
+        return self._good_bytes
+
+    @property
+    def made_bytes(self) -> int:
+        """How many bytes of contents that made."""
+        return self._made_bytes
 
     def readable(self) -> bool:
         """Yes."""
@@ -198,11 +261,14 @@ class _Decompressed(io.BufferedIOBase):
     def _decompress(self, member: _Member) -> bytes:
         """What `member` makes of its next bytes."""
         if member.needs_input and not self._input and not self._fill():
-            raise self._fail(f"the {self._kind} data ends too early")
+            promised = member.promised_bytes and self._member_start + member.promised_bytes
+            raise self._fail(f"the {self._kind} data ends too early", promised, is_cut=True)
         data = self._input if member.needs_input else b""
         self._input = self._input[len(data) :]
         try:
-            return member.decompress(data)
+            made = member.decompress(data)
+            self._good_bytes += len(data) - len(member.unused_data)
+            return made
         except _DAMAGE as error:
             raise self._fail(f"the {self._kind} data is damaged ({error_text(error)})") from error
 
@@ -214,9 +280,10 @@ class _Decompressed(io.BufferedIOBase):
             if self._input:
                 self._member = self._make()
                 self._members += 1
+                self._member_start = self._made_bytes
                 return True
         if not self._members:
-            raise self._fail(f"the file is empty, without even a {self._kind} header")
+            raise self._fail(f"the file is empty, without even a {self._kind} header", is_cut=True)
         return False
 
     def _fill(self) -> bool:
@@ -224,7 +291,7 @@ class _Decompressed(io.BufferedIOBase):
         self._read_bytes += len(self._input)
         return bool(self._input)
 
-    def _fail(self, what: str) -> TruncatedError:
+    def _fail(self, what: str, promised_bytes: int = 0, is_cut: bool = False) -> TruncatedError:
         at = f"at byte {self._read_bytes:,} of the compressed file, after {self._made_bytes:,} bytes of contents"
-        self._error = TruncatedError(f"{what}, {at}")
+        self._error = TruncatedError(f"{what}, {at}", self._good_bytes, self._made_bytes, promised_bytes, is_cut)
         return self._error

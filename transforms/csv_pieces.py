@@ -42,10 +42,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What cannot be read: all from the record that starts on `line`, and why."""
+    """What cannot be read: all from the record that starts on `line`; and why, with how far the compressed data could be."""
 
     line: int
-    reason: str
+    error: TruncatedError
 
 
 def read_head(stream: Stream, dialect: Dialect, name: str) -> Head:
@@ -100,7 +100,11 @@ def read_ranges(stream: Stream, dialect: Dialect, size: int, at: int, rest: byte
     while not at_end:
         more, rest = rest[:size], rest[size:]
         if len(more) < size:
-            more += stream.read(size - len(more))
+            try:
+                more += stream.read(size - len(more))
+            except TruncatedError:  # which the next call raises again
+                if not more:
+                    raise
         at_end = not more
         text = held + more
         data = text if at_end else text.rstrip(fragile)
@@ -135,7 +139,7 @@ def read_pieces(stream: Stream, dialect: Dialect, size: int, name: str, head: He
             inside = side.inside
             check_length(sum(map(len, pending)), first_line, name)
     except TruncatedError as error:
-        yield Lost(first_line, str(error))
+        yield Lost(first_line, error)
         return
     if inside:
         raise unclosed(name, open_line, dialect)

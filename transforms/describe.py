@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shardmill import naming, schema, tfds_metadata
@@ -14,6 +14,7 @@ from shardmill.seal import checksums
 from shardmill.tfds_metadata import SplitInfo
 from transforms import storage
 from transforms.balance import ShardCount
+from transforms.damage import Losses
 from transforms.find_cuts import Divisions
 from transforms.refs import Reject
 from transforms.stats import SplitStats
@@ -29,6 +30,7 @@ class PublishOptions:
       name, version: of the data set.
       gzip: whether the shards are compressed; then TFDS cannot read them, and gets no dataset_info.json.
       max_reject_fraction: of the records in the input; more fail the job.
+      on_damaged_file: "fail" or "reject", where nobody knows for certain how many records of a file cannot be read.
       shard_counts: as asked for, by split; `""` for the splits not named.
       source: the input as the user gave it.
       configuration, versions: see shardmill.manifest.
@@ -47,6 +49,7 @@ class PublishOptions:
     versions: Mapping[str, str]
     job: str
     overwrite: bool = False
+    on_damaged_file: str = "fail"
 
     @property
     def temporary(self) -> str:
@@ -97,7 +100,10 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
     by_split: dict[str, list[ShardInfo]] = {split: [] for split in build.splits}
     for shard in sorted(build.shards, key=lambda shard: shard.name.shard):
         by_split[shard.name.split].append(shard)
-    reasons = Counter(reject.reason for reject in build.rejects)
+    reasons = Counter[str]()
+    for reject in build.rejects:
+        reasons[reject.reason] += reject.counted
+    losses = Losses.of(build.rejects)
     return Manifest(
         name=options.name,
         version=options.version,
@@ -115,7 +121,11 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
         },
         configuration=options.configuration,
         versions=options.versions,
-        rejects={"records": len(build.rejects), "reasons": dict(sorted(reasons.most_common(100)))},
+        rejects={
+            "records": sum(reject.counted for reject in build.rejects),
+            "reasons": dict(sorted(reasons.most_common(100))),
+            **({"lost": losses.to_json()} if losses.files else {}),
+        },
         notices=tuple(notices(build, features, options)),
     )
 
@@ -183,6 +193,9 @@ def _in_order(stats: Mapping[str, Any], manifest: Manifest) -> dict[str, Any]:
 def notices(build: Build, features: Features, options: PublishOptions) -> list[str]:
     """What the user must be told at the end, beginning with the route's own notices."""
     said = list(build.notices)
+    losses = Losses.of(build.rejects)
+    if losses.files:
+        said.append(str(losses))
     for split in build.splits:
         division = build.divisions.get(split)
         if division is None:
@@ -225,4 +238,4 @@ def _some(classes: Sequence[str]) -> str:
 def rejects_text(rejects: Iterable[Reject]) -> str:
     """The lines of a rejects file, in the order of their sources."""
     ordered = sorted(rejects, key=lambda reject: (reject.source, reject.line or 0, reject.stage, reject.reason))
-    return "".join(json.dumps(asdict(reject), ensure_ascii=False) + "\n" for reject in ordered)
+    return "".join(json.dumps(reject.to_json(), ensure_ascii=False) + "\n" for reject in ordered)

@@ -1,7 +1,7 @@
 """PTransform that finds the blocks of all files, and gathers them into tasks of about one block's bytes."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from transforms import storage
 from transforms.blocks import BlockRef, FileRef, RecordFormat
+from transforms.damage import unread_file
 from transforms.error_text import error_text
 from transforms.folders import FolderRoles
 from transforms.index_files import REJECTS, SUMMARIES
@@ -81,7 +82,8 @@ def _list(pattern: str, kind: FileKind, roles: FolderRoles | None) -> Iterator[A
         elif isinstance(item, Skipped):
             summary = summary.merge(summarize_skipped(item.kind, item.name))
         else:
-            yield TaggedOutput(REJECTS, item)
+            # How many records are in a file that is not there, or in a folder that cannot be listed, nobody knows.
+            yield TaggedOutput(REJECTS, replace(item, count="at least"))
             summary = summary.merge(InputSummary(rejected=1))
     yield from to_refs(found, root)
     yield TaggedOutput(SUMMARIES, summary.merge(summarize_files(((file.name, file.size_bytes) for file in found), roles)))
@@ -107,7 +109,7 @@ def index_file(format_: RecordFormat, file: FileRef) -> list[Any]:
         for item in format_.index(file):
             if isinstance(item, Reject):
                 blocks.append(TaggedOutput(REJECTS, item))
-                summary = summary.merge(InputSummary(rejected=1))
+                summary = summary.merge(InputSummary(rejected=item.counted))
             else:
                 blocks.append(item)
         header = format_.header(file) if not summary.rejected else ()
@@ -115,7 +117,7 @@ def index_file(format_: RecordFormat, file: FileRef) -> list[Any]:
         if not storage.is_local(file.path) and not isinstance(error, FileNotFoundError):
             raise  # an object store that fails: the runner tries again
         reason = f"cannot be read: {error_text(error)}"
-        blocks = [TaggedOutput(REJECTS, Reject(file.name, None, "index", reason))]
+        blocks = [TaggedOutput(REJECTS, unread_file(file.name, file.size_bytes, "index", reason))]
         return [*blocks, TaggedOutput(SUMMARIES, InputSummary(rejected=1))]
     if header:
         summary = summary.merge(summarize_header(header, file.name))

@@ -8,6 +8,7 @@ from shardmill import spans
 from transforms import storage
 from transforms.blocks import BlockRef, FileRef
 from transforms.compressed import TruncatedError, is_compressed, open_decompressed
+from transforms.damage import Damage, of_compressed
 from transforms.error_text import error_text
 from transforms.refs import Reject
 
@@ -88,7 +89,8 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
         at_start = False
         line += spans.count(data, _LF)
     if reader.damage is not None:
-        yield Reject(block.file.name, line, STAGE, f"{reader.damage}; all from line {line:,} on is lost")
+        reason = f"{reader.damage.reason}; all from line {line:,} on is lost"
+        yield reader.damage.reject(block.file.name, line, STAGE, reason, line - block.first_line, block.length)
     elif rest := b"".join(carry):
         rest = rest.removeprefix(BOM) if at_start else rest
         if rest:
@@ -102,18 +104,18 @@ class _Reader:
         self._block = block
         self._chunk_size = chunk_size
         self._read_bytes = 0
-        self.damage: str | None = None
+        self.damage: Damage | None = None
 
     def __iter__(self) -> Iterator[bytes]:
         try:
             with open_block(self._block) as stream:
                 yield from self._chunks(stream)
         except TruncatedError as error:
-            self.damage = str(error)
+            self.damage = of_compressed(error, self._block.file.size_bytes)
         except OSError as error:
             if not storage.is_local(self._block.file.path) and not isinstance(error, FileNotFoundError):
                 raise  # an object store that fails: the runner tries again, where a bad disk will not get better
-            self.damage = f"cannot be read after {self._read_bytes:,} bytes: {error_text(error)}"
+            self._lose(f"cannot be read after {self._read_bytes:,} bytes: {error_text(error)}")
 
     def _chunks(self, stream: BinaryIO) -> Iterator[bytes]:
         if is_compressed(self._block.file.name):
@@ -124,10 +126,14 @@ class _Reader:
         while left := self._block.length - self._read_bytes:
             chunk = stream.read(left if left < 2 * self._chunk_size else self._chunk_size)
             if not chunk:
-                self.damage = f"ends {left:,} bytes earlier than it did when it was indexed; do not change files during a run"
+                self._lose(f"ends {left:,} bytes earlier than it did when it was indexed; do not change files during a run")
                 return
             self._read_bytes += len(chunk)
             yield chunk
+
+    def _lose(self, reason: str) -> None:
+        left = self._block.length - self._read_bytes
+        self.damage = Damage(reason, left, left / max(self._read_bytes, 1))
 
 
 def open_block(block: BlockRef) -> BinaryIO:

@@ -151,14 +151,14 @@ def _walk(
         # Sorted names compress better: references are what a job holds in memory.
         entries = sorted(os.scandir(folder), key=lambda item: item.name)
     except OSError as error:
-        yield Reject(_printable(prefix or folder), None, "index", f"cannot list the folder: {error.strerror}")
+        yield Reject(_printable(prefix or folder), None, "index", f"cannot list the folder: {error.strerror}", count="at least")
         return
     here = (status.st_dev, status.st_ino)
     if here in ancestors:
         yield Skipped(_printable(prefix[:-1]), "symbolic link loop")
         return
     if len(ancestors) > _MAX_DEPTH:
-        yield Reject(_printable(prefix), None, "index", f"folders are nested more than {_MAX_DEPTH} deep")
+        yield Reject(_printable(prefix), None, "index", f"folders are nested more than {_MAX_DEPTH} deep", count="at least")
         return
     found = 0
     for item in entries:

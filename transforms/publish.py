@@ -12,7 +12,7 @@ import google_crc32c
 from shardmill import naming
 from shardmill.errors import JobError
 from shardmill.features import Features
-from transforms import job_folder, locks, publication, storage
+from transforms import damage, job_folder, locks, publication, storage
 from transforms.describe import Build, PublishOptions, make_manifest, metadata_texts, rejects_text
 from transforms.find_cuts import Divisions
 from transforms.journal import Journal, Move
@@ -137,15 +137,22 @@ def check_counts(build: Build) -> None:
                 f"{shard.name}: {shard.planned} records planned, but {shard.examples} written and {shard.rejected} rejected"
             )
     written = sum(shard.examples for shard in build.shards)
-    if build.records != written + len(build.rejects):
+    if build.records != written + _rejected(build):
         raise JobError(
-            f"{build.records} records read, but {written} written and {len(build.rejects)} rejected: "
+            f"{build.records} records read, but {written} written and {_rejected(build)} rejected: "
             "records were lost; nothing was published"
         )
 
 
+def _rejected(build: Build) -> int:
+    return sum(reject.counted for reject in build.rejects)
+
+
 def _check_rejects(build: Build, options: PublishOptions) -> None:
-    number, matched = len(build.rejects), build.records
+    if damaged := damage.failure(build.rejects, options.on_damaged_file):
+        storage.write_text(options.failed_rejects, rejects_text(build.rejects))
+        raise JobError(f"{damaged}; all rejects are in {options.failed_rejects}; nothing was published")
+    number, matched = _rejected(build), build.records
     if number <= options.max_reject_fraction * matched and number < matched:
         return
     storage.write_text(options.failed_rejects, rejects_text(build.rejects))

@@ -18,12 +18,13 @@ from transforms.compressed import TruncatedError, is_compressed, open_decompress
 from transforms.csv_header import START_BYTES, check_start, column_problem, header_columns
 from transforms.csv_pieces import Head, Lost, Piece, check_length, read_head, read_pieces, read_ranges, unclosed
 from transforms.csv_scan import Dialect, stitch
+from transforms.damage import of_compressed, unread_file
 from transforms.error_text import error_text
 from transforms.infer_types import infer_type
 from transforms.key_texts import key_texts, without_leading_zeros
 from transforms.parse_csv import Parsed, Table, parse_piece
 from transforms.parse_values import misfit, parse_values
-from transforms.refs import Reject
+from transforms.refs import Count, Reject
 from transforms.text_encoding import BOM, Stream, Utf8Stream, encoding_name, keeps_bytes, to_utf8
 from transforms.typed_columns import no_rows, to_batch
 
@@ -93,11 +94,12 @@ class CsvFormat:
             with self._open(file) as (stream, base):
                 yield from self._index(file, stream, base)
         except TruncatedError as error:
-            yield Reject(file.name, None, "index", f"{error}; no record could be read")
+            count: Count = "at least" if error.is_cut else "estimated"
+            yield unread_file(file.name, file.size_bytes, "index", f"{error}; no record could be read", count)
         except OSError as error:
             if not storage.is_local(file.path) and not isinstance(error, FileNotFoundError):
                 raise  # an object store that fails: the runner tries again
-            yield Reject(file.name, None, "index", f"cannot be read: {error_text(error)}")
+            yield unread_file(file.name, file.size_bytes, "index", f"cannot be read: {error_text(error)}")
 
     def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
         """The types of `columns` (None: all the file has) over the block's rows, and the distinct values of `values_of`.
@@ -125,12 +127,17 @@ class CsvFormat:
         """
         if lists := [name for name, column in types.items() if column.length is not None]:
             raise UserError(f"column {lists[0]!r} is to hold lists, and {block.file.name} is CSV, which holds none")
+        records, file = 0, block.file
         for piece in self._pieces(block):
             if isinstance(piece, Lost):
-                reason = f"{piece.reason}; the records from line {piece.line} on are lost"
-                yield no_rows(types, [Reject(block.file.name, piece.line, "read", reason)], keys)
+                damage = of_compressed(piece.error, file.size_bytes)
+                reason = f"{damage.reason}; the records from line {piece.line} on are lost"
+                lost = damage.reject(file.name, piece.line, "read", reason, records, file.size_bytes)
+                yield no_rows(types, [lost], keys)
             else:
-                yield self._rows(piece, block, types, keys)
+                rows = self._rows(piece, block, types, keys)
+                records += len(rows.batch) + len(rows.rejects)
+                yield rows
 
     def _rows(self, piece: Piece, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn]) -> Rows:
         wanted = dict.fromkeys([*types, *(key.name for key in keys)])

@@ -12,6 +12,7 @@ from transforms.arrow_columns import convert_column
 from transforms.arrow_lists import is_list, list_type
 from transforms.blocks import MAX_VALUES, BlockRef, FileRef, Inferred, KeyColumn, Rows, key_column
 from transforms.columns import ColumnType, Spelled
+from transforms.damage import unread_file
 from transforms.key_texts import key_texts, key_texts_of_values
 from transforms.parquet_file import OpenedParquet, UnreadableError, why_unreadable
 from transforms.refs import Reject
@@ -48,14 +49,14 @@ class ParquetFormat:
         try:
             opened = OpenedParquet(file)
         except UnreadableError as error:
-            yield Reject(file.name, None, "index", str(error))
+            yield unread_file(file.name, file.size_bytes, "index", str(error))
             return
         with opened:
             row = 1
             for number in range(opened.metadata.num_row_groups):
                 group = opened.metadata.row_group(number)
                 if group.num_rows:
-                    yield BlockRef(file, number, opened.size_bytes(number), row, opened.columns)
+                    yield BlockRef(file, number, opened.size_bytes(number), row, opened.columns, group.num_rows)
                 row += group.num_rows
 
     def header(self, file: FileRef) -> tuple[str, ...]:
@@ -103,7 +104,7 @@ class ParquetFormat:
         except (UnreadableError, OSError) as error:
             why = why_unreadable(error, block.file)
             reason = f"row group {block.offset} cannot be read from row {row:,} on, all of which is lost: {why}"
-            yield no_rows(types, [Reject(block.file.name, row, _STAGE, reason)], keys)
+            yield no_rows(types, [_lost_rows(block, row, reason)], keys)
 
     def _fills(self) -> dict[str, Any]:
         return {column: parse_fill(text) for column, text in self.fill}
@@ -141,6 +142,13 @@ class ParquetFormat:
             if nulls.get(name):
                 found[name] = _merge(found[name], ColumnType(_spelled_fill(fill), None, nulls[name]))
         return Inferred({name: column for name, column in found.items() if column is not None}, group.num_rows, values)
+
+
+def _lost_rows(block: BlockRef, row: int, reason: str) -> Reject:
+    """The Reject of the rows of a row group from `row` on, as many as the footer promises."""
+    promised = block.records or 1
+    lost = max(promised - (row - block.first_line), 1)
+    return Reject(block.file.name, row, _STAGE, reason, lost, max(block.length * lost // promised, 1))
 
 
 def _rows(

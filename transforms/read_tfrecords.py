@@ -1,9 +1,10 @@
-"""Existing TFRecord files, plain or gzipped, whose records pass through; shardmill.tfrecord has the format's sources."""
+"""Existing TFRecord files, plain or compressed, whose records pass through; shardmill.tfrecord has the format's sources."""
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import BinaryIO
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import BinaryIO, cast
 
 import google_crc32c
 import numpy as np
@@ -15,7 +16,8 @@ from shardmill.tfrecord import OVERHEAD, mask
 from transforms import storage
 from transforms.blocks import BlockRef, FileRef, Inferred, KeyColumn, Rows
 from transforms.columns import ColumnType
-from transforms.compressed import TruncatedError, open_decompressed
+from transforms.compressed import Decompressed, TruncatedError, open_gzip, open_zlib
+from transforms.damage import Damage, of_compressed
 from transforms.decode_examples import decode_examples, infer_examples, not_examples, sequence_examples
 from transforms.error_text import error_text
 from transforms.refs import Reject
@@ -27,6 +29,7 @@ RECORD = "record"
 _STAGE = "read"
 _HEADER = struct.Struct("<QI")
 _GZIP_MAGIC = b"\x1f\x8b"  # RFC 1952, section 2.3.1
+_ZLIB_START = 4 << 10  # more than what zlib takes to say the twelve bytes of a record's header
 _HOP_BYTES = 64 << 10  # read at once where only headers are wanted
 _MASK_DELTA = np.uint32(0xA282EAD8)  # crc32c.h, see shardmill.tfrecord
 _LENGTH = struct.Struct("<Q")
@@ -39,8 +42,8 @@ Positions = npt.NDArray[np.int64]
 class TFRecordFormat:
     """A row for each record: column `record`, its payload. The lines are the records' numbers in their file, from 1.
 
-    Every checksum is verified, and a record that is no tf.train.Example is a reject. A file is gzipped if it does not start as a
-    TFRecord does, and either its name ends in .gz or it starts as gzip does.
+    Every checksum is verified, and a record that is no tf.train.Example is a reject. A file is compressed if it does not start as a
+    TFRecord does: by gzip if its name ends in .gz or it starts as gzip does, by zlib if what that makes of it starts as a TFRecord.
 
     Attributes:
       block_size: bytes of a block, and of a piece of one, about.
@@ -49,20 +52,20 @@ class TFRecordFormat:
     block_size: int
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
-        """Blocks of whole records; all of the file if it is small or gzipped.
+        """Blocks of whole records; all of the file if it is small or compressed.
 
         What is wrong with a file is left to `read`: its last block ends where the file does.
         """
         if not file.size_bytes:
             return
         with storage.open_read(file.path) as stream:
-            if file.size_bytes < 2 * self.block_size or _is_gzip(stream, file):
+            if file.size_bytes < 2 * self.block_size or _compression(stream, file):
                 yield BlockRef(file, 0, file.size_bytes)
                 return
             start, first = 0, 1
             for record, offset in _hop(stream, file.size_bytes):
                 if offset - start >= self.block_size:
-                    yield BlockRef(file, start, offset - start, first)
+                    yield BlockRef(file, start, offset - start, first, records=record - first)
                     start, first = offset, record
             if start < file.size_bytes:
                 yield BlockRef(file, start, file.size_bytes - start, first)
@@ -95,11 +98,21 @@ class TFRecordFormat:
             yield Rows(pa.RecordBatch.from_arrays([records], names=[RECORD]), numbers, piece.rejects)
 
 
-def _is_gzip(stream: BinaryIO, file: FileRef) -> bool:
-    """Whether the file, at whose start `stream` is, is gzipped; a length of a record may look like gzip's first bytes."""
-    head = _read(stream, _HEADER.size)
-    is_tfrecord = len(head) == _HEADER.size and _good_length(head, 0)
-    return not is_tfrecord and (file.name.lower().endswith(".gz") or head.startswith(_GZIP_MAGIC))
+def _compression(stream: BinaryIO, file: FileRef) -> Callable[[str], Decompressed] | None:
+    """How the file, at whose start `stream` is, is compressed; a length of a record may look like gzip's first bytes, or zlib's."""
+    head = _read(stream, _ZLIB_START)
+    if _starts_as_tfrecord(head):
+        return None
+    if file.name.lower().endswith(".gz") or head.startswith(_GZIP_MAGIC):
+        return open_gzip
+    try:
+        return open_zlib if _starts_as_tfrecord(zlib.decompressobj().decompress(head, _HEADER.size)) else None
+    except zlib.error:
+        return None
+
+
+def _starts_as_tfrecord(head: bytes) -> bool:
+    return len(head) >= _HEADER.size and _good_length(head, 0)
 
 
 def _good_length(data: bytes, offset: int) -> bool:
@@ -170,6 +183,8 @@ class _Scanner:
         self._number = block.first_line  # of the next record
         self._offset = block.offset
         self._damage: str | None = None
+        self._error: TruncatedError | None = None
+        self._stream: Decompressed | None = None  # unless the file is plain
 
     def __iter__(self) -> Iterator[_Piece]:
         try:
@@ -184,10 +199,12 @@ class _Scanner:
     def _open(self) -> BinaryIO:
         file = self._block.file
         stream = storage.open_read(file.path)
-        if self._block.offset == 0 and _is_gzip(stream, file):
+        opener = _compression(stream, file) if self._block.offset == 0 else None
+        if opener is not None:
             stream.close()
             self._left = None
-            return open_decompressed(file.path, "file.gz")
+            self._stream = opener(file.path)
+            return cast(BinaryIO, self._stream)
         stream.seek(self._block.offset)
         return stream
 
@@ -214,6 +231,7 @@ class _Scanner:
             data = _read(stream, size)
         except TruncatedError as error:
             self._damage = f"cannot be read: {error}; the rest of the file is lost"
+            self._error = error
             return b""
         if self._left is not None:
             self._left -= len(data)
@@ -259,8 +277,26 @@ class _Scanner:
             need = OVERHEAD + _HEADER.unpack_from(data)[0] if len(data) >= _HEADER.size else _HEADER.size
             have = len(data) + (self._left or 0)
             damage = f"is cut short, {have:,} of {need:,} bytes, which are lost"
-        reject = self._reject(self._number, self._offset, damage)
+        reject = self._lose(self._reject(self._number, self._offset, damage), len(data))
         return _Piece(pa.array([], pa.large_binary()), np.zeros(0, np.int64), [reject])
+
+    def _lose(self, reject: Reject, held_bytes: int) -> Reject:
+        """`reject` with how many records it stands for; `held_bytes` of the damaged ones have been read."""
+        block, before = self._block, self._number - 1
+        left = block.offset + block.length - self._offset
+        if self._left is not None and block.records is not None:
+            return replace(reject, records=max(block.records - (self._number - block.first_line), 1), size_bytes=left)
+        if self._error is not None:
+            damage = of_compressed(self._error, block.file.size_bytes)
+        elif self._damage is None:  # cut short, and nobody knows by how much
+            return replace(reject, size_bytes=held_bytes + self._left if self._left is not None else 0, count="at least")
+        elif self._stream is None:
+            damage = Damage(self._damage, left, left / max(self._offset, 1))
+        else:
+            good, made = max(self._stream.good_bytes, 1), max(self._stream.made_bytes, 1)
+            contents = made - self._offset + (block.file.size_bytes - good) * made / good
+            damage = Damage(self._damage, round(contents * good / made), contents / max(self._offset, 1))
+        return damage.reject(reject.source, reject.line, reject.stage, reject.reason, before, block.length)
 
     def _lost(self, position: int) -> str:
         block = self._block

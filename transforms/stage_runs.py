@@ -204,7 +204,7 @@ def _prepared(staging: Staging, task: Task, layout: TableLayout, staged: Staged,
     gathered: list[PreparedRows] = []
     size = 0
     for block, rows in _read(staging.format, task, layout):
-        staged.read += len(rows.batch) + len(rows.rejects)
+        staged.read += len(rows.batch) + sum(reject.counted for reject in rows.rejects)
         staged.blank += rows.blank
         prepared, rejects = staging.encoder.prepare(rows, block.file, layout)
         out += [TaggedOutput(REJECTS, reject) for reject in (*rows.rejects, *rejects)]
