@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import apache_beam as beam
@@ -42,17 +43,18 @@ def run(
     missing = _missing_folders(config)
     held = None
     try:
-        held = _claim(config)
-        launch.run(build, options, config.name, set_memory)
+        with launch.terminable():
+            held = _claim(config)
+            launch.run(build, options, config.name, set_memory)
     except (JobError, UserError):
         _clean_up(config, missing)
         raise
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as cause:
         if not runner.is_local(options):
             print("shardmill: interrupted; the job itself goes on, and its runner can cancel it", file=sys.stderr)
-            launch.interrupt()
+            launch.interrupt(cause)
         print(f"shardmill: interrupted; {_clean_up(config, missing)}", file=sys.stderr)
-        launch.interrupt()
+        launch.interrupt(cause)
     finally:
         locks.release(held)
     print(report.summary(config))
@@ -84,20 +86,21 @@ def _clean_up(config: JobConfig, made: list[str]) -> str:
     try:
         claimed = job_folder.is_claimed(config.directory, config.temporary)
         for _ in range(_ATTEMPTS):
-            if not job_folder.give_up(config.directory, config.temporary):
-                return (
-                    f"the publication of {config.directory} had begun: the next run, or `shardmill verify --repair "
-                    f"{config.directory}`, completes it"
-                )
+            with suppress(OSError):  # threads of the job are still writing there, or the store fails, which is why the job did
+                if not job_folder.give_up(config.directory, config.temporary):
+                    return (
+                        f"the publication of {config.directory} had begun: the next run, or `shardmill verify --repair "
+                        f"{config.directory}`, completes it"
+                    )
             if not storage.is_local(folder) or not os.path.lexists(folder):
                 break
-            time.sleep(0.02)  # threads of the job that are still writing
+            time.sleep(0.02)
         if not claimed and storage.exists(storage.join(config.directory, naming.SUCCESS)):
             return f"{config.directory} is published"
         for path in made:
             os.rmdir(path)
     except OSError:
-        pass  # a store that fails is why the job did; the next run clears what is left
+        pass  # the next run clears what is left
     return "nothing was published"
 
 

@@ -4,9 +4,11 @@ import logging
 import os
 import re
 import shutil
+import signal
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import apache_beam as beam
@@ -93,6 +95,28 @@ def _translate(error: BaseException) -> Exception:
     return JobError(f"the job failed{where}: {cause}")
 
 
-def interrupt() -> None:
-    """End this process and its workers at once: a local runner has no way to stop."""
-    os._exit(130)
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: what preemption, Slurm and Kubernetes send before they kill."""
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM raise Terminated in the main thread, once; a second one ends the process as ever."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def terminate(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def interrupt(cause: KeyboardInterrupt) -> None:
+    """End this process and its workers at once, with the status of its cause: a local runner has no way to stop."""
+    os._exit(143 if isinstance(cause, Terminated) else 130)

@@ -124,7 +124,7 @@ EPILOG = (
     "Every option of Apache Beam is passed through: --runner, --direct_num_workers, --region, … "
     "Exit status: 0 done; 1 the job failed, and nothing was published unless it says so; "
     "2 a mistake in a flag or the input, nothing was written; "
-    "130 interrupted."
+    "130 interrupted, 143 terminated, both cleaned up."
 )
 
 

@@ -117,11 +117,12 @@ def test_killed_while_overwriting_leaves_the_published_version(many: Path, run: 
 
 
 @pytest.mark.parametrize("moment", ["temporary directory made", "first shard"])
-def test_interrupted(many: Path, tmp_path: Path, moment: str) -> None:
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted(many: Path, tmp_path: Path, number: int, status: int, moment: str) -> None:
     directory = tmp_path / "out" / "n" / "1.0.0"
     process = Process(tmp_path / "process", *command(many, tmp_path / "out", *SLOWLY))
-    signal_at(process, signal.SIGINT, moment, directory)
-    assert process.result() == (130, "", "shardmill: interrupted; nothing was published\n")
+    signal_at(process, number, moment, directory)
+    assert process.result() == (status, "", "shardmill: interrupted; nothing was published\n")
     assert not list(directory.glob("*"))
     assert not (directory.parent / "LATEST").exists()
 

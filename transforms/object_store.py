@@ -14,6 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from shardmill.errors import UserError
 from shardmill.extras import install_hint
 from transforms.beam_store import BeamStore
+from transforms.s3_retries import set_retries
 
 
 class ObjectStore(Protocol):
@@ -61,6 +62,7 @@ def object_store(url: str) -> ObjectStore:
             raise UserError(f"{url}: gs:// needs Google's clients; {install_hint('gcp')}") from None
         return GoogleStorage(_options())
     if scheme == "s3":
+        set_retries(_options())
         try:
             from transforms.s3 import S3
         except ModuleNotFoundError:
@@ -78,6 +80,13 @@ def object_store(url: str) -> ObjectStore:
 def set_options(options: PipelineOptions) -> None:
     """Reach object stores as `options` say (credentials, endpoint), before there is a pipeline that would set them."""
     FileSystems.set_options(options)
+    if options is not None:
+        set_retries(options)
+
+
+def prepare_clients() -> None:
+    """Let clients that Beam makes in this process, as it writes shards, repeat requests as ours do."""
+    set_retries(_options())
 
 
 def _options() -> PipelineOptions:

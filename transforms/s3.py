@@ -92,14 +92,17 @@ class S3:
                     yield f"s3://{bucket}/{item['Key']}", int(item["Size"])
 
     def delete(self, urls: Sequence[str]) -> None:
-        """Delete objects of one bucket, a thousand in a request."""
-        for start in range(0, len(urls), _DELETIONS):
-            parts = [split_url(url) for url in urls[start : start + _DELETIONS]]
-            with _errors(urls[start]):
-                keys = [{"Key": key} for _, key in parts]
-                answer = self._client.delete_objects(Bucket=parts[0][0], Delete={"Objects": keys, "Quiet": True})
-            for error in answer.get("Errors", ()):
-                raise OSError(f"s3://{parts[0][0]}/{error['Key']}: {error['Code']}: {error['Message']}")
+        """Delete objects, a thousand of a bucket in a request."""
+        buckets: dict[str, list[dict[str, str]]] = {}
+        for bucket, key in map(split_url, urls):
+            buckets.setdefault(bucket, []).append({"Key": key})
+        for bucket, keys in buckets.items():
+            for start in range(0, len(keys), _DELETIONS):
+                some = keys[start : start + _DELETIONS]
+                with _errors(f"s3://{bucket}/{some[0]['Key']}"):
+                    answer = self._client.delete_objects(Bucket=bucket, Delete={"Objects": some, "Quiet": True})
+                for error in answer.get("Errors", ()):
+                    raise OSError(f"s3://{bucket}/{error['Key']}: {error['Code']}: {error['Message']}")
 
     def rename(self, moves: Sequence[tuple[str, str]]) -> None:
         """Copy, within the store and many at once, and delete."""

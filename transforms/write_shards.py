@@ -11,6 +11,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ from apache_beam.pvalue import AsSingleton
 from shardmill.naming import GZIP_SUFFIX, ShardName, shard_prefix
 from transforms import storage
 from transforms.find_cuts import Divisions
+from transforms.object_store import prepare_clients
 from transforms.plan_shards import ShardKey
 from transforms.progress import ProgressReporter
 from transforms.refs import Reject
@@ -128,6 +130,7 @@ class _WriteShardFn(ThreadedFlatMap):
 
     def setup(self) -> None:
         super().setup()
+        prepare_clients()
         self._ended = threading.Event()
         encoders = self._wanted_encoders or os.cpu_count() or 1  # of the worker, not of the launcher
         self._encoders = ThreadPoolExecutor(encoders, "shardmill-encode") if encoders > 1 else None
@@ -185,8 +188,11 @@ class _WriteShardFn(ThreadedFlatMap):
                 if self._progress is not None:
                     self._progress.add(chunk.examples + len(chunk.rejects), len(chunk.framed))
             output.finish()
-        finally:
-            path = writer.close()
+        except BaseException:
+            with suppress(Exception):  # which would hide why it is closed
+                writer.close()
+            raise
+        path = writer.close()
         if self._progress is not None:
             self._progress.flush()
         info = ShardInfo(name, path, planned, examples, len(rejects), output.size_bytes, output.crc32c, stats)

@@ -1,0 +1,25 @@
+"""How long S3 is given to recover: the attempts at each request, for every client of this process, Beam's own too."""
+
+import os
+from typing import Any
+
+from apache_beam.options.pipeline_options import PipelineOptions
+
+# botocore waits up to 1, 2, 4, … seconds before each further attempt, half of that in the mean: two minutes in all. Its mode
+# `standard` has a quota that the threads of a worker use up within seconds.
+_ATTEMPTS = 9
+_MODE = "legacy"
+
+
+class S3RetryOptions(PipelineOptions):
+    """--s3_attempts; it travels to the workers as Beam's own options do."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        parser.add_argument("--s3_attempts", type=int, default=_ATTEMPTS, help="at each request to S3; 9 are two minutes")
+
+
+def set_retries(options: PipelineOptions) -> None:
+    """Let the clients of S3 that are made from now on repeat requests as `options` say, unless AWS's own variables do."""
+    os.environ.setdefault("AWS_RETRY_MODE", _MODE)
+    os.environ.setdefault("AWS_MAX_ATTEMPTS", str(max(1, options.view_as(S3RetryOptions).s3_attempts)))
