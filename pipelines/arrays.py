@@ -15,7 +15,7 @@ from transforms.stats import SplitStats
 
 def arrays_route(config: ArraysConfig) -> FileRoute:
     """How arrays are found, read and described."""
-    encoder = ArrayEncoder(config.root, config.feature)
+    encoder = ArrayEncoder(config.root, config.feature, renames=config.renames)
     return FileRoute(
         find_files(config, (config.feature, "filename")),
         encoder,

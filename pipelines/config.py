@@ -9,6 +9,7 @@ from pipelines.options import ON_DAMAGED_FILE
 from shardmill import naming
 from shardmill.errors import UserError
 from shardmill.labels import ON_NEW_LABEL
+from shardmill.renames import Renames
 from transforms import storage
 from transforms.balance import MAX_SHARDS, ShardCount
 from transforms.folders import FolderRoles
@@ -37,6 +38,7 @@ class JobConfig:
     balance: str = "examples"
     compression: str = "none"
     folders: FolderRoles | None = None
+    rename: tuple[tuple[str, str], ...] = ()
     labels: tuple[str, ...] | None = None
     on_new_label: str = "fail"
     max_reject_fraction: float = 0.01
@@ -52,6 +54,7 @@ class JobConfig:
         check(naming.is_version(self.version), f"--version {self.version!r}: expected three numbers, such as 1.0.0")
         self._check_splits()
         self._check_shards()
+        _ = self.renames  # built to be checked
         check(self.on_new_label in ON_NEW_LABEL, f"--on_new_label {self.on_new_label}: expected one of {ON_NEW_LABEL}")
         if self.on_new_label != "fail" and self.labels is None:
             raise UserError(f"--on_new_label {self.on_new_label} needs --labels_file")
@@ -100,6 +103,11 @@ class JobConfig:
         return input_root(self.input)
 
     @property
+    def renames(self) -> Renames:
+        """What features are called in examples."""
+        return Renames(self.rename)
+
+    @property
     def directory(self) -> str:
         """The data set's version directory."""
         return storage.join(storage.join(self.output, self.name), self.version)
@@ -130,6 +138,7 @@ class JobConfig:
             "balance": self.balance,
             "compression": self.compression,
             "folders": str(self.folders) if self.folders is not None else None,
+            "rename": dict(self.rename),
             "labels": list(self.labels) if self.labels is not None else None,
             "on_new_label": self.on_new_label,
             "max_reject_fraction": self.max_reject_fraction,

@@ -18,6 +18,7 @@ from shardmill.example import FeatureValue, decode_example
 from shardmill.features import Features
 from shardmill.image_pixels import MAX_PIXELS, open_image, to_rgb
 from shardmill.manifest import ShardEntry, SplitEntry
+from shardmill.renames import Renames
 from transforms.exif import UPRIGHT
 from transforms.image_codec import orientation
 from transforms.image_error import ImageError
@@ -58,6 +59,7 @@ def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) ->
     share = math.ceil(_CANDIDATES * number / len(shards))
     ordered = bool(dataset.manifest.configuration.get("no_shuffle"))
     label = next((feature.name for feature in dataset.manifest.features if feature.kind == "class_label"), "")
+    filename = Renames.of(dataset.manifest.configuration)("filename")
     by_class: dict[int, list[_Position]] = defaultdict(list)
     for number_of_shard, shard in enumerate(shards):
         wanted = _spread(range(shard.examples), share) if ordered else range(min(share, shard.examples))
@@ -68,11 +70,11 @@ def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) ->
     for number_of_shard, shard in enumerate(shards):
         wanted = [index for of_shard, index in chosen if of_shard == number_of_shard]
         for index, record in _records(dataset, shard, wanted):
-            found[number_of_shard, index] = to_sample(decode_example(record), dataset.manifest.features)
+            found[number_of_shard, index] = to_sample(decode_example(record), dataset.manifest.features, filename)
     return [found[position] for position in chosen]
 
 
-def to_sample(example: dict[str, FeatureValue], features: Features) -> Sample:
+def to_sample(example: dict[str, FeatureValue], features: Features, name_feature: str = "filename") -> Sample:
     """The image or array of an example (its first, of several; empty bytes, of none) with its label and file name."""
     image, label = b"", ""
     for feature in features:
@@ -83,7 +85,7 @@ def to_sample(example: dict[str, FeatureValue], features: Features) -> Sample:
             image = picture(feature, cast(bytes, values[0]))
         elif feature.kind == "class_label" and len(values) and not label:
             label = _label(int(values[0]), feature.class_names)
-    filename = example.get("filename", ())
+    filename = example.get(name_feature, ())
     text = filename[0].decode(errors="replace") if len(filename) and isinstance(filename[0], bytes) else ""
     return Sample(image, label, text)
 

@@ -69,7 +69,7 @@ def describe(plan: DryRun, config: RecordsConfig) -> str:
     fractions = plan.layout.fractions
     for index, split in enumerate(plan.layout.splits):
         lines.append(f"Split {split}: {f'{float(fractions[index]):.4g} of the rows' if fractions else 'by its folder'}")
-    features = plan.layout.features
+    features = config.renames.features(plan.layout.features)
     none = "those of the records" if config.route == "tfrecords" else "none, as no row can be read; the job says why of each"
     lines += [f"Features: {len(features):,}" if features else f"Features: {none}"]
     lines += [f"  {_describe(feature)}" for feature in features[:_SHOWN]]

@@ -10,8 +10,9 @@ import pyarrow as pa
 from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 
 from pipelines.files_config import FilesConfig, ListedFilesConfig
-from pipelines.publishing import publish_options, report_divisions
+from pipelines.publishing import publish_options, renamed, report_divisions
 from shardmill.features import Features
+from shardmill.renames import Renames
 from transforms import publish
 from transforms.describe import Build, PublishOptions
 from transforms.file_shards import FileShards
@@ -74,7 +75,7 @@ def find_files(config: ListedFilesConfig, reserved: tuple[str, ...]) -> beam.PTr
 def plan_files(root: beam.Pipeline, config: FilesConfig, route: FileRoute) -> Plan:
     """Index the input and plan its shards; nothing is written."""
     indexed = root | "Index" >> route.index
-    layout = indexed.summary | "Layout" >> beam.Map(route.layout, config.layout_options)
+    layout = indexed.summary | "Layout" >> beam.Map(_layout, config.layout_options, route.layout, route.describe, config.renames)
     resolved = indexed.files | "Resolve" >> beam.FlatMap(_resolve, AsSingleton(layout), config.resolve_options).with_output_types(
         pa.RecordBatch
     ).with_outputs(REJECTS, main="planned")
@@ -87,6 +88,19 @@ def plan_files(root: beam.Pipeline, config: FilesConfig, route: FileRoute) -> Pl
     shards, divisions = planned | "Plan" >> PlanShards(partial(shard_count, config.shard_counts), config.balance)
     rejects = (indexed.rejects, resolved[REJECTS]) | "IndexRejects" >> beam.Flatten()
     return Plan(indexed.summary, layout, divisions, shards, rejects)
+
+
+def _layout(
+    summary: InputSummary,
+    options: LayoutOptions,
+    make: Callable[[InputSummary, LayoutOptions], Layout],
+    describe: Describe,
+    renames: Renames,
+) -> Layout:
+    layout = make(summary, options)
+    features, _ = describe(summary, layout, ())
+    renames.check(feature.name for feature in features)
+    return layout
 
 
 def build_files(root: beam.Pipeline, progress_folder: str | None, config: FilesConfig, route: FileRoute) -> beam.PCollection[str]:
@@ -168,4 +182,4 @@ def _publish(
         stats=stats,
         notices=(*layout.notices, *notices),
     )
-    return publish.publish(build, features, options)
+    return publish.publish(*renamed(build, features, options), options)

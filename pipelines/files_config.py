@@ -50,7 +50,7 @@ class FilesConfig(JobConfig, ABC):
     @property
     def resolve_options(self) -> ResolveOptions:
         """What keys and sizes are computed with."""
-        return ResolveOptions(self.seed, self.split_seed, self.group_by, self.stratify_by, self.record_bytes)
+        return ResolveOptions(self.seed, self.split_seed, self.group_by, self.stratify_by, self.record_bytes, self.renames)
 
     @property
     def record_bytes(self) -> int | None:

@@ -20,7 +20,7 @@ from transforms.stats import ImageStats, SplitStats
 def images_route(config: ImagesConfig) -> FileRoute:
     """How images are found, read and described."""
     declared, how = dict(config.coordinates), config.reencode
-    encoder = ImageEncoder(config.root, config.verify, how, config.max_pixels, held(declared))
+    encoder = ImageEncoder(config.root, config.verify, how, config.max_pixels, held(declared), config.renames)
     mode = None if how is None else "" if how.size is None else how.mode
     libraries = ["xxhash", *(["pillow"] if config.reencode is not None else [])]
     describe = partial(_describe, measured=encoder.measures, gzip=config.compression == "gzip")

@@ -145,6 +145,14 @@ def add_folder_option(group: Any) -> None:
     )
 
 
+def parse_rename(text: str) -> tuple[str, str]:
+    """(name, new name) from `image=image_raw`."""
+    old, equals, new = text.partition("=")
+    if not old or not equals or not new:
+        raise argparse.ArgumentTypeError(f"{text!r} is not name=new name, such as image=image_raw")
+    return old, new
+
+
 def add_label_options(group: Any) -> None:
     """The flags about class names."""
     group.add_argument("--labels_file", help="class names, one a line: freezes their ids")
@@ -159,6 +167,14 @@ def add_output_options(parser: Parser) -> None:
     output.add_argument("--output", required=True, help="the folder of all data sets")
     output.add_argument("--name", required=True, help="of the data set")
     output.add_argument("--version", default="1.0.0", help="of the data set (default: %(default)s)")
+    output.add_argument(
+        "--rename",
+        type=parse_rename,
+        action="append",
+        default=[],
+        metavar="NAME=NEW",
+        help="what a feature is called in examples, such as image=image_raw; other flags keep to NAME; repeat",
+    )
     output.add_argument("--overwrite", action="store_true", help="replace a published version")
     output.add_argument("--dry_run", action="store_true", help="say what would be read and written, and write nothing")
 
@@ -216,6 +232,7 @@ def common_values(args: argparse.Namespace) -> dict[str, Any]:
         values["split_shards"] = counts
     else:
         values["num_shards"] = counts
+    values["rename"] = tuple(values["rename"])
     if labels_file is not None:
         values["labels"] = _read_labels(labels_file)
     return values

@@ -1,13 +1,17 @@
 """What the graphs share at their ends: the options of publishing, and how much there is to write."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import metadata
 
 import shardmill
 from pipelines.config import JobConfig
-from transforms.describe import PublishOptions
+from shardmill.features import Features
+from shardmill.renames import Renames
+from transforms.describe import Build, PublishOptions
 from transforms.find_cuts import Divisions
 from transforms.progress import report_plan
+from transforms.renamed_stats import rename_stats
 
 
 def publish_options(config: JobConfig, libraries: Sequence[str]) -> PublishOptions:
@@ -26,6 +30,12 @@ def publish_options(config: JobConfig, libraries: Sequence[str]) -> PublishOptio
         on_damaged_file=config.on_damaged_file,
         versions={"shardmill": shardmill.__version__, **{name: metadata.version(name) for name in libraries}},
     )
+
+
+def renamed(build: Build, features: Features, options: PublishOptions) -> tuple[Build, Features]:
+    """A build and its features by the names that --rename gives them."""
+    renames = Renames.of(options.configuration)
+    return replace(build, stats=rename_stats(build.stats, renames)), renames.features(features)
 
 
 def report_divisions(divisions: Divisions, progress_folder: str | None) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
-from pipelines.publishing import publish_options, report_divisions
+from pipelines.publishing import publish_options, renamed, report_divisions
 from pipelines.records_config import RecordsConfig
 from shardmill.errors import UserError
 from shardmill.features import Feature, Features
@@ -21,6 +21,7 @@ from transforms.damage import settle
 from transforms.describe import Build, PublishOptions
 from transforms.feature_kinds import Kinds, mixed_kinds, most_frequent
 from transforms.find_cuts import Divisions, FindByteCuts, FindExampleCuts
+from transforms.found_images import mark_images
 from transforms.index_blocks import IndexBlocks, IndexedBlocks
 from transforms.infer_columns import InferColumns
 from transforms.input_summary import InputSummary
@@ -77,7 +78,10 @@ def _layout(summary: InputSummary, inferred: Inferred, kinds: Kinds, config: Rec
 def _layout_of_route(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
     if not summary.folders and not summary.rejected:
         raise UserError("; ".join([f"no {config.kind.plural} in {config.source}", *skipped_notices(summary)]))
-    return make_layout_of[config.route](summary, inferred, config.table_options, config.line_numbers)
+    layout = make_layout_of[config.route](summary, inferred, config.table_options, config.line_numbers)
+    if layout.features:
+        config.renames.check(feature.name for feature in layout.features)
+    return layout
 
 
 def build_records(root: beam.Pipeline, progress_folder: str | None, config: RecordsConfig) -> beam.PCollection[str]:
@@ -165,6 +169,9 @@ def _publish(
     if staged.blank:
         notices.append(f"passed over {staged.blank:,} blank line{'' if staged.blank == 1 else 's'}")
     features = _features(layout, staged.inferred, staged.kinds, table)
+    if table.schema is None:
+        features, found = mark_images(features, staged.images)
+        notices += found
     _check_ids(staged, layout, table.frozen_labels)
     settled, records = settle(rejects, staged.read + summary.rejected, summary.size_bytes)
     build = Build(
@@ -178,7 +185,7 @@ def _publish(
         stats=staged.stats,
         notices=notices,
     )
-    return publish.publish(build, features, options)
+    return publish.publish(*renamed(build, features, options), options)
 
 
 def _check_ids(staged: Staged, layout: TableLayout, names: Sequence[str] | None) -> None:

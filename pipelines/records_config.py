@@ -65,6 +65,11 @@ class RecordsConfig(JobConfig):
         check(self.delimiter != self.quote or not self.quote, f"--delimiter and --quote are both {self.quote!r}")
         if self.delimiter is None and self.quote in (",", "\t"):
             raise UserError(f"--quote {self.quote!r} needs --delimiter, which is a comma otherwise, or a tab in .tsv files")
+        if self.rename and self.route == "tfrecords":
+            raise UserError(
+                "--rename: reshard passes records through untouched, and names stand in each of them; rename where the reader "
+                "parses them, or convert what these records were made of"
+            )
         try:
             _ = self.format  # built to be checked
         except ValueError as error:
@@ -93,7 +98,7 @@ class RecordsConfig(JobConfig):
         helpers = tuple(self.table_options.helpers)
         if self.route == "tfrecords":
             return RecordPasser(helpers)
-        return LineEncoder(helpers) if self.route == "lines" else TableEncoder(helpers)
+        return LineEncoder(helpers, self.renames) if self.route == "lines" else TableEncoder(helpers, self.renames)
 
     @property
     def kind(self) -> FileKind:

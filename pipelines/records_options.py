@@ -23,6 +23,7 @@ from pipelines.records_config import DEFAULT_BLOCK_SIZE, KINDS, ON_MIXED, Record
 from shardmill import schema
 from shardmill.errors import UserError
 from shardmill.features import Features
+from shardmill.renames import Renames
 from transforms import storage
 from transforms.read_csv import MISSING
 
@@ -145,7 +146,7 @@ def to_config(args: argparse.Namespace, route: Route) -> RecordsConfig:
     values.pop("record", None)
     path = values.pop("schema", None)
     if path is not None:
-        values["schema"] = _read_schema(path)
+        values["schema"] = Renames(values["rename"]).undone(_read_schema(path))
     if "fill" in values:
         values["fill"] = _check_fill(values["fill"])
     return RecordsConfig(route=route, **values)

@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.config import JobConfig
-from shardmill import tfds_metadata
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.manifest import Manifest, SplitEntry
 from shardmill.printable import printable
+from shardmill.selection import supervised_of
 from transforms import storage
 
 _BY_FOLDER = (
@@ -110,7 +110,7 @@ def reading_code(dataset: Dataset) -> list[str]:
             f"  files = tf.data.Dataset.list_files({pattern!r})",
             "  examples = tf.data.TFRecordDataset(files, compression_type='GZIP')",
         ]
-    supervised = ", as_supervised=True" if tfds_metadata.supervised_keys(dataset.manifest.features) else ""
+    supervised = ", as_supervised=True" if supervised_of(dataset.manifest) else ""
     return [
         "  import tensorflow_datasets as tfds",
         f"  builder = tfds.builder_from_directory({dataset.directory!r})",

@@ -26,7 +26,9 @@ def run(args: argparse.Namespace, options: PipelineOptions) -> int:
     config = TextFilesConfig(**_values(args))
     assert config.input is not None
     route = FileRoute(
-        ListFiles(config.input, config.kind, config.folders), TextFileEncoder(config.root, config.encoding), _describe
+        ListFiles(config.input, config.kind, config.folders),
+        TextFileEncoder(config.root, config.encoding, config.renames),
+        _describe,
     )
     command.check(config, options)
     if args.dry_run:

@@ -9,6 +9,7 @@ from shardmill.dataset import Dataset
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.json_values import parse_json
 from shardmill.lazy_tensorflow import tf
+from shardmill.renames import Renames
 
 ImageDType = Literal["float32", "uint8"]
 Size = tuple[int, int]  # height, width
@@ -86,6 +87,9 @@ def common_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
     Raises:
       CorruptDataError: the statistics are not what was written.
     """
+    configuration = dataset.manifest.configuration
+    if configuration.get("format") is not None:  # what existing records call height need not be the image's
+        return None, "their sizes are not known"
     try:
         stats = parse_json(dataset.metadata(naming.STATS))
         features = stats["splits"].get(split, {}).get("features", {}).mapping()
@@ -96,7 +100,8 @@ def common_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
     except ValueError as error:
         raise CorruptDataError(f"{posixpath.join(dataset.directory, naming.STATS)} is damaged: {error}") from error
     try:
-        sides = [features[side][end] for side in ("height", "width") for end in ("min", "max")]
+        names = map(Renames.of(configuration), ("height", "width"))
+        sides = [features[side][end] for side in names for end in ("min", "max")]
     except (KeyError, TypeError):
         return None, "their sizes are not known"
     if not all(isinstance(side, int) for side in sides):  # of records made elsewhere

@@ -88,8 +88,8 @@ def shard_prefix(name: str, split: str) -> str:
 
 
 def labels_file(feature: str) -> str:
-    """TFDS's name for the file that holds a ClassLabel's names, one a line."""
-    return f"{feature}.labels.txt"
+    """TFDS's name for the file that holds a ClassLabel's names, one a line; a feature may be called image/class/label."""
+    return f"{feature.replace('/', '.')}.labels.txt"
 
 
 MAX_LABEL_BYTES = _MAX_NAME_BYTES - len(labels_file("")) - len(TEMP_SUFFIX)

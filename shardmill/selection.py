@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from shardmill.errors import UserError
 from shardmill.features import Feature, Features
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.renames import Renames
+from shardmill.tfds_metadata import supervised_keys
 
 # What shardmill itself adds to examples, by the format in the manifest's configuration; images have none there.
 _BOOKKEEPING = {
@@ -97,8 +99,15 @@ def find_features(manifest: Manifest, names: Sequence[str]) -> Features:
 
 def label_of(manifest: Manifest) -> Feature | None:
     """The feature that the data set was built to predict: that of `--label`, or `label`."""
-    name = manifest.configuration.get("label") or "label"
+    name = Renames.of(manifest.configuration)(manifest.configuration.get("label") or "label")
     return next((feature for feature in manifest.features if feature.name == name), None)
+
+
+def supervised_of(manifest: Manifest) -> tuple[str, str] | None:
+    """Input and target of TFDS's `as_supervised=True`, if there are such."""
+    label = label_of(manifest)
+    text = Renames.of(manifest.configuration)("text")
+    return None if label is None else supervised_keys(manifest.features, label.name, text)
 
 
 def choose_columns(manifest: Manifest, names: Sequence[str] | None, label: str | None, supervised: bool) -> Columns:
@@ -125,7 +134,8 @@ def choose_columns(manifest: Manifest, names: Sequence[str] | None, label: str |
     else:
         images = any(feature.kind == "image" for feature in manifest.features)
         kind = manifest.configuration.get("format")
-        added = _BOOKKEEPING.get(kind, ()) if images or kind is not None else ()
+        renames = Renames.of(manifest.configuration)
+        added = tuple(map(renames, _BOOKKEEPING.get(kind, ()))) if images or kind is not None else ()
         inputs = tuple(feature for feature in manifest.features if feature != found and feature.name not in added)
     if not inputs:
         raise UserError(f"{manifest.name} has no input beside the label {found.name if found else None!r}; give features=[…]")

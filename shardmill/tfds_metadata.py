@@ -62,11 +62,11 @@ def to_dataset_info_json(
     return dump_json(content)
 
 
-def supervised_keys(features: Features) -> tuple[str, str] | None:
-    """Input and target of `as_supervised=True` among all features, if there are such: image, text or array, and label."""
-    names = {feature.name for feature in features}
-    inputs = [name for name in ("image", "text") if name in names] + [item.name for item in features if item.kind == "array"]
-    return (inputs[0], "label") if inputs and "label" in names else None
+def supervised_keys(features: Features, label: str = "label", text: str = "text") -> tuple[str, str] | None:
+    """Input and target of `as_supervised=True` among all features, if there are such: image, `text` or array, and `label`."""
+    inputs = [item.name for item in features if item.kind == "image" or (item.name == "image" and item.kind != "array")]
+    inputs += [item.name for item in features if item.name == text] + [item.name for item in features if item.kind == "array"]
+    return (inputs[0], label) if inputs and inputs[0] != label and any(item.name == label for item in features) else None
 
 
 def dump_json(content: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from shardmill import example
 from shardmill.features import Feature, Kind
+from shardmill.renames import NO_RENAMES, Renames
 from transforms.nested_lists import ColumnError, in_words, leaves, shape_and_values, shown
 
 TRUE = (b"true", b"True", b"TRUE")
@@ -160,7 +161,7 @@ def merge_types(one: Mapping[str, ColumnType], other: Mapping[str, ColumnType]) 
     return merged
 
 
-def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType]) -> bytes:
+def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType], renames: Renames = NO_RENAMES) -> bytes:
     """The entries of an Example for the columns in `types`, in their order; a missing value has no entry.
 
     A list of variable length is never missing: where the row has none, it is empty.
@@ -178,7 +179,7 @@ def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType]) -> b
         try:
             if column.length is not None or isinstance(value, list):
                 check_shape(value, column)
-            entries.append(example.entry(name, _feature(leaves(value), column.dtype)))
+            entries.append(example.entry(renames(name), _feature(leaves(value), column.dtype)))
         except ColumnError as error:
             raise ColumnError(f"column {name!r}: {error}") from None
     return b"".join(entries)

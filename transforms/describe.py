@@ -10,7 +10,9 @@ from shardmill import naming, schema, tfds_metadata
 from shardmill.features import Features
 from shardmill.labels import check_label_name
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.renames import Renames
 from shardmill.seal import checksums
+from shardmill.selection import supervised_of
 from shardmill.tfds_metadata import SplitInfo
 from transforms import storage
 from transforms.balance import ShardCount
@@ -142,7 +144,7 @@ def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
     """
     for feature in manifest.features:
         if feature.kind == "class_label":
-            check_label_name(feature.name)
+            check_label_name(feature.name.replace("/", "."))
     texts = {
         naming.labels_file(feature.name): "".join(f"{name}\n" for name in feature.class_names)
         for feature in manifest.features
@@ -154,7 +156,7 @@ def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
             for split in manifest.splits
             if split.shards
         ]
-        supervised = tfds_metadata.supervised_keys(manifest.features)
+        supervised = supervised_of(manifest)
         description = f"Made by shardmill from {manifest.input['pattern']}."
         texts[naming.DATASET_INFO] = tfds_metadata.to_dataset_info_json(
             manifest.name, manifest.version, infos, supervised, description
@@ -205,7 +207,7 @@ def notices(build: Build, features: Features, options: PublishOptions) -> list[s
         if asked is not None and asked > division.parts:
             said.append(f"split {split!r} has {division.examples} examples, so {division.parts} shards instead of {asked}")
     for feature, names in _class_names(features).items():
-        said += _class_notices(build, feature, names)
+        said += _class_notices(build, feature, names, Renames.of(options.configuration).original(feature))
     return said
 
 
@@ -213,7 +215,7 @@ def _class_names(features: Features) -> dict[str, Sequence[str]]:
     return {feature.name: feature.class_names for feature in features if feature.kind == "class_label"}
 
 
-def _class_notices(build: Build, feature: str, names: Sequence[str]) -> list[str]:
+def _class_notices(build: Build, feature: str, names: Sequence[str], column: str) -> list[str]:
     counts = {split: stats.label_counts(feature) for split, stats in build.stats.items()}
     where = {index: [split for split, labels in counts.items() if labels[index]] for index in range(len(names))}
     said = []
@@ -224,7 +226,7 @@ def _class_notices(build: Build, feature: str, names: Sequence[str]) -> list[str
     if single and len(counts) > 1:
         only = where[names.index(single[0])][0]
         said.append(
-            f"{_some(single)} examples in one split only ({single[0]!r}: {only}); --stratify_by {feature} spreads each class"
+            f"{_some(single)} examples in one split only ({single[0]!r}: {only}); --stratify_by {column} spreads each class"
         )
     return said
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill import example, tfrecord
+from shardmill.renames import NO_RENAMES, Renames
 from transforms import storage
 from transforms.encode_examples import MAX_RECORD_BYTES
 from transforms.encode_images import label_entry, reason
@@ -83,12 +84,14 @@ class ArrayEncoder:
       feature: the name of the array's feature.
       expected: what all arrays are; others are rejects.
       because: why that is expected, as rejects say it.
+      renames: what the features are called.
     """
 
     root: str
     feature: str = "image"
     expected: ArrayType | None = None
     because: str = ""
+    renames: Renames = NO_RENAMES
 
     def of_layout(self, layout: Layout) -> "ArrayEncoder":
         """The encoder for the arrays of an input."""
@@ -116,9 +119,11 @@ class ArrayEncoder:
                 rejects.append(Reject(name, line, _STAGE, reason(error)))
                 continue
             parts = (
-                example.bytes_entry_header(self.feature, len(values)),
+                example.bytes_entry_header(self.renames(self.feature), len(values)),
                 values,
-                label_entry(label) + example.entry("filename", example.bytes_feature([name.encode()])) + (entries or b""),
+                label_entry(label, self.renames)
+                + example.entry(self.renames("filename"), example.bytes_feature([name.encode()]))
+                + (entries or b""),
             )
             record = (example.example_header(sum(map(len, parts))), *parts)
             framed += (tfrecord.header(sum(map(len, record))), *record, tfrecord.footer(record))

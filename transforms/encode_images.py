@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from shardmill import example, tfrecord
 from shardmill.image_pixels import MAX_PIXELS
+from shardmill.renames import NO_RENAMES, Renames
 from transforms import storage
 from transforms.coordinates import turned_reason
 from transforms.error_text import error_text
@@ -33,6 +34,7 @@ class ImageEncoder:
       reencode: how images are re-encoded; None passes their bytes through untouched.
       max_pixels: images of more are refused, before anything is decoded.
       coordinates: columns that name places in the picture: with them, an image that EXIF would turn is refused.
+      renames: what the features are called.
     """
 
     root: str
@@ -40,6 +42,7 @@ class ImageEncoder:
     reencode: Reencode | None = None
     max_pixels: int = MAX_PIXELS
     coordinates: tuple[str, ...] = ()
+    renames: Renames = NO_RENAMES
 
     @property
     def measures(self) -> bool:
@@ -111,9 +114,15 @@ class ImageEncoder:
         self, framed: list[bytes], name: str, image: bytes, header: ImageHeader, label: int | None, entries: bytes | None
     ) -> None:
         filename = name.encode()
-        sizes = _size_entries(header.height, header.width) if self.measures else b""
-        after = label_entry(label) + example.bytes_entry_header("filename", len(filename)) + filename + sizes + (entries or b"")
-        before = example.bytes_entry_header("image", len(image))
+        sizes = _size_entries(header.height, header.width, self.renames) if self.measures else b""
+        after = (
+            label_entry(label, self.renames)
+            + example.bytes_entry_header(self.renames("filename"), len(filename))
+            + filename
+            + sizes
+            + (entries or b"")
+        )
+        before = example.bytes_entry_header(self.renames("image"), len(image))
         before = example.example_header(len(before) + len(image) + len(after)) + before
         record = (before, image, after)
         framed.append(tfrecord.header(sum(map(len, record))))
@@ -122,14 +131,15 @@ class ImageEncoder:
 
 
 @lru_cache(maxsize=4096)
-def label_entry(label: int | None) -> bytes:
+def label_entry(label: int | None, renames: Renames) -> bytes:
     """The entry of a label by id; nothing for none."""
-    return b"" if label is None else example.entry("label", example.int64_feature([label]))
+    return b"" if label is None else example.entry(renames("label"), example.int64_feature([label]))
 
 
 @lru_cache(maxsize=4096)
-def _size_entries(height: int, width: int) -> bytes:
-    return example.entry("height", example.int64_feature([height])) + example.entry("width", example.int64_feature([width]))
+def _size_entries(height: int, width: int, renames: Renames) -> bytes:
+    sides = (("height", height), ("width", width))
+    return b"".join(example.entry(renames(side), example.int64_feature([pixels])) for side, pixels in sides)
 
 
 def reason(error: Exception) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shardmill.renames import NO_RENAMES, Renames
 from transforms import keys
 from transforms.blocks import FileRef, Inferred, Rows, key_column
 from transforms.decode_examples import decode_parts, infer_examples, key_feature, merge_parts
@@ -103,9 +104,11 @@ class TableEncoder:
 
     Attributes:
       helpers: columns that are read although they may be no features.
+      renames: what the features are called in examples.
     """
 
     helpers: tuple[str, ...] = ()
+    renames: Renames = NO_RENAMES
 
     def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
         """Turn class names into ids; reject rows without a label or a required value, and records over 2 GB."""
@@ -140,7 +143,8 @@ class TableEncoder:
     def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
         """Encode the features."""
         features = batch.select([feature.name for feature in layout.features])
-        return EncodedRows(encode_framed(features), features, {name: batch[key_column(name)] for name in self.helpers})
+        framed = encode_framed(features.rename_columns(list(map(self.renames, features.schema.names))))
+        return EncodedRows(framed, features, {name: batch[key_column(name)] for name in self.helpers})
 
 
 @dataclass(frozen=True)

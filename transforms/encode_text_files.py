@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from shardmill import example, tfrecord
 from shardmill.features import Feature, Features
+from shardmill.renames import NO_RENAMES, Renames
 from transforms import storage
 from transforms.encode_examples import MAX_RECORD_BYTES
 from transforms.encode_images import label_entry, reason
@@ -51,10 +52,12 @@ class TextFileEncoder:
     Attributes:
       root: the folder that names are relative to.
       encoding: of the files.
+      renames: what the features are called.
     """
 
     root: str
     encoding: str = "utf-8"
+    renames: Renames = NO_RENAMES
 
     def __call__(self, batch: pa.RecordBatch) -> EncodedChunk:
         """Encode the files of a PLANNED batch, in their order."""
@@ -75,9 +78,9 @@ class TextFileEncoder:
                 rejects.append(Reject(name, None, _STAGE, reason(error)))
                 continue
             entries = (
-                example.entry("text", example.bytes_feature([text])),
-                label_entry(label),
-                example.entry("filename", example.bytes_feature([name.encode()])),
+                example.entry(self.renames("text"), example.bytes_feature([text])),
+                label_entry(label, self.renames),
+                example.entry(self.renames("filename"), example.bytes_feature([name.encode()])),
             )
             record = (example.example_header(sum(map(len, entries))), *entries)
             framed += (tfrecord.header(sum(map(len, record))), *record, tfrecord.footer(record))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill import tfrecord
+from shardmill.renames import NO_RENAMES, Renames
 from transforms import keys
 from transforms.columns import encode_columns
 from transforms.folders import split_name
@@ -29,6 +30,7 @@ class ResolveOptions:
       split_seed: of the assignment to splits.
       group_by: the column whose equal values stay in one split.
       stratify_by: the column within whose values splits are exact; the split is then assigned later.
+      renames: what columns are called in examples.
       record_bytes: the bytes of every encoded image where images are re-encoded to one size, else None.
     """
 
@@ -37,6 +39,7 @@ class ResolveOptions:
     group_by: str | None = None
     stratify_by: str | None = None
     record_bytes: int | None = None
+    renames: Renames = NO_RENAMES
 
 
 def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> Iterator[pa.RecordBatch | Reject]:
@@ -51,7 +54,7 @@ def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> I
             problem = "no split: the file lies in no split folder, or the column 'split' is empty"
         entries = b""
         try:
-            entries = encode_columns(values, layout.columns)
+            entries = encode_columns(values, layout.columns, options.renames)
         except ColumnError as error:
             problem = problem or str(error)
         if problem is not None:

@@ -15,6 +15,7 @@ from transforms.encode_rows import KeyOptions, PreparedRows, RecordEncoder, join
 from transforms.feature_kinds import Kinds, merge_kinds
 from transforms.feature_stats import TableStats
 from transforms.find_cuts import Divisions
+from transforms.found_images import Formats, formats_of, merge_formats
 from transforms.index_blocks import Task
 from transforms.index_files import REJECTS
 from transforms.progress import ProgressReporter
@@ -46,6 +47,7 @@ class Staged:
       stats: of each split.
       inferred: of features whose types are not known before.
       kinds: of the features of existing records.
+      images: the formats of features that hold images.
     """
 
     read: int = 0
@@ -53,6 +55,7 @@ class Staged:
     stats: dict[str, TableStats] = field(default_factory=dict)
     inferred: Inferred = field(default_factory=Inferred)
     kinds: Kinds = field(default_factory=dict)
+    images: Formats = field(default_factory=dict)
 
     def merge(self, other: "Staged") -> None:
         """Add what `other` saw; `other`, which may be an element that a runner merges again, stays as it is."""
@@ -60,6 +63,7 @@ class Staged:
         self.blank += other.blank
         self.inferred = self.inferred.merge(other.inferred)
         self.kinds = merge_kinds(self.kinds, other.kinds)
+        self.images = merge_formats(self.images, other.images)
         for split, stats in other.stats.items():
             self.stats.setdefault(split, TableStats()).merge(stats)
 
@@ -186,7 +190,8 @@ def stage_task(
         records = keyed(rows, encoded, layout, staging.options, strata)
         out.append(write_run(_new_path(temporary), records))
         stats = split_stats(rows, encoded, records.groups, layout)
-        staged.merge(Staged(stats=stats, inferred=encoded.inferred, kinds=encoded.kinds))
+        images = formats_of(encoded.features)
+        staged.merge(Staged(stats=stats, inferred=encoded.inferred, kinds=encoded.kinds, images=images))
     return [*out, staged]
 
 

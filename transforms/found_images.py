@@ -1,0 +1,77 @@
+"""Which features of records are images, by the first bytes of their values: what no type in a file says. Pure."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardmill.features import Feature, Features
+
+# JPEG (T.81, B.1.1.3), PNG (section 5.2), GIF 87a and 89a, BMP with the sizes that its second header may have, WebP in RIFF.
+_IMAGE = re.compile(
+    rb"(?P<jpeg>\xff\xd8\xff)|(?P<png>\x89PNG\r\n\x1a\n)|(?P<gif>GIF8[79]a)|(?P<webp>RIFF.{4}WEBP)"
+    rb"|(?P<bmp>BM.{12}[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0)",
+    re.DOTALL,
+)
+_HEAD_BYTES = 18
+_OTHER = ""  # the format of a value that is no image
+
+Formats = Mapping[str, Counter[str]]  # of each feature's values
+
+
+def formats_of(features: pa.RecordBatch) -> Formats:
+    """The image formats of each feature with one string a row; where the first value is no image, nothing more is looked at."""
+    found: dict[str, Counter[str]] = {}
+    for name, column in zip(features.schema.names, features.columns, strict=True):
+        values = _strings(column)
+        if values is not None and len(values):
+            first = _format(values[0].as_py()[:_HEAD_BYTES])
+            heads = pc.binary_slice(values, 0, _HEAD_BYTES).to_pylist() if first != _OTHER else []
+            found[name] = Counter(map(_format, heads)) if heads else Counter({_OTHER: 1})
+    return found
+
+
+def merge_formats(one: Formats, other: Formats) -> Formats:
+    """What both say; associative and commutative."""
+    return {name: one.get(name, Counter()) + other.get(name, Counter()) for name in sorted(one.keys() | other.keys())}
+
+
+def _strings(column: pa.Array) -> pa.Array | None:
+    """The values of a column of strings, or of lists of one string each; else None."""
+    column = column.drop_null()
+    if pa.types.is_large_list(column.type):
+        if not len(column) or not pc.all(pc.equal(pc.list_value_length(column), 1)).as_py():
+            return None
+        column = column.flatten()
+    return column if pa.types.is_large_binary(column.type) else None
+
+
+def _format(head: bytes) -> str:
+    match = _IMAGE.match(head)
+    return (match.lastgroup or _OTHER) if match else _OTHER
+
+
+def mark_images(features: Features, formats: Formats) -> tuple[Features, list[str]]:
+    """The features, those that hold an image in every example as images; and what must be said of them."""
+    marked, notices = [], []
+    for feature in features:
+        found = formats.get(feature.name, Counter())
+        if found and _OTHER not in found and _may_be_image(feature):
+            feature = replace(feature, kind="image", encoding=next(iter(found)) if len(found) == 1 else "")
+            notices.append(f"feature {feature.name!r} is an image, by the first bytes of all its values: {_shown(found)}")
+        marked.append(feature)
+    return tuple(marked), notices
+
+
+def _may_be_image(feature: Feature) -> bool:
+    return feature.required and feature.dtype == "bytes" and feature.shape == () and feature.kind in ("text", "tensor")
+
+
+def _shown(found: Counter[str]) -> str:
+    counts = ", ".join(f"{number:,} {name}" for name, number in sorted(found.items()))
+    films = [name for name in ("gif", "webp") if found[name]]
+    hint = f"; TFDS cannot decode {' and '.join(films)}, tf.io.decode_image(…, expand_animations=False) can" if films else ""
+    return counts + hint
