@@ -58,7 +58,7 @@ class ArraysConfig(ListedFilesConfig):
         return {
             **JobConfig.to_json(self),
             "format": "arrays",
-            "allow_outside": self.allow_outside,
+            **self.manifest_json,
             "feature": self.feature,
             "shape": list(self.shape) if self.shape is not None else None,
             "dtype": self.dtype,

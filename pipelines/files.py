@@ -67,7 +67,7 @@ class Plan:
 def find_files(config: ListedFilesConfig, reserved: tuple[str, ...]) -> beam.PTransform[Any, Indexed]:
     """Index --input or --manifest, no column of which has a name that is `reserved`."""
     if config.manifest is not None:
-        return ReadManifest(config.manifest, config.allow_outside, reserved)
+        return ReadManifest(config.manifest, config.allow_outside, reserved, config.manifest_names)
     assert config.input is not None
     return ListFiles(config.input, config.kind, config.folders)
 

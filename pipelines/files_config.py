@@ -2,11 +2,12 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 from pipelines.config import JobConfig, check_path
 from shardmill.errors import UserError
 from transforms import storage
-from transforms.image_manifest import is_textual
+from transforms.image_manifest import FILE_COLUMNS, ManifestNames, is_textual
 from transforms.layout import LayoutOptions
 from transforms.listing import FileKind, input_root
 from transforms.resolve import ResolveOptions
@@ -45,6 +46,7 @@ class FilesConfig(JobConfig, ABC):
             split_shards,
             self.kind,
             self.folders,
+            self.root,
         )
 
     @property
@@ -64,11 +66,16 @@ class ListedFilesConfig(FilesConfig, ABC):
 
     manifest: str | None = None
     allow_outside: bool = False
+    file_column: str = ""
+    label_column: str = "label"
+    file_suffix: str = ""
+    file_root: str = ""
 
     def __post_init__(self) -> None:
         if (self.input is None) == (self.manifest is None):
             raise UserError("give either --input, a folder or a glob, or --manifest, a .csv or .jsonl file")
         check_path("--manifest", self.manifest)
+        self._check_names()
         if self.manifest is not None:
             is_textual(self.manifest)
             if self.folders is not None:
@@ -76,6 +83,42 @@ class ListedFilesConfig(FilesConfig, ABC):
         elif self.allow_outside:
             raise UserError("--allow_outside is about the names in a --manifest; with --input it has no meaning")
         JobConfig.__post_init__(self)
+
+    def _check_names(self) -> None:
+        """Check what is said of a manifest's columns and names."""
+        for flag, value in (
+            ("--file_column", self.file_column),
+            ("--file_suffix", self.file_suffix),
+            ("--file_root", self.file_root),
+        ):
+            if value and self.manifest is None:
+                raise UserError(f"{flag} {value} is about a --manifest; with --input it has no meaning")
+        if self.label_column != "label" and self.manifest is None:
+            raise UserError(f"--label_column {self.label_column} is about a --manifest; of --input, folders are the labels")
+        if self.label_column == (self.file_column or None) or self.label_column in ("", "split", *FILE_COLUMNS):
+            raise UserError(f"--label_column {self.label_column!r}: expected a column of its own")
+        if self.file_column in ("label", "split"):
+            raise UserError(f"--file_column {self.file_column}: that column says something else; expected one of its own")
+        if "/" in self.file_suffix:
+            raise UserError(
+                f"--file_suffix {self.file_suffix}: expected the end of a name, such as .jpg; --file_root is for folders"
+            )
+
+    @property
+    def manifest_names(self) -> ManifestNames:
+        """How the manifest names files and labels."""
+        return ManifestNames(self.file_column, self.label_column, self.file_suffix, self.file_root.rstrip("/") or self.file_root)
+
+    @property
+    def manifest_json(self) -> dict[str, Any]:
+        """What shapes how the manifest is read."""
+        return {
+            "allow_outside": self.allow_outside,
+            "file_column": self.file_column or None,
+            "label_column": self.label_column,
+            "file_suffix": self.file_suffix or None,
+            "file_root": self.file_root or None,
+        }
 
     @property
     def source(self) -> str:

@@ -91,7 +91,7 @@ class ImagesConfig(ListedFilesConfig):
         """The options that shape the output, for the manifest; not where it lies or how it was computed."""
         return {
             **JobConfig.to_json(self),
-            "allow_outside": self.allow_outside,
+            **self.manifest_json,
             "verify": self.verify,
             "image_format": self.image_format or None,
             "resize": list(self.resize) if self.resize else None,

@@ -9,6 +9,7 @@ from pipelines.options import (
     Parser,
     add_folder_option,
     add_label_options,
+    add_manifest_options,
     add_output_options,
     add_run_options,
     add_shard_options,
@@ -55,6 +56,7 @@ def images_parser() -> Parser:
     source.add_argument(
         "--allow_outside", action="store_true", help="images of a manifest may lie outside its folder, by their names or by links"
     )
+    add_manifest_options(source)
     add_folder_option(source)
     add_label_options(source)
     add_output_options(parser)

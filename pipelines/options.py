@@ -153,6 +153,14 @@ def parse_rename(text: str) -> tuple[str, str]:
     return old, new
 
 
+def add_manifest_options(group: Any) -> None:
+    """The flags about a manifest's columns and names."""
+    group.add_argument("--file_column", default="", help="of a manifest: names the files (default: file_name or image_uri)")
+    group.add_argument("--label_column", default="label", help="of a manifest: holds the labels (default: %(default)s)")
+    group.add_argument("--file_suffix", default="", help="what a manifest's file names lack, such as .jpg")
+    group.add_argument("--file_root", default="", help="the folder of a manifest's files, as seen from its own, such as train/")
+
+
 def add_label_options(group: Any) -> None:
     """The flags about class names."""
     group.add_argument("--labels_file", help="class names, one a line: freezes their ids")

@@ -43,6 +43,40 @@ class Row:
     columns: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class ManifestNames:
+    """How a manifest made for something else names files and labels.
+
+    Attributes:
+      file: the column of files; "" for file_name or image_uri.
+      label: the column of labels.
+      suffix: what follows the names of files, unless they end so.
+      root: the folder that the names are relative to, itself relative to the manifest's.
+    """
+
+    file: str = ""
+    label: str = "label"
+    suffix: str = ""
+    root: str = ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The columns of which one names the file."""
+        return (self.file,) if self.file else FILE_COLUMNS
+
+    def path(self, name: str) -> str:
+        """The name of a file as the manifest would have it."""
+        suffixed = name if name.lower().endswith(self.suffix.lower()) else f"{name}{self.suffix}"
+        return suffixed if not self.root or name.startswith("/") or "://" in name else storage.join(self.root, suffixed)
+
+    def reserved(self, others: Collection[str]) -> tuple[str, ...]:
+        """What no further column is called: features that every example has."""
+        return (*others, *(["label"] if self.label != "label" else []))
+
+
+USUAL_NAMES = ManifestNames()
+
+
 def is_textual(path: str) -> bool:
     """Whether the manifest is CSV, whose values are all text, rather than JSON lines.
 
@@ -57,7 +91,9 @@ def is_textual(path: str) -> bool:
     raise UserError(f"--manifest {path}: expected a name that ends in .csv or .jsonl")
 
 
-def read_manifest(path: str, allow_outside: bool, reserved: Collection[str] = RESERVED) -> Iterator[Row | Reject]:
+def read_manifest(
+    path: str, allow_outside: bool, reserved: Collection[str] = RESERVED, names: ManifestNames = USUAL_NAMES
+) -> Iterator[Row | Reject]:
     """The rows of the manifest at `path`, whose columns have no `reserved` names; a row that is no good comes as a Reject.
 
     Raises:
@@ -73,27 +109,30 @@ def read_manifest(path: str, allow_outside: bool, reserved: Collection[str] = RE
         raise UserError(f"--manifest {path} cannot be read: {error.strerror}") from None
     folder = posixpath.dirname(path) or "."
     with raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
-        values = _csv_rows(text, path, reserved) if is_textual(path) else _json_rows(text, path, reserved)
-        yield from _without_duplicates(_rows(values, path, folder, allow_outside), path)
+        read_rows = _csv_rows if is_textual(path) else _json_rows
+        values = read_rows(text, path, names.reserved(reserved), names)
+        yield from _without_duplicates(_rows(values, path, folder, allow_outside, names), path)
 
 
 def _rows(
-    values: Iterable[tuple[int, dict[str, Any]] | Reject], path: str, folder: str, allow_outside: bool
+    values: Iterable[tuple[int, dict[str, Any]] | Reject], path: str, folder: str, allow_outside: bool, names: ManifestNames
 ) -> Iterator[Row | Reject]:
     for value in values:
         if isinstance(value, Reject):
             yield value
             continue
         line, columns = value
-        name = next((columns.pop(column) for column in FILE_COLUMNS if columns.get(column)), None)
-        for column in FILE_COLUMNS:
+        name = next((columns.pop(column) for column in names.files if columns.get(column) not in (None, "")), None)
+        for column in names.files:
             columns.pop(column, None)
+        if names.file and isinstance(name, int) and not isinstance(name, bool):
+            name = str(name)
         if not isinstance(name, str):
-            yield Reject(path, line, "index", f"the row has no {' or '.join(FILE_COLUMNS)}")
+            yield Reject(path, line, "index", f"the row has no {' or '.join(names.files)}")
             continue
         try:
-            identity, uri = _locate(name, folder, allow_outside)
-            label, split = _text(columns.pop("label", None)), _text(columns.pop("split", None))
+            identity, uri = _locate(names.path(name), folder, allow_outside)
+            label, split = _text(columns.pop(names.label, None)), _text(columns.pop("split", None))
         except ValueError as error:
             yield Reject(name, line, "index", str(error))
             continue
@@ -127,13 +166,15 @@ def _text(value: Any) -> str | None:
     return str(value)
 
 
-def _csv_rows(text: io.TextIOWrapper, path: str, reserved: Collection[str]) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
+def _csv_rows(
+    text: io.TextIOWrapper, path: str, reserved: Collection[str], names: ManifestNames
+) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
     csv.field_size_limit(_FIELD_LIMIT)
     reader = csv.reader(text, strict=True)
     header = _next_row(reader, path, 1)
     if header is None:
-        raise UserError(f"--manifest {path} is empty; expected a header with a column {' or '.join(FILE_COLUMNS)}")
-    _check_header(header, path, reserved)
+        raise UserError(f"--manifest {path} is empty; expected a header with a column {' or '.join(names.files)}")
+    _check_header(header, path, reserved, names)
     while True:
         line = reader.line_num + 1
         cells = _next_row(reader, path, line)
@@ -159,12 +200,15 @@ def _next_row(reader: Any, path: str, line: int) -> list[str] | None:
         ) from None
 
 
-def _check_header(header: Sequence[str], path: str, reserved: Collection[str]) -> None:
+def _check_header(header: Sequence[str], path: str, reserved: Collection[str], names: ManifestNames) -> None:
     if _encoding_problem(header):
         raise UserError(f"--manifest {path}: the header is not UTF-8; save the file as UTF-8")
-    if not set(header) & set(FILE_COLUMNS):
-        columns = ", ".join(header)
-        raise UserError(f"--manifest {path} has no column {' or '.join(FILE_COLUMNS)}; its columns are {columns[:200]}")
+    columns = ", ".join(header)[:200]
+    if not set(header) & set(names.files):
+        hint = "" if names.file else "; --file_column says which names the files"
+        raise UserError(f"--manifest {path} has no column {' or '.join(names.files)}; its columns are {columns}{hint}")
+    if names.label != "label" and names.label not in header:
+        raise UserError(f"--label_column {names.label}: --manifest {path} has no such column; its columns are {columns}")
     for name in header:
         if header.count(name) > 1:
             raise UserError(f"--manifest {path} has the column {name!r} twice")
@@ -178,9 +222,11 @@ def _check_column(name: str, path: str, reserved: Collection[str]) -> None:
         raise UserError(f"--manifest {path} has a column {name!r}, which is the name of a feature that every example has")
 
 
-def _json_rows(text: io.TextIOWrapper, path: str, reserved: Collection[str]) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
+def _json_rows(
+    text: io.TextIOWrapper, path: str, reserved: Collection[str], names: ManifestNames
+) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
     checked: set[str] = set()
-    found_name = False
+    found_name, found_label = False, names.label == "label"
     for line, content in enumerate(text, 1):
         if not content.strip():
             continue
@@ -204,10 +250,13 @@ def _json_rows(text: io.TextIOWrapper, path: str, reserved: Collection[str]) -> 
         for name in value.keys() - checked:
             _check_column(name, path, reserved)
             checked.add(name)
-        found_name = found_name or any(value.get(column) for column in FILE_COLUMNS)
+        found_name = found_name or any(value.get(column) not in (None, "") for column in names.files)
+        found_label = found_label or names.label in value
         yield line, value
     if not found_name:
-        raise UserError(f"--manifest {path}: no row has a {' or '.join(FILE_COLUMNS)}")
+        raise UserError(f"--manifest {path}: no row has a {' or '.join(names.files)}")
+    if not found_label:
+        raise UserError(f"--label_column {names.label}: no row of --manifest {path} has it")
 
 
 def _float(text: str) -> float:

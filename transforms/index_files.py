@@ -15,13 +15,14 @@ from transforms import storage
 from transforms.columns import ColumnType, merge_types, value_type
 from transforms.error_text import error_text
 from transforms.folders import FolderRoles
-from transforms.image_manifest import RESERVED, Row, is_textual, read_manifest
+from transforms.image_manifest import RESERVED, USUAL_NAMES, ManifestNames, Row, is_textual, read_manifest
 from transforms.input_summary import InputSummary, MergeSummaries, summarize_batch, summarize_skipped
 from transforms.links import LinksInside
 from transforms.listing import IMAGES, FileKind, Found, Listed, Skipped, list_input
 from transforms.nested_lists import ColumnError
 from transforms.refs import FOUND, Reject, batches
 
+NO_SUCH_FILE = "no such file"
 REJECTS, SUMMARIES = "rejects", "summaries"
 _REMOTE_THREADS = 32  # a look-up on an object store is one request, tens of milliseconds
 
@@ -69,11 +70,13 @@ class ReadManifest(beam.PTransform):
       path: of the manifest; relative names are taken from its folder.
       allow_outside: whether files may lie elsewhere.
       reserved: names that no further column has.
+      names: how files and labels are named.
     """
 
     path: str
     allow_outside: bool
     reserved: tuple[str, ...] = RESERVED
+    names: ManifestNames = USUAL_NAMES
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
         """Parse on one worker; look up each file's size on all."""
@@ -81,7 +84,7 @@ class ReadManifest(beam.PTransform):
             pbegin
             | "Path" >> beam.Create([self.path])
             | "Parse"
-            >> beam.FlatMap(_parse, self.allow_outside, self.reserved)
+            >> beam.FlatMap(_parse, self.allow_outside, self.reserved, self.names)
             .with_output_types(pa.RecordBatch)
             .with_outputs(REJECTS, SUMMARIES, main="rows")
         )
@@ -134,12 +137,12 @@ def index_listing(listed: Iterable[Listed], roles: FolderRoles | None = None) ->
     yield TaggedOutput(SUMMARIES, summary)
 
 
-def _parse(path: str, allow_outside: bool, reserved: tuple[str, ...]) -> Iterator[Any]:
+def _parse(path: str, allow_outside: bool, reserved: tuple[str, ...], names: ManifestNames) -> Iterator[Any]:
     rejects: list[Reject] = []
     missing = ("", None) if is_textual(path) else (None,)
 
     def rows() -> Iterator[tuple[Any, ...]]:
-        for row in read_manifest(path, allow_outside, reserved):
+        for row in read_manifest(path, allow_outside, reserved, names):
             if isinstance(row, Row):
                 columns = {name: value for name, value in row.columns.items() if value not in missing}
                 yield row.name, 0, row.uri, row.label, row.split, row.line, json.dumps(columns)
@@ -173,7 +176,9 @@ class _MeasureFn(beam.DoFn):
         if len(measured):
             yield measured
         summary = summarize_batch(measured, types) if len(measured) else InputSummary()
-        yield TaggedOutput(SUMMARIES, summary.merge(InputSummary(rejected=len(rejects))))
+        missing = [reject.source for reject in rejects if reject.reason == NO_SUCH_FILE]
+        first = {NO_SUCH_FILE: (len(missing), min(missing))} if missing else {}
+        yield TaggedOutput(SUMMARIES, summary.merge(InputSummary(rejected=len(rejects), missing=first)))
 
 
 def measure(
@@ -232,6 +237,6 @@ def _size(path: str, inside: LinksInside | None) -> int | str:
     try:
         return storage.size(path)
     except FileNotFoundError:
-        return "no such file"
+        return NO_SUCH_FILE
     except OSError as error:
         return f"cannot be read: {error_text(error)}"

@@ -31,6 +31,7 @@ class InputSummary:
       skipped: what is not part of the input, by kind, as (number, one name).
       headers: columns of tables, as (number of files, one name).
       first: the least (name, URI or "") of all files found.
+      missing: files of a manifest that are not there, as (number, one name), by reason.
       fingerprint: the sum modulo 2^128 of xxh3_128 of each name and size: equal for equal inputs in any order.
     """
 
@@ -45,6 +46,7 @@ class InputSummary:
     fingerprint: int = 0
     headers: dict[tuple[str, ...], tuple[int, str]] = field(default_factory=dict)
     first: tuple[str, str] | None = None
+    missing: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def merge(self, other: "InputSummary") -> "InputSummary":
         """The summary of both parts."""
@@ -60,6 +62,7 @@ class InputSummary:
             (self.fingerprint + other.fingerprint) % _MODULUS,
             _merge_named(self.headers, other.headers),
             min(filter(None, (self.first, other.first)), default=None),
+            _merge_named(self.missing, other.missing),
         )
 
     @property

@@ -7,6 +7,7 @@ from fractions import Fraction
 from shardmill import naming
 from shardmill.errors import UserError
 from shardmill.labels import ClassNames, resolve_class_names
+from transforms import storage
 from transforms.columns import ColumnType
 from transforms.folders import (
     CLASSES,
@@ -37,6 +38,7 @@ class LayoutOptions:
       split_shards: the splits that `--num_shards` names.
       kind: of the files.
       folders: what their folders mean, as `--folders` says; None where that is guessed.
+      root: the folder that names are relative to.
     """
 
     source: str
@@ -48,6 +50,7 @@ class LayoutOptions:
     split_shards: tuple[str, ...] = ()
     kind: FileKind = IMAGES
     folders: FolderRoles | None = None
+    root: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
       UserError: nothing to convert, an unknown class, contradictory or unknown columns; each names the flag.
     """
     _check_not_empty(summary, options)
+    missing = _missing_notices(summary, options)
     manifest = bool(summary.labels)
     folders = CLASSES if manifest else read_folders(summary, options)
     from_input = folders.split is not None or bool(summary.splits.keys() - {""})
@@ -97,7 +101,7 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
     class_names = resolve_class_names(found, options.frozen_labels, options.on_new_label) if found else None
     if class_names is None and options.frozen_labels is not None:
         raise UserError(f"--labels_file was given, but {options.source} has no labels: no class folders and no column 'label'")
-    notices = (*skipped_notices(summary), *folder_notices(summary.folders, folders), *_label_notices(class_names))
+    notices = (*missing, *skipped_notices(summary), *folder_notices(summary.folders, folders), *_label_notices(class_names))
     if from_input:
         spelled = _split_names(summary, folders)
         splits = tuple(sorted(set(map(split_name, spelled)), key=split_order))
@@ -212,6 +216,23 @@ def _check_columns(options: LayoutOptions, columns: dict[str, ColumnType], label
             what = f"the columns are {', '.join(known)}" if known else "there are no labels and no columns"
             hint = "" if manifest else "; further columns come from a --manifest"
             raise UserError(f"{flag} {column}: no such column; {what}{hint}")
+
+
+def _missing_notices(summary: InputSummary, options: LayoutOptions) -> list[str]:
+    """What must be said of files that a manifest names and that are not there; a UserError where there is no other."""
+    said = []
+    for number, name in summary.missing.values():
+        elsewhere = name.startswith("/") or not storage.is_local(name)
+        where = f"{name!r} was looked for" + ("" if elsewhere else f" in {options.root}/")
+        if not summary.records:
+            raise UserError(
+                f"{options.source}: none of its {number:,} files is there; {where}; --file_root is the folder of the files, seen "
+                "from the manifest's, --file_suffix what their names lack, such as .jpg"
+            )
+        said.append(
+            f"{number:,} file{'' if number == 1 else 's'} of the manifest {'is' if number == 1 else 'are'} missing: {where}"
+        )
+    return said
 
 
 def skipped_notices(summary: InputSummary) -> list[str]:

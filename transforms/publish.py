@@ -158,8 +158,9 @@ def _check_rejects(build: Build, options: PublishOptions) -> None:
     storage.write_text(options.failed_rejects, rejects_text(build.rejects))
     verdict = f"more than --max_reject_fraction {options.max_reject_fraction} allows" if number < matched else "none is left"
     ((reason, times),) = Counter(reject.reason for reject in build.rejects).most_common(1)
+    example = min(reject.source for reject in build.rejects if reject.reason == reason)
     raise JobError(
         f"{number} of {matched} records were rejected, {verdict}; "
-        f"most often ({times} time{'' if times == 1 else 's'}): {reason}; all are in {options.failed_rejects}; "
-        "nothing was published"
+        f"most often ({times} time{'' if times == 1 else 's'}): {reason}, such as {example!r}; "
+        f"all are in {options.failed_rejects}; nothing was published"
     )
