@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pipelines import launch
 from pipelines.files import FileRoute, plan_files
 from pipelines.files_config import FilesConfig
 from pipelines.report import human_size, readable
+from pipelines.scratch import scratch_folder
 from shardmill.printable import printable
 from transforms.input_summary import InputSummary
 from transforms.layout import Layout
@@ -44,7 +44,7 @@ class DryRun:
 def dry_run(config: FilesConfig, options: PipelineOptions, route: FileRoute) -> str:
     """Index and plan on this machine, whatever the runner, and describe the plan."""
     options.view_as(StandardOptions).runner = None
-    with tempfile.TemporaryDirectory(prefix="shardmill-plan-") as folder:
+    with scratch_folder("plan") as folder:
         path = os.path.join(folder, "plan")
         launch.run(lambda pipeline, _: _build(pipeline, config, route, path), options, f"{config.name}, dry run")
         with open(path, "rb") as file:

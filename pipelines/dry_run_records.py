@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from pipelines import launch
 from pipelines.records import read_layout
 from pipelines.records_config import RecordsConfig
 from pipelines.report import first_and_last, human_size
+from pipelines.scratch import scratch_folder
 from shardmill.features import Feature
 from shardmill.printable import printable
 from transforms.blocks import Inferred
@@ -38,7 +38,7 @@ class DryRun:
 def dry_run(config: RecordsConfig, options: PipelineOptions) -> str:
     """Index and infer on this machine, whatever the runner, and describe the reading."""
     options.view_as(StandardOptions).runner = None
-    with tempfile.TemporaryDirectory(prefix="shardmill-plan-") as folder:
+    with scratch_folder("plan") as folder:
         path = os.path.join(folder, "plan")
         launch.run(lambda pipeline, _: _build(pipeline, config, path), options, f"{config.name}, dry run")
         with open(path, "rb") as file:

@@ -3,12 +3,10 @@
 import logging
 import os
 import re
-import shutil
 import signal
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import apache_beam as beam
@@ -17,6 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from pipelines.memory import return_large_buffers
 from pipelines.progress import ProgressDisplay
 from pipelines.runner import check_running_mode, is_local, make_runner
+from pipelines.scratch import scratch_folder
 from shardmill.errors import JobError, UserError
 
 # How an exception of ours looks after a worker has sent it to the launcher as text.
@@ -40,16 +39,12 @@ def run(
     """
     check_running_mode(options)
     local = is_local(options)
-    folder = tempfile.mkdtemp(prefix="shardmill-progress-") if local else None
     if local:
         set_memory()
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # a failing step is reported once, by us
-    try:
+    with scratch_folder("progress") if local else nullcontext() as folder:
         build(pipeline := _pipeline(options), folder)
         _run_with_progress(pipeline, folder, title)
-    finally:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _pipeline(options: PipelineOptions) -> beam.Pipeline:

@@ -3,7 +3,6 @@
 import json
 import multiprocessing
 import sys
-import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from pipelines import launch, runner
 from pipelines.options import Parser, beam_options, check_folder_first
+from pipelines.scratch import scratch_folder
 from pipelines.taking_up import repair
 from shardmill import naming, schema, tfds_metadata
 from shardmill.dataset import Dataset, open_dataset
@@ -80,7 +80,7 @@ def _report_folder(options: PipelineOptions) -> Iterator[str]:
       UserError: a runner on other machines, and no --temp_location.
     """
     if runner.is_local(options):
-        with tempfile.TemporaryDirectory(prefix="shardmill-verify-") as folder:
+        with scratch_folder("verify") as folder:
             yield folder
         return
     temp_location = options.view_as(GoogleCloudOptions).temp_location
