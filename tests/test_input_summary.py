@@ -32,7 +32,7 @@ def test_a_tree() -> None:
     found = summary_of([file("a.jpg"), file("cats/b.jpg", 5), file("train/cats/c.jpg"), file("train/cats/deep/d.jpg")])
 
     assert (found.records, found.size_bytes, found.matched) == (4, 305, 4)
-    assert found.folders == Counter({"": 1, "cats": 1, "train/cats": 2})
+    assert found.folders == Counter({"": 1, "cats": 1, "train/cats": 1, "train/cats/deep": 1})
     assert not found.labels
     assert not found.splits
 

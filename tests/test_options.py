@@ -167,7 +167,7 @@ def test_each_flag_reaches_its_field(flags: list[str], field: str, value: object
 def test_every_field_has_a_flag() -> None:
     flags = {action.dest for action in images_parser()._actions} - {"help", "dry_run", "debug", "labels_file"}
 
-    assert {*flags, "labels", "split_shards"} == set(ImagesConfig.__dataclass_fields__)
+    assert {*flags, "labels", "split_shards", "job"} == set(ImagesConfig.__dataclass_fields__)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ SINGLE = [
 ]
 
 
-VALUES = ("1", "x", "a=1", "1x1", "label", "split/label")  # one of which every flag takes
+VALUES = ("1", "x", "a=1", "1x1", "label", "split/label", "boxes=none")  # one of which every flag takes
 
 
 def parses(action: argparse.Action, value: str) -> bool:
