@@ -2,7 +2,6 @@
 
 import difflib
 import gc
-import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -106,7 +105,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         near = difflib.get_close_matches(arguments[0], _COMMANDS, 1)
         hint = f"did you mean {near[0]}? The commands are" if near else "expected"
         return _complain(f"unknown command {arguments[0]!r}; {hint} {', '.join(_COMMANDS)}", 2)
-    logging.getLogger().addFilter(_is_news)
     try:
         status = command(arguments[1:])
         print(end="", flush=True)  # here, where it is known what to do if nobody reads it
@@ -120,11 +118,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # as in `shardmill inspect … | head`: nobody reads what is left to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    """Not what Beam says as it is imported without Google's clients, which a job on local disks has no need of."""
-    return "apitools not found" not in str(record.msg)
 
 
 def _complain(sentence: str, status: int, error: Exception | None = None, arguments: Sequence[str] = ()) -> int:

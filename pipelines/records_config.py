@@ -111,19 +111,30 @@ class RecordsConfig(JobConfig):
         labels = [feature.name for feature in self.schema or () if feature.kind == "class_label"]
         return labels[0] if len(labels) == 1 and self.route != "tfrecords" else None
 
+    def _column(self, named: str | None) -> str | None:
+        """The column that --stratify_by or --group_by names: `label` is the one of --label."""
+        return self.table_label if named == "label" and self.table_label is not None else named
+
+    @property
+    def table_label(self) -> str | None:
+        """The column that is the label."""
+        return self.label or self._schema_label
+
     @property
     def table_options(self) -> TableOptions:
         """What the layout is decided with."""
+        named = {"--group_by": self.group_by, "--stratify_by": self.stratify_by}
         return TableOptions(
             source=self.source,
             schema=self.schema,
             drop=self.drop,
             only=self.only,
             fill=self.fill,
-            label=self.label or self._schema_label,
+            label=self.table_label,
+            says_label=tuple(flag for flag, column in named.items() if column == "label"),
             key=self.key,
-            group_by=self.group_by,
-            stratify_by=self.stratify_by,
+            group_by=self._column(self.group_by),
+            stratify_by=self._column(self.stratify_by),
             fractions=self.splits,
             folders=self.folders,
             plural=self.kind.plural,
@@ -135,7 +146,9 @@ class RecordsConfig(JobConfig):
     @property
     def key_options(self) -> KeyOptions:
         """What keys and splits are computed with."""
-        return KeyOptions(self.seed, self.split_seed, self.key, self.group_by, self.stratify_by, self.no_shuffle)
+        return KeyOptions(
+            self.seed, self.split_seed, self.key, self._column(self.group_by), self._column(self.stratify_by), self.no_shuffle
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The options that shape the output, for the manifest; not where it lies or how it was computed."""

@@ -12,6 +12,7 @@ from shardmill.manifest import Manifest, SplitEntry
 from shardmill.printable import printable
 from shardmill.selection import supervised_of
 from transforms import storage
+from transforms.image_features import TFDS_CANNOT
 
 _BY_FOLDER = (
     None,
@@ -101,8 +102,26 @@ def human_size(size_bytes: int) -> str:
 
 
 def reading_code(dataset: Dataset) -> list[str]:
-    """Three lines of Python that read the data set."""
+    """Python that reads the data set: with this package, and with what else can read it."""
     split = next((split.name for split in dataset.manifest.splits if split.shards), "train")
+    pixels = next((f"  # {hint}" for hint in pixel_hints(dataset)), "")
+    ours = [
+        "  import shardmill",
+        f"  dataset = shardmill.load({dataset.directory!r}, split={split!r}){pixels}",
+    ]
+    if any(notice.startswith(TFDS_CANNOT) for notice in dataset.manifest.notices):
+        return ours
+    return [*ours, "or, without shardmill:", *_others(dataset, split)]
+
+
+def pixel_hints(dataset: Dataset) -> list[str]:
+    """What must be known of the pixels that `shardmill.load` gives, where there are images."""
+    if not any(feature.kind == "image" for feature in dataset.manifest.features):
+        return []
+    return ["images are float32 in [0, 1]: no Rescaling(1/255); image_size=(224, 224) scales them to one size"]
+
+
+def _others(dataset: Dataset, split: str) -> list[str]:
     if dataset.manifest.compression:
         pattern = f"{dataset.directory}/{dataset.manifest.name}-{split}.tfrecord-*"
         return [

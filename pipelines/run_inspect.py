@@ -19,7 +19,7 @@ from rich.table import Table
 from pipelines.array_pictures import is_drawable
 from pipelines.contact_sheet import contact_sheet, count_turned, pick_samples
 from pipelines.options import Parser, beam_options, check_folder_first
-from pipelines.report import human_size, splits_table
+from pipelines.report import human_size, pixel_hints, splits_table
 from shardmill import naming
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import UserError
@@ -117,6 +117,7 @@ def describe(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> I
     yield from splits_table(replace(dataset, manifest=replace(manifest, splits=tuple(splits)))).split("\n")
     yield from _classes(dataset, splits)
     yield from (f"NOTE: {notice}" for notice in manifest.notices)
+    yield from (f"shardmill.load: {hint}" for hint in pixel_hints(dataset))
     records = ((split.name, record) for split in splits for shard in split.shards for record in dataset.records(shard))
     for number, (split, record) in enumerate(islice(records, examples)):
         yield from ("", f"Example {number}, {split}:")

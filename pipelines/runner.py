@@ -3,9 +3,10 @@
 from importlib.util import find_spec
 from typing import Any
 
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, PortableOptions, StandardOptions
 from apache_beam.runners.runner import create_runner
 
+from pipelines.reachable import check_google_credentials, check_job_server
 from shardmill.errors import UserError
 from shardmill.extras import install_hint
 
@@ -33,7 +34,7 @@ def check_running_mode(options: PipelineOptions) -> None:
 
 
 def check_runner(options: PipelineOptions) -> None:
-    """Check that the runner exists and runs in a way that loses nothing.
+    """Check that the runner exists, can be reached, and runs in a way that loses nothing.
 
     Raises:
       UserError: it does not.
@@ -41,11 +42,19 @@ def check_runner(options: PipelineOptions) -> None:
     check_running_mode(options)
     if options.view_as(StandardOptions).runner in _DATAFLOW and find_spec("apitools") is None:
         raise UserError(f"--runner DataflowRunner needs Google's clients; {install_hint('gcp')}")
-    if not is_local(options):
-        try:
-            create_runner(options.view_as(StandardOptions).runner)
-        except (AttributeError, ImportError, ValueError) as error:
-            raise UserError(f"--runner: {error}") from None
+    if is_local(options):
+        if options.view_as(PortableOptions).job_endpoint is not None:
+            raise UserError(
+                "--job_endpoint needs --runner PortableRunner, or another that asks a job server; the local runner has none"
+            )
+        return
+    try:
+        create_runner(options.view_as(StandardOptions).runner)
+    except (AttributeError, ImportError, ValueError) as error:
+        raise UserError(f"--runner: {error}") from None
+    check_job_server(options)
+    if options.view_as(StandardOptions).runner in _DATAFLOW:
+        check_google_credentials(options)
 
 
 def make_runner(options: PipelineOptions) -> Any:

@@ -1,5 +1,6 @@
 """What is printed when a job is done."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from shardmill import naming
 from shardmill.dataset import open_dataset
 from shardmill.features import Feature
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
+from transforms.image_features import film_notices
 from transforms.storage import write_text
 
 LABEL = Feature("label", "int64", "class_label", class_names=("a",))
@@ -51,7 +53,7 @@ def test_the_whole_report(tmp_path: Path) -> None:
     assert lines[5] == f"1,007 of 2,340 records rejected; see {config.directory}/rejects/:"
     assert lines[6:11] == ["  7 x reason 7", "  6 x reason 6", "  5 x reason 5", "  4 x reason 4", "  3 x a name"]
     assert lines[11:14] == ["NOTE: split 'empty' is empty", "", "Read it:"]
-    assert len(lines) == 17
+    assert len(lines) == 20
 
 
 def test_nothing_is_said_of_no_rejects(tmp_path: Path) -> None:
@@ -65,16 +67,28 @@ def code(output: Path, **changes: Any) -> list[str]:
 def test_the_code_that_reads_it(tmp_path: Path) -> None:
     labelled, plain = code(tmp_path / "a"), code(tmp_path / "b", features=())
 
-    assert labelled[1].endswith(f"builder_from_directory('{tmp_path}/a/flowers/1.0.0')")
-    assert labelled[2].endswith("as_dataset(split='train', as_supervised=True)")
-    assert plain[2].endswith("as_dataset(split='train')")
+    load, hint = labelled[1].split("  # ")
+    assert load == f"  dataset = shardmill.load('{tmp_path}/a/flowers/1.0.0', split='train')"
+    assert "float32 in [0, 1]: no Rescaling(1/255)" in hint
+    assert "#" not in plain[1]
+    assert labelled[4].endswith(f"builder_from_directory('{tmp_path}/a/flowers/1.0.0')")
+    assert labelled[5].endswith("as_dataset(split='train', as_supervised=True)")
+    assert plain[5].endswith("as_dataset(split='train')")
     for lines in (labelled, plain, code(tmp_path / "c", compression="gzip", splits=GZIPPED)):
-        assert len(lines) == 3
-        compile("\n".join(line.strip() for line in lines), "report", "exec")
+        assert lines[2] == "or, without shardmill:"
+        assert len(lines) == 6
+        compile("\n".join(line.strip() for line in lines[:2] + lines[3:]), "report", "exec")
+
+
+def test_what_tfds_cannot_read_is_not_read_with_tfds(tmp_path: Path) -> None:
+    for number, name in enumerate(("gif", "webp")):
+        lines = code(tmp_path / str(number), notices=tuple(film_notices(Counter({name: 3, "jpeg": 1}))))
+        assert lines[0] == "  import shardmill"
+        assert not any("tensorflow_datasets" in line for line in lines)
 
 
 def test_the_code_names_a_split_that_has_examples(tmp_path: Path) -> None:
-    assert "split='train'" in code(tmp_path, splits=SPLITS[::-1])[2]
+    assert "split='train'" in code(tmp_path, splits=SPLITS[::-1])[5]
 
 
 def test_a_table_has_a_row_a_split(tmp_path: Path) -> None:

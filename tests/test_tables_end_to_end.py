@@ -403,3 +403,36 @@ def test_ten_thousand_files_of_one_row(tmp_path: Path) -> None:
     table = convert("csv", write_files(tmp_path / "in", files), tmp_path, "--num_shards", 8)
     assert table.sizes == {"train": [1250] * 8}
     assert sorted(table.column("id")) == list(range(10_000))
+
+
+@pytest.mark.parametrize("command", ["csv", "jsonl"])
+def test_label_stands_for_the_label(run: Run, tmp_path: Path, command: str) -> None:
+    rows = [{"id": n, "city": "Rome" if n % 10 else "Bern"} for n in range(200)]
+    if command == "csv":
+        source = write_files(tmp_path / "in", {"a.csv": to_csv(("id", "city"), [tuple(row.values()) for row in rows])})
+    else:
+        source = write_files(tmp_path / "in", {"a.jsonl": "".join(json.dumps(row) + "\n" for row in rows).encode()})
+    splits = ("--splits", "train=0.5,test=0.5", "--stratify_by")
+    table = convert(command, source, tmp_path / "1", "--label", "city", *splits, "label")
+    for found in table.splits.values():
+        assert Counter(row["city"] for row in found) == {0: 10, 1: 90}
+    named = convert(command, source, tmp_path / "2", "--label", "city", *splits, "city")
+    assert table.splits == named.splits
+    nightly = ("--schema", table.directory / "schema.pbtxt", "--labels_file", table.directory / "city.labels.txt")
+    again = convert(command, source, tmp_path / "3", *nightly, *splits, "label")
+    assert again.splits == table.splits
+
+    arguments = (command, "--input", source, "--output", tmp_path / "4", "--name", "n", *splits, "label")
+    check_mistake(run(*arguments), "--stratify_by label: no such column", "stands for the column of --label, which is not given")
+    both = write_files(tmp_path / "both", {"a.csv": b"label,city\n1,Rome\n2,Bern\n"})
+    beside = ("csv", "--input", both, "--output", tmp_path / "4", "--name", "n", "--label", "city", *splits, "label")
+    check_mistake(run(*beside), "--stratify_by label is ambiguous", "give --stratify_by city")
+
+
+@pytest.mark.parametrize(("size", "is_said"), [("100", True), ("999kB", True), ("1MB", False), (None, False)])
+def test_shards_that_are_very_small_are_said(run: Run, folder: Path, tmp_path: Path, size: str | None, is_said: bool) -> None:
+    flags = ("--shard_size", size) if size else ()
+    result = run("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--dry_run", *flags)
+    assert result.status == 0
+    said = "shardmill: warning: --shard_size is " in result.err and "a number without a unit is bytes" in result.err
+    assert said is is_said

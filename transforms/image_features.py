@@ -5,6 +5,8 @@ from collections import Counter
 from shardmill.features import Feature, Features
 from transforms.layout import Layout
 
+TFDS_CANNOT = "TFDS cannot decode"  # so begin the notices of what only other readers can
+
 
 def image_features(layout: Layout, rows: int, measured: bool, formats: Counter[str]) -> Features:
     """The features, in the order in which transforms.encode_images writes them.
@@ -41,7 +43,7 @@ def film_notices(formats: Counter[str]) -> list[str]:
     """What must be said of images by `formats`: films have shape (frames, height, width, 3) unless TensorFlow is told otherwise."""
     counts = {name: formats[name] for name in ("gif", "webp")}
     return [
-        f"TFDS cannot decode {number:,} of the images, {name} by format, which TensorFlow takes for a film; "
+        f"{TFDS_CANNOT} {number:,} of the images, {name} by format, which TensorFlow takes for a film; "
         "give --image_format png, or decode with tf.io.decode_image(…, expand_animations=False)"
         for name, number in counts.items()
         if number

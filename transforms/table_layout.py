@@ -45,6 +45,7 @@ class TableOptions:
       split_shards: the splits that --num_shards names.
       folders: what those of the files mean, as --folders says; None where that is guessed.
       plural: how errors call the files.
+      says_label: the flags that were given as `label`, which is the column of --label.
     """
 
     source: str
@@ -62,6 +63,7 @@ class TableOptions:
     split_shards: tuple[str, ...] = ()
     folders: FolderRoles | None = None
     plural: str = "files"
+    says_label: tuple[str, ...] = ()
 
     @property
     def helpers(self) -> list[str]:
@@ -195,7 +197,14 @@ def _check_columns(known: Sequence[str], options: TableOptions) -> None:
     for flag, columns in flags.items():
         for column in columns:
             if column not in known:
-                raise UserError(f"{flag} {column}: no such column in {options.source}; {_hint(column, known)}")
+                hint = "it stands for the column of --label, which is not given; " if flag in options.says_label else ""
+                raise UserError(f"{flag} {column}: no such column in {options.source}; {hint}{_hint(column, known)}")
+    for flag in options.says_label:
+        if options.label not in (None, "label") and "label" in known:
+            raise UserError(
+                f"{flag} label is ambiguous: there is a column 'label', and --label is {options.label}; "
+                f"give {flag} {options.label}, or rename the column 'label'"
+            )
     if options.label in options.drop:
         raise UserError(f"--label {options.label} is also in --drop; drop the one or the other")
 
