@@ -74,6 +74,7 @@ def test_whole(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "  train: 2 with examples, 3 to 6 of each: cat 6, dög 3" in lines
     assert "  test: 1 with examples, 3 to 3 of each: dög 3" in lines
     assert any(line.startswith("NOTE: ") and "'cat'" in line for line in lines)
+    assert [line for line in lines if line.startswith("shardmill.load: images are float32 in [0, 1]: no Rescaling(1/255)")]
 
 
 def test_examples(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
