@@ -6,41 +6,17 @@ import posixpath
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, cast
 
 from shardmill import naming
 from shardmill.errors import CorruptDataError, UserError
+from shardmill.files import Files, LocalFiles
 from shardmill.manifest import Manifest, ShardEntry
 from shardmill.seal import crc32c, seal
 from shardmill.tfrecord import read_records
+from shardmill.versions import published_versions
 
 _SHOWN = 60  # letters of what a file should not hold
-
-
-class Files(Protocol):
-    """The two operations a reader needs of a file system; see transforms.storage for object stores."""
-
-    def open(self, path: str) -> BinaryIO:
-        """Open `path` for reading; raises FileNotFoundError."""
-
-    def exists(self, path: str) -> bool:
-        """Whether there is a file at `path`."""
-
-
-class LocalFiles:
-    """The local file system."""
-
-    def open(self, path: str) -> BinaryIO:
-        """Open `path` for reading."""
-        return open(path, "rb")
-
-    def exists(self, path: str) -> bool:
-        """Whether there is a file at `path`."""
-        return os.path.isfile(path)
-
-    def size(self, path: str) -> int:
-        """The size of a file in bytes; raises FileNotFoundError."""
-        return os.stat(path).st_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,24 +75,19 @@ def open_dataset(path: str | os.PathLike[str], files: Files | None = None) -> Da
     """Open the data set in `path`: a version directory, or the directory above it, whose LATEST names one.
 
     Raises:
-      UserError: there is no data set, or an unpublished one (no _SUCCESS).
+      UserError: there is no data set, or an unpublished one (no _SUCCESS); it says which versions are published there.
       CorruptDataError: its manifest cannot be read, or is not what was written; LATEST names no version.
     """
     files = files or LocalFiles()
     directory = os.fspath(path).rstrip("/") or "/"
     latest = posixpath.join(directory, naming.LATEST)
-    if files.exists(latest):
-        directory = posixpath.join(directory, _version(_read(files, latest), latest))
+    is_named = files.exists(latest)
+    if is_named:
+        directory = posixpath.join(directory, _version(files, directory))
     success, manifest = (posixpath.join(directory, name) for name in (naming.SUCCESS, naming.MANIFEST))
     if not files.exists(success):
-        if files.exists(posixpath.join(directory, naming.PUBLISHING)):
-            raise UserError(
-                f"{directory} has no _SUCCESS: its job was interrupted while it published; run it again, or "
-                f"`shardmill verify --repair {directory}`, which completes it"
-            )
-        if files.exists(manifest):
-            raise UserError(f"{directory} has no _SUCCESS: its job did not finish, and it is not a data set; run it again")
-        raise UserError(f"{directory} is not a data set: there is no _SUCCESS and no manifest.json in it")
+        named = f"{latest} names {posixpath.basename(directory)}, but " if is_named else ""
+        raise UserError(f"{named}{_why_unpublished(files, directory)}{published_versions(files, directory)}")
     if not files.exists(manifest):
         raise CorruptDataError(f"{manifest} is missing")
     sealed, text = _read(files, success), _read(files, manifest)
@@ -134,9 +105,24 @@ def _read(files: Files, path: str) -> bytes:
         return file.read()
 
 
-def _version(latest: bytes, name: str) -> str:
-    """The version that the content of LATEST names; nothing else is a way to a data set."""
-    version = latest.decode(errors="replace").strip()
+def _version(files: Files, directory: str) -> str:
+    """The version that the LATEST in `directory` names; nothing else is a way to a data set."""
+    path = posixpath.join(directory, naming.LATEST)
+    version = _read(files, path).decode(errors="replace").strip()
     if not naming.is_version(version):
-        raise CorruptDataError(f"{name} holds {version[:_SHOWN]!r}; expected a version, such as 1.0.0")
+        raise CorruptDataError(
+            f"{path} holds {version[:_SHOWN]!r}; expected a version, such as 1.0.0{published_versions(files, directory)}"
+        )
     return version
+
+
+def _why_unpublished(files: Files, directory: str) -> str:
+    """What is in a `directory` that has no _SUCCESS, and what to do."""
+    if files.exists(posixpath.join(directory, naming.PUBLISHING)):
+        return (
+            f"{directory} has no _SUCCESS: its job was interrupted while it published; run it again, or "
+            f"`shardmill verify --repair {directory}`, which completes it"
+        )
+    if files.exists(posixpath.join(directory, naming.MANIFEST)):
+        return f"{directory} has no _SUCCESS: its job did not finish, and it is not a data set; run it again"
+    return f"{directory} is not a data set: there is no _SUCCESS and no manifest.json in it"

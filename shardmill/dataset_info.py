@@ -4,8 +4,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from shardmill.dataset import Files, open_dataset
+from shardmill.dataset import open_dataset
 from shardmill.features import Feature
+from shardmill.files import Files
 from shardmill.gfiles import files_for
 from shardmill.manifest import SplitEntry
 from shardmill.printable import printable

@@ -3,8 +3,8 @@
 import os
 from typing import BinaryIO, cast
 
-from shardmill.dataset import Files, LocalFiles
 from shardmill.errors import UserError
+from shardmill.files import Files, LocalFiles
 from shardmill.lazy_tensorflow import tf
 
 
@@ -37,6 +37,13 @@ class GFiles:
             return tf.io.gfile.stat(path).length
         except tf.errors.NotFoundError as error:
             raise FileNotFoundError(path) from error
+
+    def folders(self, path: str) -> list[str]:
+        """The names in a folder; raises OSError."""
+        try:
+            return [name.rstrip("/") for name in tf.io.gfile.listdir(path)]
+        except tf.errors.OpError as error:
+            raise OSError(f"{path} cannot be listed: {error.message}") from error
 
 
 def files_for(path: str | os.PathLike[str]) -> Files:

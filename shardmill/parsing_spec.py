@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shardmill.arrays import to_bytes
-from shardmill.dataset import Files, open_dataset
+from shardmill.dataset import open_dataset
 from shardmill.features import Feature, Features
+from shardmill.files import Files
 from shardmill.gfiles import files_for
 from shardmill.lazy_tensorflow import tf
 from shardmill.missing_values import check_defaults

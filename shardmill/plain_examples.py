@@ -5,10 +5,11 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from shardmill.dataset import Dataset, Files, open_dataset
+from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.example_decoder import ExampleDecoder
 from shardmill.features import Feature, Features
+from shardmill.files import Files
 from shardmill.gfiles import files_for
 from shardmill.missing_values import check_defaults
 from shardmill.record_blocks import read_shard

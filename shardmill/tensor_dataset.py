@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shardmill.dataset import Dataset, Files, LocalFiles, open_dataset
+from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import UserError
+from shardmill.files import Files, LocalFiles
 from shardmill.gfiles import files_for
 from shardmill.image_tensors import ImageDecoder, ImageDType, Size, common_size
 from shardmill.lazy_tensorflow import tf

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from shardmill.dataset import Dataset, LocalFiles
+from shardmill.dataset import Dataset
+from shardmill.files import LocalFiles
 from shardmill.lazy_tensorflow import tf
 from shardmill.selection import Part
 from shardmill.shard_guard import guard

@@ -69,6 +69,7 @@ def test_every_operation_on_a_scheme_that_only_beam_knows(tmp_path: Path) -> Non
     for name in names:
         storage.write_text(f"{folder}/{name}", name)
     assert sorted(storage.list_files(folder)) == [(name, len(name)) for name in names]
+    assert storage.list_folders(folder) == ["b"]
     assert storage.read_bytes(f"{folder}/a.txt") == b"a.txt"
     assert storage.size(f"{folder}/a.txt") == 5
     storage.rename([f"{folder}/a.txt"], [f"{folder}/d.txt"])

@@ -10,10 +10,11 @@ import pytest
 from PIL import Image, ImageFont
 
 from pipelines.contact_sheet import Sample, contact_sheet, count_turned, fit, pick_samples, readable, to_sample
-from shardmill.dataset import Dataset, LocalFiles
+from shardmill.dataset import Dataset
 from shardmill.errors import CorruptDataError
 from shardmill.example import encode_example
 from shardmill.features import Feature
+from shardmill.files import LocalFiles
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.tfrecord import frame
 

@@ -304,6 +304,25 @@ def test_rerun_refuses_and_overwrite_replaces_that_version_only(
     assert _without_source(replaced) == _without_source({**neighbours, **reference("--num_shards", "2", "--seed", "5")})
 
 
+def test_a_version_that_is_not_there_and_those_that_are(bucket: Bucket, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["1.0.0/_SUCCESS", "1.0.0/rejects/a", "1.1.0/_SUCCESS", "1.2.0/manifest.json", "1.3.0", "old/_SUCCESS"]
+    folder = _upload(bucket, "sets/flowers", dict.fromkeys(names, b""))
+    there = f"; published in {folder}: 1.1.0, 1.0.0; open {folder}/1.1.0\n"
+    nothing = "is not a data set: there is no _SUCCESS and no manifest.json in it"
+    for command in ("verify", "inspect"):
+        assert cli.main([command, folder, *bucket.flags]) == 2
+        assert capsys.readouterr().err == f"shardmill: error: {folder} {nothing}{there}"
+    bucket.put("sets/flowers/LATEST", b"2.0.0\n")
+    for command in ("verify", "inspect"):
+        assert cli.main([command, folder, *bucket.flags]) == 2
+        assert capsys.readouterr().err == f"shardmill: error: {folder}/LATEST names 2.0.0, but {folder}/2.0.0 {nothing}{there}"
+    assert storage.list_folders(f"{folder}/") == ["1.0.0", "1.1.0", "1.2.0", "old"]
+    assert storage.list_folders(f"{folder}/1.1.0") == storage.list_folders(f"{folder}/gone") == []
+    bucket.requests()
+    storage.list_folders(folder)
+    assert all("delimiter=%2F" in request for request in bucket.requests()["requests"])  # not all that lies below
+
+
 def test_names_with_wildcards_are_names(bucket: Bucket, local_photos: Path) -> None:
     neighbours = _upload(bucket, "sets1", {"flowers/1.0.0/_SUCCESS": b"", "flowers/1.0.0/manifest.json": b"{}"})
     before = bucket.files()

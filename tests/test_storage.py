@@ -120,5 +120,6 @@ def test_files_for_a_reader(tmp_path: Path) -> None:
 
     with files.open(str(tmp_path / "a")) as file:
         assert file.read() == b"x"
+    assert files.folders(str(tmp_path)) == ["a"]
     assert files.exists(str(tmp_path / "a"))
     assert not files.exists(str(tmp_path / "b"))

@@ -21,10 +21,11 @@ from small_data_set import edit_manifest
 
 from pipelines.cli import main
 from pipelines.runner import make_runner
-from shardmill.dataset import Dataset, LocalFiles, open_dataset
+from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import CorruptDataError
 from shardmill.example import encode_example
 from shardmill.features import Feature
+from shardmill.files import LocalFiles
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.tfrecord import OVERHEAD, frame
 from transforms.verify_shards import RECORD_FAULTS_SHOWN, Fault, VerifyShards, check_example, verify_shard

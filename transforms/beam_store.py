@@ -51,6 +51,11 @@ class BeamStore:
         """Files whose URL starts with `prefix`."""
         yield from sorted(item for item in self._match(f"{prefix}**") if item[0].startswith(prefix))
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        """Names of folders below `prefix`, from all the files below them: what FileSystems can do lists no folders."""
+        names = (url[len(prefix) :].split("/") for url, _ in self.list(prefix))
+        return sorted({parts[0] for parts in names if len(parts) > 1 and parts[0]})
+
     def delete(self, urls: Sequence[str]) -> None:
         """Delete files; one that is gone already is no error."""
         there = [url for url in urls if FileSystems.exists(url)]

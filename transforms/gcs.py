@@ -64,6 +64,14 @@ class GoogleStorage:
             for blob in self._io.client.list_blobs(bucket, prefix=start, fields="items(name,size),nextPageToken"):
                 yield f"gs://{bucket}/{blob.name}", int(blob.size)
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        """Names of folders below `prefix`, which the store tells apart from what lies in them."""
+        bucket, start = split_url(prefix)
+        with _errors(f"gs://{bucket}"):
+            blobs = self._io.client.list_blobs(bucket, prefix=start, delimiter="/", fields="prefixes,nextPageToken")
+            names = {name[len(start) : -1] for page in blobs.pages for name in page.prefixes}
+        return sorted(filter(None, names))
+
     def delete(self, urls: Sequence[str]) -> None:
         """Delete objects, a hundred in a request."""
         with _errors(urls[0] if urls else ""):

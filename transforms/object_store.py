@@ -38,6 +38,9 @@ class ObjectStore(Protocol):
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
         """(URL, bytes) of each object whose URL starts with `prefix`, sorted."""
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        """What stands, in URLs of objects that start with `prefix`, between it and a further slash; sorted, each once."""
+
     def delete(self, urls: Sequence[str]) -> None:
         """Delete objects; one that is gone already is no error."""
 

@@ -91,6 +91,14 @@ class S3:
                 for item in page.get("Contents", ()):
                     yield f"s3://{bucket}/{item['Key']}", int(item["Size"])
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        """Names of folders below `prefix`, which the store tells apart from what lies in them."""
+        bucket, start = split_url(prefix)
+        with _errors(f"s3://{bucket}"):
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start, Delimiter="/")
+            names = {item["Prefix"][len(start) : -1] for page in pages for item in page.get("CommonPrefixes", ())}
+        return sorted(filter(None, names))
+
     def delete(self, urls: Sequence[str]) -> None:
         """Delete objects, a thousand of a bucket in a request."""
         buckets: dict[str, list[dict[str, str]]] = {}

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, BinaryIO
 
+from shardmill.files import LocalFiles
 from shardmill.naming import TEMP_SUFFIX
 from transforms.object_reader import open_object
 from transforms.object_store import object_store
@@ -150,7 +151,7 @@ def _raise_unless_gone(error: OSError) -> None:
 def list_folders(directory: str) -> list[str]:
     """The names of the folders in `directory`, empty ones too where there are such; none if it is missing."""
     if not is_local(directory):
-        return sorted({name.split("/")[0] for name, _ in list_files(directory) if "/" in name})
+        return list(object_store(directory).folders(f"{directory.rstrip('/')}/"))
     if not os.path.isdir(directory):
         return []
     return sorted(entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False))
@@ -327,7 +328,7 @@ def abort_uploads(prefix: str) -> None:
 
 
 class BeamFiles:
-    """shardmill.dataset.Files for whatever Beam opens."""
+    """shardmill.files.Files for whatever Beam opens."""
 
     def open(self, path: str) -> BinaryIO:
         """Open `path` for reading."""
@@ -336,3 +337,7 @@ class BeamFiles:
     def exists(self, path: str) -> bool:
         """Whether there is a file at `path`."""
         return exists(path)
+
+    def folders(self, path: str) -> list[str]:
+        """The names in `path` that may be folders; raises OSError."""
+        return LocalFiles().folders(path) if is_local(path) else list_folders(path)

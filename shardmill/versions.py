@@ -1,0 +1,39 @@
+"""The versions that are published in a folder, for errors about one that is not."""
+
+import posixpath
+from collections.abc import Iterator
+from itertools import islice
+
+from shardmill import naming
+from shardmill.files import Files, Folders
+
+_SHOWN = 5  # versions; to look whether one is published costs a request
+
+
+def published_versions(files: Files, directory: str) -> str:
+    """The end of a sentence about `directory`, a version's or the one above: what is published there, and how to open it.
+
+    It is empty where `directory` has nothing to do with versions, and where that cannot be asked: the error itself is to be told.
+    """
+    is_version = naming.is_version(posixpath.basename(directory))
+    above = (posixpath.dirname(directory) or ".") if is_version else directory
+    if not isinstance(files, Folders):
+        return ""
+    try:
+        found = list(islice(_published(files, above, files.folders(above)), _SHOWN + 1))
+    except OSError:
+        return ""
+    if not found:
+        return f"; no version is published in {above}" if is_version else ""
+    shown = ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+    return f"; published in {above}: {shown}; open {posixpath.join(above, found[0])}"
+
+
+def _published(files: Files, above: str, names: list[str]) -> Iterator[str]:
+    """Those of `names` that are published versions, the newest first."""
+    versions = sorted(filter(naming.is_version, names), key=_numbers, reverse=True)
+    return (version for version in versions if files.exists(posixpath.join(above, version, naming.SUCCESS)))
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]
