@@ -3,12 +3,13 @@
 import io
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.errors import UserError
+from transforms import csv_pieces
 from transforms.compressed import TruncatedError
-from transforms.csv_pieces import MAX_PIECE, Head, Lost, Piece, check_length, read_head, read_pieces, read_ranges
+from transforms.csv_pieces import MAX_PIECE, Head, Lost, Piece, bounded, check_length, read_head, read_pieces, read_ranges
 from transforms.csv_scan import Dialect, line_ends, records
 
 CSV = Dialect()
@@ -92,6 +93,46 @@ def test_what_is_lost(text: bytes, size: int) -> None:
     kept = b"".join(piece.text for piece in pieces if isinstance(piece, Piece))
     assert text.startswith(kept)
     assert lost.line == len(line_ends(kept)) + 1
+
+
+@given(RAW, st.integers(1, 9))
+@settings(max_examples=200, deadline=None)
+def test_pieces_of_few_lines_are_the_same_records(text: bytes, most: int) -> None:
+    whole = records(text, CSV)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_pieces, "MAX_LINES", most)
+        try:
+            found = list(bounded(Piece(text, 5), CSV, "a.csv"))
+        except UserError as error:
+            assert "is never closed" in str(error)  # noqa: PT017
+            return
+
+    lines = dict(zip(whole.starts.tolist(), (whole.lines + 5).tolist()))
+    at = 0
+    for piece in found:
+        assert lines[at] == piece.line if text else piece.line == 5
+        at += len(piece.text)
+        of_piece = records(piece.text, CSV)
+        assert len(line_ends(piece.text)) <= 3 * most or of_piece.blank.all() or len(of_piece.starts) < len(line_ends(piece.text))
+    assert b"".join(piece.text for piece in found) == text
+
+
+def test_blank_lines_before_the_header_are_read_little_by_little() -> None:
+    sizes: list[int] = []
+
+    class Watched(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            sizes.append(size or 0)
+            return super().read(size)
+
+    text = b"\n\r\n" * 2_000_000
+
+    assert read_head(Watched(text + b"a,b\n"), CSV, "a.csv").line == 4_000_001
+    assert max(sizes) <= 2 << 20
+
+
+def test_lines_that_end_in_cr_are_not_held_back() -> None:
+    assert max(len(data) for data, _ in read_ranges(io.BytesIO(b"\r" * 1000), CSV, 10, 0)) <= 11
 
 
 def test_a_piece_that_is_too_long() -> None:

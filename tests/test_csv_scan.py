@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.csv_scan import Dialect, Range, delimiters, line_ends, records, scan, stitch
+from transforms import csv_scan
+from transforms.csv_scan import Dialect, Range, count_lines, delimiters, line_ends, records, scan, stitch
 
 CSV = Dialect()
 NASTY = st.lists(
@@ -43,6 +44,23 @@ def slow_ranges(data: bytes, size: int, dialect: Dialect = CSV) -> list[Range]:
         first = max(begin - 1, 0)
         ranges.append(scan(data[first : after + 1], dialect, begin - first, end - first, first))
     return ranges
+
+
+@given(NASTY, st.integers(1, 9))
+@settings(max_examples=200, deadline=None)
+def test_a_scan_in_parts_is_that_of_the_whole(data: bytes, size: int) -> None:
+    whole = scan(data, CSV)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_scan, "_SCAN_BYTES", size)
+        assert scan(data, CSV) == whole
+
+
+@given(NASTY, st.integers(0, 30), st.integers(0, 30))
+def test_lines_are_counted_where_they_end(data: bytes, begin: int, length: int) -> None:
+    begin = min(begin, len(data))
+    end = min(begin + length, len(data))
+
+    assert count_lines(data, begin, end) == len(line_ends(data, begin, end))
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         Reject("b.csv", None, "index", "cannot be read: No such file or directory", None, 1, "estimated")
     ]
     assert list(CSV.index(FileRef("c.csv", str(tmp_path / "folder.csv"), 1))) == [
-        Reject("c.csv", None, "index", "cannot be read: Is a directory")
+        Reject("c.csv", None, "index", "cannot be read: Is a directory", None, 1, "estimated")
     ]
 
 

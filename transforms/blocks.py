@@ -14,6 +14,9 @@ import pyarrow as pa
 from transforms.columns import ColumnType, merge_types
 from transforms.refs import Reject
 
+MAX_LINES = (
+    1 << 19
+)  # parsed at once, about: what is kept of each, positions and offsets, may be fifty times the bytes of the shortest
 MAX_VALUES = 100_000  # distinct values of a column that are collected: no label has more classes
 
 

@@ -1,16 +1,20 @@
 """A CSV text, read forwards in pieces: its header, its ranges for an index, and pieces of whole records."""
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shardmill.errors import UserError
+from transforms.blocks import MAX_LINES
 from transforms.compressed import TruncatedError
-from transforms.csv_scan import Dialect, Range, records, scan
+from transforms.csv_scan import Dialect, Range, count_lines, records, scan
 from transforms.text_encoding import Stream
 
 MAX_PIECE = (1 << 31) - (1 << 16)  # bytes: Arrow's parser counts with 31 bits
 _MAX_HEADER = 64 << 20  # bytes
 _FIRST_READ = 64 << 10
+_BLANK_READ = 1 << 20  # bytes, at most, while all is blank
+_NEWLINES = b"\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,13 @@ def read_head(stream: Stream, dialect: Dialect, name: str) -> Head:
         more = stream.read(size)
         text += more
         size *= 2
+        passed = _blank_bytes(text, at_end=not more)
+        line += count_lines(text, 0, passed)
+        offset += passed
+        text = text[passed:]
+        if is_blank(text) and more:  # newlines, which may be many
+            size = min(size, _BLANK_READ)
+            continue
         found = records(text, dialect)
         whole = [number for number in (~found.blank).nonzero()[0][:1].tolist() if not more or found.stops[number] < len(text)]
         if whole:
@@ -68,12 +79,7 @@ def read_head(stream: Stream, dialect: Dialect, name: str) -> Head:
         if not more:
             start = stop = len(text)
             break
-        if found.blank.all():  # so far nothing but newlines, which may be many; a CR may be half of one
-            kept = text.rstrip(b"\r")
-            line += scan(kept, dialect).lines
-            offset += len(kept)
-            text = text[len(kept) :]
-        elif len(text) > _MAX_HEADER:
+        if len(text) > _MAX_HEADER:
             raise UserError(
                 f"{name}: no record ends within the first {len(text):,} bytes; expected lines of CSV: is it a text file?"
             )
@@ -82,6 +88,12 @@ def read_head(stream: Stream, dialect: Dialect, name: str) -> Head:
         raise unclosed(name, line + lines, dialect)
     next_line = line + lines + scan(text, dialect, start, stop).lines
     return Head(text[start:stop], line + lines, offset + stop, next_line, text[stop:])
+
+
+def _blank_bytes(text: bytes, at_end: bool) -> int:
+    """How many bytes of blank lines `text` starts with; a CR as the last byte, unless it is the last of all, may be half of one."""
+    blank = len(text) - len(text.lstrip(_NEWLINES))
+    return blank - 1 if blank == len(text) and text.endswith(b"\r") and not at_end else blank
 
 
 def read_ranges(stream: Stream, dialect: Dialect, size: int, at: int, rest: bytes = b"") -> Iterator[tuple[bytes, Range]]:
@@ -95,7 +107,6 @@ def read_ranges(stream: Stream, dialect: Dialect, size: int, at: int, rest: byte
       rest: what has been read of the text already.
     """
     before, held = b"", b""
-    fragile = dialect.quote + b"\r"  # a range may not end between quotes, or between CR and LF
     at_end = False
     while not at_end:
         more, rest = rest[:size], rest[size:]
@@ -107,11 +118,17 @@ def read_ranges(stream: Stream, dialect: Dialect, size: int, at: int, rest: byte
                     raise
         at_end = not more
         text = held + more
-        data = text if at_end else text.rstrip(fragile)
+        data = text if at_end else _up_to_a_cut(text, dialect)
         held = text[len(data) :]
         if data:
             yield data, scan(before + data, dialect, len(before), None, at - len(before))
             before, at = data[-1:], at + len(data)
+
+
+def _up_to_a_cut(text: bytes, dialect: Dialect) -> bytes:
+    """All but the last few bytes: a range may not end between quotes, or between CR and LF."""
+    data = text.rstrip(dialect.quote) if dialect.quote else text
+    return data[:-1] if len(data) == len(text) and data.endswith(b"\r") else data
 
 
 def read_pieces(stream: Stream, dialect: Dialect, size: int, name: str, head: Head) -> Iterator[Piece | Lost]:
@@ -145,6 +162,22 @@ def read_pieces(stream: Stream, dialect: Dialect, size: int, name: str, head: He
         raise unclosed(name, open_line, dialect)
     if any(pending):
         yield Piece(b"".join(pending), first_line)
+
+
+def bounded(piece: Piece, dialect: Dialect, name: str) -> Iterator[Piece]:
+    """The records of `piece`, some of the file `name`, in pieces of MAX_LINES lines, about, or of nothing but blank ones."""
+    text = piece.text
+    if len(text) <= MAX_LINES or count_lines(text) <= MAX_LINES or is_blank(text):
+        yield piece
+        return
+    for part in read_pieces(io.BytesIO(text), dialect, MAX_LINES, name, Head(b"", 1, 0, piece.line, b"")):
+        if isinstance(part, Piece):  # a text in memory loses nothing
+            yield part
+
+
+def is_blank(text: bytes) -> bool:
+    """Whether there is nothing but newlines."""
+    return not text.strip(_NEWLINES)
 
 
 def check_length(size_bytes: int, line: int, name: str) -> None:

@@ -10,6 +10,7 @@ Lines end in LF, CR LF or a lone CR.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from shardmill import spans
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 _LF, _CR = 10, 13
+_SCAN_BYTES = 1 << 20  # at once: the positions of newlines and quotes are eight times as many bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,16 @@ class Side:
     opened: int | None = None
     opened_lines: int = 0
 
+    def then(self, following: "Side", lines: int) -> "Side":
+        """This range, of `lines` lines, and the one that follows it and starts as it ends, in one."""
+        last, last_lines = (
+            (self.last, self.last_lines) if following.last is None else (following.last, lines + following.last_lines)
+        )
+        opened, opened_lines = following.opened, lines + following.opened_lines
+        if opened is None:
+            opened, opened_lines = (self.opened, self.opened_lines) if following.inside else (None, 0)
+        return Side(following.inside, last, last_lines, opened, opened_lines)
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -62,6 +74,11 @@ class Range:
     lines: int
     sides: tuple[Side, Side]
 
+    def then(self, following: "Range") -> "Range":
+        """This range and the one that follows it, in one."""
+        first, second = (side.then(following.sides[side.inside], self.lines) for side in self.sides)
+        return Range(following.stop, self.lines + following.lines, (first, second))
+
 
 def scan(data: bytes, dialect: Dialect, begin: int = 0, end: int | None = None, at: int = 0) -> Range:
     """Scan data[begin:end].
@@ -76,6 +93,11 @@ def scan(data: bytes, dialect: Dialect, begin: int = 0, end: int | None = None, 
     end = len(data) if end is None else end
     if not dialect.quote or data.find(dialect.quote, begin, end) < 0:
         return _scan_without_quotes(data, begin, end, at)
+    parts = (_scan_with_quotes(data, dialect, start, min(start + _SCAN_BYTES, end), at) for start in range(begin, end, _SCAN_BYTES))
+    return reduce(Range.then, parts)
+
+
+def _scan_with_quotes(data: bytes, dialect: Dialect, begin: int, end: int, at: int) -> Range:
     codes = np.frombuffer(data, np.uint8)
     newlines = line_ends(data, begin, end)
     runs = _quote_runs(codes, dialect, begin, end)
@@ -85,14 +107,20 @@ def scan(data: bytes, dialect: Dialect, begin: int = 0, end: int | None = None, 
 
 
 def _scan_without_quotes(data: bytes, begin: int, end: int, at: int) -> Range:
-    if data.find(b"\r", begin, end) < 0:
-        lines = int(np.count_nonzero(np.frombuffer(data, np.uint8)[begin:end] == _LF))
-        last = data.rfind(b"\n", begin, end)
-    else:
-        newlines = line_ends(data, begin, end)
-        lines = len(newlines)
-        last = int(newlines[-1]) if lines else -1
+    lines = count_lines(data, begin, end)
+    alone = end - 1 if data[end - 1 : end + 1] == b"\r\n" else end  # a CR before an LF ends no line
+    last = max(data.rfind(b"\n", begin, end), data.rfind(b"\r", begin, alone))
     return Range(end + at, lines, (Side(False, last + 1 + at, lines) if lines else Side(False), Side(True)))
+
+
+def count_lines(data: bytes, begin: int = 0, end: int | None = None) -> int:
+    """How many positions `line_ends` has."""
+    end = len(data) if end is None else end
+    part = memoryview(data)[begin:end]
+    lines = spans.count(part, _LF)
+    if data.find(b"\r", begin, end) >= 0:
+        lines += spans.count(part, _CR) - data.count(b"\r\n", begin, end + 1)
+    return lines
 
 
 def line_ends(data: bytes, begin: int = 0, end: int | None = None) -> Positions:

@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from shardmill import spans
 from transforms import storage
-from transforms.blocks import BlockRef, FileRef
+from transforms.blocks import MAX_LINES, BlockRef, FileRef
 from transforms.compressed import TruncatedError, is_compressed, open_decompressed
 from transforms.damage import Damage, of_compressed
 from transforms.error_text import error_text
@@ -85,7 +85,7 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
             continue
         data = b"".join([*carry, chunk[:end]])
         carry = [chunk[end:]] if end < len(chunk) else []
-        yield Piece(data.removeprefix(BOM) if at_start else data, line)
+        yield from _bounded(Piece(data.removeprefix(BOM) if at_start else data, line))
         at_start = False
         line += spans.count(data, _LF)
     if reader.damage is not None:
@@ -95,6 +95,23 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
         rest = rest.removeprefix(BOM) if at_start else rest
         if rest:
             yield Piece(rest, line)
+
+
+def _bounded(piece: Piece) -> Iterator[Piece]:
+    """The lines of `piece` in pieces of MAX_LINES at most, or of nothing but blank ones."""
+    data = piece.data
+    if len(data) <= MAX_LINES or spans.count(data, _LF) <= MAX_LINES or not data.strip():
+        yield piece
+        return
+    middle = data.rfind(b"\n", 0, len(data) // 2) + 1 or data.find(b"\n") + 1
+    first = Piece(data[:middle], piece.first_line)
+    yield from _bounded(first)
+    yield from _bounded(Piece(data[middle:], piece.first_line + line_count(first.data)))
+
+
+def line_count(data: bytes) -> int:
+    """How many lines there are; the last may have no end."""
+    return spans.count(data, _LF) + (data != b"" and not data.endswith(b"\n"))
 
 
 class _Reader:

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 
-from transforms.csv_pieces import Piece, check_length
-from transforms.csv_scan import Dialect, Flags, Positions, Records, delimiters, is_malformed, records
+from transforms.csv_pieces import Piece, check_length, is_blank
+from transforms.csv_scan import Dialect, Flags, Positions, Records, count_lines, delimiters, is_malformed, records
 from transforms.refs import Reject
 from transforms.text_encoding import BOM, is_utf8
 
@@ -58,6 +58,9 @@ class Parsed:
 def parse_piece(piece: Piece, table: Table, wanted: Sequence[str], with_lines: bool) -> Parsed:
     """The records of `piece`, as the columns `wanted`, which the table has; `lines`, `rejects` and `blank` only `with_lines`."""
     check_length(len(piece.text), piece.line, table.name)
+    if is_blank(piece.text):
+        columns, rows = _parse(b"", table, wanted)
+        return Parsed(columns, rows, np.zeros(0, np.int64), [], count_lines(piece.text))
     fine = is_utf8(piece.text)
     if fine and not with_lines and not is_malformed(piece.text, table.dialect):
         try:

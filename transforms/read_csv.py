@@ -16,7 +16,7 @@ from transforms.blocks import MAX_VALUES, BlockRef, FileRef, Inferred, KeyColumn
 from transforms.columns import ColumnType
 from transforms.compressed import TruncatedError, is_compressed, open_decompressed
 from transforms.csv_header import START_BYTES, check_start, column_problem, header_columns
-from transforms.csv_pieces import Head, Lost, Piece, check_length, read_head, read_pieces, read_ranges, unclosed
+from transforms.csv_pieces import Head, Lost, Piece, bounded, check_length, read_head, read_pieces, read_ranges, unclosed
 from transforms.csv_scan import Dialect, stitch
 from transforms.damage import of_compressed, unread_file
 from transforms.error_text import error_text
@@ -175,6 +175,14 @@ class CsvFormat:
         return texts, parsed
 
     def _pieces(self, block: BlockRef) -> Iterator[Piece | Lost]:
+        dialect = self._dialect(block.file.name)
+        for piece in self._large_pieces(block):
+            if isinstance(piece, Piece):
+                yield from bounded(piece, dialect, block.file.name)
+            else:
+                yield piece
+
+    def _large_pieces(self, block: BlockRef) -> Iterator[Piece | Lost]:
         file = block.file
         try:
             if self._is_cut(file):

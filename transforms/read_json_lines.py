@@ -12,17 +12,18 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from transforms.blocks import MAX_VALUES, BlockRef, FileRef, Inferred, KeyColumn, Rows, key_column
+from transforms.blocks import MAX_LINES, MAX_VALUES, BlockRef, FileRef, Inferred, KeyColumn, Rows, key_column
 from transforms.columns import ColumnType, merge_types, value_type
 from transforms.json_columns import array_of, column_array, column_type, convert, floats_from
 from transforms.key_texts import key_texts_of_values
-from transforms.line_blocks import STAGE, Piece, index_lines, read_pieces
+from transforms.line_blocks import STAGE, Piece, index_lines, line_count, read_pieces
 from transforms.nested_lists import ColumnError, leaves
 from transforms.refs import Reject
 from transforms.typed_columns import as_text, no_rows, parse_fill, to_batch
 
 _PARSE_BYTES = 64 << 10  # parsed at once: more Python objects than that leave the processor's cache, at half the speed
 _BATCH_BYTES = 4 << 20  # of the batches that are made of these
+_BATCH_PIECES = 1024  # of a batch, at most, where little of them is rows
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,14 @@ class JsonLinesFormat:
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """The rows, a piece at a time."""
         rows: list[Rows] = []
-        size = 0
+        size = lines = 0
         for objects in self._objects(block):
             rows.append(objects.read(types, keys) if isinstance(objects, _Objects) else no_rows(types, [objects], keys))
             size += rows[-1].batch.nbytes
-            if size >= min(self.block_size, _BATCH_BYTES):
+            lines += len(rows[-1].lines) + len(rows[-1].rejects)
+            if size >= min(self.block_size, _BATCH_BYTES) or lines >= MAX_LINES or len(rows) >= _BATCH_PIECES:
                 yield _join(rows)
-                rows, size = [], 0
+                rows, size, lines = [], 0, 0
         if rows:
             yield _join(rows)
 
@@ -226,6 +228,8 @@ def _join(parts: Sequence[Rows]) -> Rows:
 
 def parse(piece: Piece, name: str, fill: Mapping[str, int | float | str]) -> _Objects:
     """The objects of the lines of file `name` in `piece`."""
+    if not piece.data.strip():
+        return _Objects(name, [], [], np.zeros(0, np.int64), fill, [], line_count(piece.data))
     lines = piece.data.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -236,11 +240,10 @@ def parse(piece: Piece, name: str, fill: Mapping[str, int | float | str]) -> _Ob
         objects = []
     if objects and set(map(type, objects)) == {dict}:
         return _Objects(name, objects, lines, numbers, fill, [], 0)
-    rows, objects, rejects, blank = [], [], [], 0
-    for row, line in enumerate(lines):
-        if not line.strip():
-            blank += 1
-            continue
+    written = [row for row, line in enumerate(lines) if line and not line.isspace()]
+    rows, objects, rejects = [], [], []
+    for row in written:
+        line = lines[row]
         try:
             value = orjson.loads(line)
         except orjson.JSONDecodeError as error:
@@ -253,4 +256,4 @@ def parse(piece: Piece, name: str, fill: Mapping[str, int | float | str]) -> _Ob
         else:
             reason = f"not a JSON object, but {line.strip()[:60].decode(errors='replace')}"
             rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
-    return _Objects(name, objects, [lines[row] for row in rows], numbers[rows], fill, rejects, blank)
+    return _Objects(name, objects, [lines[row] for row in rows], numbers[rows], fill, rejects, len(lines) - len(written))

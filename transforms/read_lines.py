@@ -13,7 +13,7 @@ from shardmill import spans
 from shardmill.errors import UserError
 from transforms.blocks import BlockRef, FileRef, Inferred, KeyColumn, Rows
 from transforms.columns import ColumnType
-from transforms.line_blocks import STAGE, Piece, index_lines, read_pieces
+from transforms.line_blocks import STAGE, Piece, index_lines, line_count, read_pieces
 from transforms.refs import Reject
 from transforms.text_encoding import MARK_ERRORS, encoding_name
 from transforms.typed_columns import distinct_texts, missing_values, no_rows, slices, to_batch
@@ -165,6 +165,9 @@ class _Lines:
     def of(cls, piece: Piece, name: str, encoding: str) -> "_Lines":
         """Find the lines of `piece`, which belongs to the file `name`."""
         data = piece.data
+        if not data.strip():
+            nothing = np.zeros(0, np.int64)
+            return cls(b"", nothing, nothing, np.zeros(0, bool), 0, piece.first_line, [], line_count(data))
         codes = np.frombuffer(data, np.uint8)
         ends = spans.find(data, _LF)
         if not data.endswith(b"\n"):
