@@ -50,7 +50,7 @@ format: $(VENV)/installed
 lean: $(LEAN)/installed
 	$(BIN)/python examples/write_digits.py demo/digits
 	$(BIN)/python examples/write_tables.py demo/tables
-	$(BIN)/python tests/lean_install.py $(LEAN)/bin/shardmill demo
+	$(BIN)/python tests/support/lean_install.py $(LEAN)/bin/shardmill demo
 
 bench: export SHARDMILL := $(abspath $(LEAN))/bin/shardmill
 bench: $(VENV)/installed $(LEAN)/installed

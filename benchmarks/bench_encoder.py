@@ -15,7 +15,7 @@ import tensorflow as tf
 from measure import machine
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
-from transforms.encode_examples import encode_examples, encode_framed
+from transforms.examples.encode import encode_examples, encode_framed
 
 _BATCH_ROWS = 65_536
 _LOOP_ROWS = 20_000

@@ -8,14 +8,14 @@ import pyarrow as pa
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
 from pipelines import cli
-from transforms import encode_rows
-from transforms.framing import frame
+from transforms.examples.framing import frame
+from transforms.records import encode as encode_rows
 
 _encoded: list[int] = []  # rows
 
 
 def encode_framed(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-    """As transforms.encode_examples has it; takes no nulls and no lists."""
+    """As transforms.examples.encode has it; takes no nulls and no lists."""
     if any(column.null_count for column in batch.columns):
         raise ValueError("a null: this comparison is for complete tables")
     offsets = pa.array(np.arange(batch.num_rows + 1, dtype=np.int64))

@@ -12,7 +12,7 @@ from shardmill.errors import CorruptDataError, JobError, UserError
 from shardmill.printable import printable
 
 if TYPE_CHECKING:
-    from pipelines.records_config import Route
+    from pipelines.kinds.records_config import Route
 
 _GARBAGE_OBJECTS = 50_000  # new ones, at which garbage is looked for; 700 by default
 _USAGE = """usage: shardmill COMMAND ...
@@ -31,20 +31,20 @@ shardmill COMMAND --help tells more."""
 
 
 def _images(arguments: Sequence[str]) -> int:
-    from pipelines import run_images
+    from pipelines.commands import run_images
 
     return run_images.main(arguments)
 
 
 def _arrays(arguments: Sequence[str]) -> int:
-    from pipelines import run_arrays
+    from pipelines.commands import run_arrays
 
     return run_arrays.main(arguments)
 
 
 def _records(route: "Route") -> Callable[[Sequence[str]], int]:
     def command(arguments: Sequence[str]) -> int:
-        from pipelines import run_records
+        from pipelines.commands import run_records
 
         return run_records.main(route, arguments)
 
@@ -52,13 +52,13 @@ def _records(route: "Route") -> Callable[[Sequence[str]], int]:
 
 
 def _inspect(arguments: Sequence[str]) -> int:
-    from pipelines import run_inspect
+    from pipelines.commands import inspect as run_inspect
 
     return run_inspect.main(arguments)
 
 
 def _verify(arguments: Sequence[str]) -> int:
-    from pipelines import verify
+    from pipelines.commands import verify
 
     return verify.main(arguments)
 

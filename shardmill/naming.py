@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 FILEPATH_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 SUCCESS = "_SUCCESS"
-PUBLISHING = "_PUBLISHING"  # the journal of a publication under way; see transforms.journal
+PUBLISHING = "_PUBLISHING"  # the journal of a publication under way; see transforms.publishing.journal
 LATEST = "LATEST"
 MANIFEST = "manifest.json"
 STATS = "stats.json"

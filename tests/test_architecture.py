@@ -101,4 +101,4 @@ def test_pure_transforms_import_without_beam() -> None:
 
 
 def test_the_block_does_block() -> None:
-    assert "apache_beam" in import_blocked(["transforms.find_cuts"]).stderr
+    assert "apache_beam" in import_blocked(["transforms.sharding.cuts"]).stderr

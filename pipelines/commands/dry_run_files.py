@@ -1,0 +1,122 @@
+"""`--dry_run`: index and plan, write nothing, and say what would be read and written."""
+
+import os
+import pickle
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.pvalue import AsIter, AsSingleton
+
+from pipelines.config.files import FilesConfig
+from pipelines.graphs.files import FileRoute, plan_files
+from pipelines.reports.summary import human_size, readable
+from pipelines.running import launch
+from pipelines.running.scratch import scratch_folder
+from shardmill.printable import printable
+from transforms.files.plan import ShardKey, numpy_column
+from transforms.files.references import Reject
+from transforms.inputs.summary import InputSummary
+from transforms.layout.files import Layout
+
+_EXAMPLES_SHOWN, _LAST_SHOWN = 10, 3
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What a job would do.
+
+    Attributes:
+      shards: (examples, bytes about) of each shard.
+      labels: records by split and class id.
+    """
+
+    summary: InputSummary
+    layout: Layout
+    shards: dict[ShardKey, tuple[int, int]]
+    labels: Counter[tuple[str, int]]
+    rejects: list[Reject]
+
+
+def dry_run(config: FilesConfig, options: PipelineOptions, route: FileRoute) -> str:
+    """Index and plan on this machine, whatever the runner, and describe the plan."""
+    options.view_as(StandardOptions).runner = None
+    with scratch_folder("plan") as folder:
+        path = os.path.join(folder, "plan")
+        launch.run(lambda pipeline, _: _build(pipeline, config, route, path), options, f"{config.name}, dry run")
+        with open(path, "rb") as file:
+            return describe(pickle.load(file), config)
+
+
+def _build(root: beam.Pipeline, config: FilesConfig, route: FileRoute, path: str) -> None:
+    plan = plan_files(root, config, route)
+    shards = plan.shards | "CountShard" >> beam.MapTuple(_count)
+    _ = plan.summary | "Save" >> beam.Map(_save, AsSingleton(plan.layout), AsIter(shards), AsIter(plan.rejects), path)
+
+
+def _count(shard: ShardKey, batch: pa.RecordBatch) -> tuple[ShardKey, int, int, Counter[int]]:
+    labels = Counter(label for label in batch["label"].to_pylist() if label is not None)
+    return shard, len(batch), int(numpy_column(batch, "size").sum()), labels
+
+
+def _save(
+    summary: InputSummary,
+    layout: Layout,
+    counts: Iterable[tuple[ShardKey, int, int, Counter[int]]],
+    rejects: Iterable[Reject],
+    path: str,
+) -> None:
+    shards: dict[ShardKey, tuple[int, int]] = {}
+    labels: Counter[tuple[str, int]] = Counter()
+    for shard, examples, size_bytes, by_label in counts:
+        before = shards.get(shard, (0, 0))
+        shards[shard] = (before[0] + examples, before[1] + size_bytes)
+        labels.update({(shard[0], label): number for label, number in by_label.items()})
+    with open(path, "wb") as file:
+        pickle.dump(DryRun(summary, layout, shards, labels, list(rejects)), file)
+
+
+def describe(plan: DryRun, config: FilesConfig) -> str:
+    """The plan in words."""
+    summary, layout = plan.summary, plan.layout
+    lines = [
+        f"Dry run: nothing is written. Would write {config.directory}",
+        f"Input: {config.source}: {summary.records:,} files, {human_size(summary.size_bytes)}",
+    ]
+    if plan.rejects:
+        lines.append(f"Rejected so far: {len(plan.rejects):,}, such as {plan.rejects[0].source!r}: {plan.rejects[0].reason}")
+    for split in layout.splits:
+        sizes = [size for (name, _), size in sorted(plan.shards.items()) if name == split]
+        if not sizes:
+            lines.append(f"Split {split}: empty")
+            continue
+        examples, size_bytes = ([size[column] for size in sizes] for column in (0, 1))
+        lines.append(
+            f"Split {split}: {sum(examples):,} examples, about {human_size(sum(size_bytes))}, in {_shards(len(sizes))} "
+            f"of {min(examples):,} to {max(examples):,} examples, {human_size(min(size_bytes))} to {human_size(max(size_bytes))}"
+        )
+    lines += _classes(plan, config)
+    return "\n".join(map(printable, [*lines, *(f"NOTE: {notice}" for notice in layout.notices)]))
+
+
+def _shards(number: int) -> str:
+    return f"{number:,} shard{'' if number == 1 else 's'}"
+
+
+def _classes(plan: DryRun, config: FilesConfig) -> list[str]:
+    if plan.layout.class_names is None:
+        return [f"Classes: none; the {config.kind.plural} are unlabelled"]
+    names = plan.layout.class_names.names
+    lines = [f"Classes: {len(names):,}"]
+    last = max(_EXAMPLES_SHOWN, len(names) - _LAST_SHOWN)
+    for label, name in enumerate(names):
+        if label == _EXAMPLES_SHOWN < last:
+            lines.append(f"  … and {last - _EXAMPLES_SHOWN:,} more …")
+        if _EXAMPLES_SHOWN <= label < last:
+            continue
+        counts = ", ".join(f"{plan.labels[split, label]:,} {split}" for split in plan.layout.splits)
+        lines.append(f"  {label} {readable(name)}: {counts}")
+    return lines

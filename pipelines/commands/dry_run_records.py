@@ -1,0 +1,86 @@
+"""`--dry_run` of jobs over records inside files: index and infer, write nothing, and say how the input is read."""
+
+import os
+import pickle
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.pvalue import AsIter, AsSingleton
+
+from pipelines.graphs.records import read_layout
+from pipelines.kinds.records_config import RecordsConfig
+from pipelines.reports.summary import first_and_last, human_size
+from pipelines.running import launch
+from pipelines.running.scratch import scratch_folder
+from shardmill.features import Feature
+from shardmill.printable import printable
+from transforms.columns.nested import in_words
+from transforms.files.references import Reject
+from transforms.formats.base import Inferred
+from transforms.inputs.summary import InputSummary
+from transforms.layout.tables import TableLayout
+
+_SHOWN = 30
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """How a job would read its input."""
+
+    summary: InputSummary
+    inferred: Inferred
+    layout: TableLayout
+    rejects: list[Reject]
+
+
+def dry_run(config: RecordsConfig, options: PipelineOptions) -> str:
+    """Index and infer on this machine, whatever the runner, and describe the reading."""
+    options.view_as(StandardOptions).runner = None
+    with scratch_folder("plan") as folder:
+        path = os.path.join(folder, "plan")
+        launch.run(lambda pipeline, _: _build(pipeline, config, path), options, f"{config.name}, dry run")
+        with open(path, "rb") as file:
+            return describe(pickle.load(file), config)
+
+
+def _build(root: beam.Pipeline, config: RecordsConfig, path: str) -> None:
+    reading = read_layout(root, config)
+    side = (AsSingleton(reading.inferred), AsSingleton(reading.layout), AsIter(reading.indexed.rejects))
+    _ = reading.indexed.summary | "Save" >> beam.Map(_save, *side, path)
+
+
+def _save(summary: InputSummary, inferred: Inferred, layout: TableLayout, rejects: Iterable[Reject], path: str) -> None:
+    with open(path, "wb") as file:
+        pickle.dump(DryRun(summary, inferred, layout, list(rejects)), file)
+
+
+def describe(plan: DryRun, config: RecordsConfig) -> str:
+    """The reading in words."""
+    files = sum(plan.summary.folders.values())
+    rows = f", {plan.inferred.rows:,} rows" if plan.inferred.rows else ""
+    lines = [
+        f"Dry run: nothing is written. Would write {config.directory}",
+        f"Input: {config.source}: {files:,} file{'' if files == 1 else 's'}, {human_size(plan.summary.size_bytes)}{rows}",
+    ]
+    if plan.rejects:
+        lines.append(f"Rejected so far: {len(plan.rejects):,}, such as {plan.rejects[0].source!r}: {plan.rejects[0].reason}")
+    fractions = plan.layout.fractions
+    for index, split in enumerate(plan.layout.splits):
+        lines.append(f"Split {split}: {f'{float(fractions[index]):.4g} of the rows' if fractions else 'by its folder'}")
+    features = config.renames.features(plan.layout.features)
+    none = "those of the records" if config.route == "tfrecords" else "none, as no row can be read; the job says why of each"
+    lines += [f"Features: {len(features):,}" if features else f"Features: {none}"]
+    lines += [f"  {_describe(feature)}" for feature in features[:_SHOWN]]
+    if len(features) > _SHOWN:
+        lines.append(f"  … and {len(features) - _SHOWN:,} more")
+    return "\n".join(map(printable, [*lines, *(f"NOTE: {notice}" for notice in plan.layout.notices)]))
+
+
+def _describe(feature: Feature) -> str:
+    shape = "" if not feature.shape else " list" if feature.shape == (None,) else f" list of {in_words(feature.shape)}"
+    classes = (
+        f", {len(feature.class_names):,} classes: {first_and_last(feature.class_names)}" if feature.kind == "class_label" else ""
+    )
+    return f"{feature.name}: {feature.dtype}{shape}{classes}{'' if feature.required else ', may be missing'}"

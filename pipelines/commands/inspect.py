@@ -1,0 +1,265 @@
+"""`shardmill inspect`: what is in a data set, in words and, if asked, as a picture.
+
+The module is not called `inspect`: `python pipelines/kinds/images.py` puts this folder first on the path, where it would stand in
+for the standard library's.
+"""
+
+import argparse
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from apache_beam.options.pipeline_options import StandardOptions
+from rich.console import Console
+from rich.table import Table
+
+from pipelines.flags.options import Parser, beam_options, check_folder_first
+from pipelines.reports.array_pictures import is_drawable
+from pipelines.reports.contact_sheet import contact_sheet, count_turned, pick_samples
+from pipelines.reports.summary import human_size, pixel_hints, splits_table
+from shardmill import naming
+from shardmill.dataset import Dataset, open_dataset
+from shardmill.errors import UserError
+from shardmill.example import FeatureValue, decode_example
+from shardmill.features import Feature
+from shardmill.json_values import Value, parse_json
+from shardmill.manifest import SplitEntry
+from shardmill.printable import printable
+from transforms.columns.nested import in_words
+from transforms.files.images.errors import ImageError
+from transforms.files.images.header import read_header
+from transforms.stores import storage
+from transforms.stores.clients import set_options
+
+_CLASSES_SHOWN = 5  # of each split: the largest
+_VALUES_SHOWN = 8  # of a list
+_TEXT_SHOWN = 60  # letters
+
+
+def inspect_parser() -> Parser:
+    """The parser of `shardmill inspect`."""
+    parser = Parser(
+        prog="shardmill inspect",
+        description="Show what is in a data set: features, splits, classes, and some examples.",
+        epilog="Beam's options that say how to reach an object store are passed through, after the folder: --s3_endpoint_url, … "
+        "Exit status: 0 done; 1 a file of the data set is damaged; 2 a mistake in a flag, or no data set.",
+    )
+    parser.add_argument("directory", help="of a version, or the folder above it, whose LATEST names one; local, gs://, s3://")
+    parser.add_argument("--split", help="show this one only (default: all)")
+    parser.add_argument("--examples", type=_count, default=3, help="shown (default: %(default)s)")
+    parser.add_argument("--contact_sheet", metavar="PNG", help="draw sample images with their labels to this file")
+    parser.add_argument("--samples", type=_positive, default=40, help="on the contact sheet (default: %(default)s)")
+    parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
+    return int(text)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit status."""
+    parser = inspect_parser()
+    args, rest = parser.parse_known_args(list(arguments))
+    options = beam_options(rest, parser)
+    check_folder_first(arguments, args.directory, rest)
+    if options.view_as(StandardOptions).runner is not None:
+        raise UserError("--runner has no meaning here: inspect reads the data set in this process")
+    set_options(options)
+    try:
+        dataset = open_dataset(args.directory, storage.BeamFiles())
+        splits = _splits(dataset, args.split)
+        for line in describe(dataset, splits, args.examples):
+            print(printable(line))
+        if args.contact_sheet is not None:
+            picture, what = draw(dataset, splits, args.samples)
+            _write(args.contact_sheet, picture)
+            print(f"\n{printable(args.contact_sheet)}: {what}")
+    except BrokenPipeError:  # of our own output, not of the data set
+        raise
+    except OSError as error:
+        raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
+    return 0
+
+
+def _splits(dataset: Dataset, name: str | None) -> tuple[SplitEntry, ...]:
+    if name is None:
+        return dataset.manifest.splits
+    try:
+        return (dataset.manifest.split(name),)
+    except KeyError as error:
+        raise UserError(f"--split {name}: {error.args[0]}") from None
+
+
+def describe(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> Iterator[str]:
+    """The data set in words, a line at a time, of these splits, with the first `examples` of them.
+
+    Raises:
+      CorruptDataError: the shard that these are in is not what was written.
+    """
+    manifest = dataset.manifest
+    yield f"{manifest.name} {manifest.version}"
+    yield dataset.directory
+    yield ""
+    yield from features_table(manifest.features).split("\n")
+    yield ""
+    yield from splits_table(replace(dataset, manifest=replace(manifest, splits=tuple(splits)))).split("\n")
+    yield from _classes(dataset, splits)
+    yield from (f"NOTE: {notice}" for notice in manifest.notices)
+    yield from (f"shardmill.load: {hint}" for hint in pixel_hints(dataset))
+    records = ((split.name, record) for split in splits for shard in split.shards for record in dataset.records(shard))
+    for number, (split, record) in enumerate(islice(records, examples)):
+        yield from ("", f"Example {number}, {split}:")
+        yield from _example(decode_example(record), manifest.features)
+
+
+def features_table(features: Sequence[Feature]) -> str:
+    """A table with a row a feature."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("feature", "type", "kind", "values", ""):
+        table.add_column(title, overflow="fold")
+    for feature in features:
+        cells = (feature.name, feature.dtype, _kind(feature), _shape(feature), "" if feature.required else "may be missing")
+        table.add_row(*map(printable, cells))
+    console = Console(file=io.StringIO(), width=100, markup=False, emoji=False)  # a column may be called [b] or :cat:
+    console.print(table)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
+
+
+def _kind(feature: Feature) -> str:
+    if feature.kind == "class_label":
+        return f"class_label, {len(feature.class_names):,} classes"
+    if feature.kind == "array":
+        return f"array of {feature.element}"
+    if feature.kind == "image":
+        return f"image, {feature.encoding or 'of several formats'}"
+    return feature.kind
+
+
+def _shape(feature: Feature) -> str:
+    return in_words(feature.shape or (1,))
+
+
+def _classes(dataset: Dataset, splits: Sequence[SplitEntry]) -> Iterator[str]:
+    labels = [feature for feature in dataset.manifest.features if feature.kind == "class_label"]
+    if not labels:
+        return
+    try:
+        stats = parse_json(dataset.metadata(naming.STATS))["splits"]
+        counts = {
+            (label.name, split.name): _counts(stats[split.name]["features"].get(label.name, {}).get("classes", {}))
+            for label in labels
+            for split in splits
+        }
+    except FileNotFoundError:
+        yield from ("", f"{naming.STATS} is missing, and with it the number of examples of each class")
+        return
+    except ValueError:
+        yield from ("", f"{naming.STATS} is damaged, and with it the number of examples of each class")
+        return
+    for label in labels:
+        yield from ("", f"{len(label.class_names):,} classes of {label.name!r}:")
+        yield from (f"  {split.name}: {_balance(counts[label.name, split.name])}" for split in splits)
+
+
+def _counts(classes: Value) -> dict[str, int]:
+    return {name: count.integer() for name, count in classes.entries().items()}
+
+
+def _balance(counts: Mapping[str, int]) -> str:
+    present = sorted(((number, name) for name, number in counts.items() if number), key=lambda item: (-item[0], item[1]))
+    if not present:
+        return "no examples"
+    most = ", ".join(f"{_clip(name)} {number:,}" for number, name in present[:_CLASSES_SHOWN])
+    more = ", …" if len(present) > _CLASSES_SHOWN else ""
+    return f"{len(present):,} with examples, {present[-1][0]:,} to {present[0][0]:,} of each: {most}{more}"
+
+
+def _example(example: Mapping[str, FeatureValue], features: Sequence[Feature]) -> Iterator[str]:
+    known = {feature.name: feature for feature in features}
+    width = max((len(printable(name)) for name in [*known, *example]), default=0)
+    for name in dict.fromkeys([*known, *example]):  # what the manifest does not know is shown too: that is why one looks
+        yield f"  {printable(name):{width}}  {show(example.get(name), known.get(name))}"
+
+
+def show(values: FeatureValue | None, feature: Feature | None) -> str:
+    """A feature's values as a person wants to see them; `feature` is None where the manifest does not know it."""
+    if values is None:
+        return "(missing)"
+    shown = ", ".join(_value(value, feature) for value in values[:_VALUES_SHOWN])
+    if feature is not None and (not feature.shape or feature.kind == "array") and len(values) == 1:
+        return shown
+    return f"[{shown}{', …' if len(values) > _VALUES_SHOWN else ''}] ({len(values)})"
+
+
+def _value(value: Any, feature: Feature | None) -> str:
+    if isinstance(value, bytes):
+        if feature is not None and feature.kind == "array":
+            return f"{feature.element} of {in_words(feature.shape or (1,))}, {human_size(len(value))}"
+        return _image(value) if feature is not None and feature.kind == "image" else _bytes(value)
+    if feature is not None and feature.kind == "class_label":
+        names = feature.class_names
+        return f"{value} ({_clip(names[value])})" if 0 <= value < len(names) else f"{value} (no such class)"
+    return str(value)
+
+
+def _image(data: bytes) -> str:
+    try:
+        header = read_header(data)
+    except ImageError as error:
+        return f"{error}, {human_size(len(data))}"
+    return f"{header.format} {header.width} x {header.height}, {human_size(len(data))}"
+
+
+def _bytes(data: bytes) -> str:
+    try:
+        return json.dumps(_clip(data.decode()), ensure_ascii=False)
+    except UnicodeDecodeError:
+        return f"{human_size(len(data))}, not text"
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= _TEXT_SHOWN else f"{text[: _TEXT_SHOWN - 1]}…"
+
+
+def draw(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> tuple[bytes, str]:
+    """A contact sheet as PNG, and what is on it in words.
+
+    Raises:
+      UserError: the data set has no images, nor arrays that look like some.
+    """
+    manifest = dataset.manifest
+    if not any(feature.kind == "image" or is_drawable(feature) for feature in manifest.features):
+        raise UserError(f"--contact_sheet: {manifest.name} has no images; its features are {_names(manifest.features)}")
+    samples = pick_samples(dataset, splits, number)
+    examples = sum(split.examples for split in splits)
+    where = ", ".join(split.name for split in splits)
+    title = f"{manifest.name} {manifest.version}   {where}: {len(samples):,} of {examples:,} images"
+    turned = count_turned(samples)
+    note = f", {turned:,} of them turned upright by EXIF, which readers do not do" if turned else ""
+    return contact_sheet(samples, f"{title}{note}"), f"{len(samples):,} images{note}"
+
+
+def _names(features: Sequence[Feature]) -> str:
+    return ", ".join(feature.name for feature in features)
+
+
+def _write(path: str, data: bytes) -> None:
+    if not storage.is_local(path):
+        raise UserError(f"--contact_sheet {path}: expected a local path")
+    try:
+        with open(path, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise UserError(f"--contact_sheet {path}: {error.strerror}") from None

@@ -1,0 +1,243 @@
+"""`shardmill verify`: re-read a data set, in a Beam job, and list what is wrong with it."""
+
+import json
+import multiprocessing
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
+from apache_beam.pvalue import AsIter
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from pipelines.flags.options import Parser, beam_options, check_folder_first
+from pipelines.running import launch, runner
+from pipelines.running.scratch import scratch_folder
+from pipelines.running.taking_up import repair
+from shardmill import naming, schema, tfds_metadata
+from shardmill.dataset import Dataset, open_dataset
+from shardmill.errors import JobError, UserError
+from shardmill.features import Feature
+from shardmill.manifest import Manifest
+from shardmill.seal import crc32c
+from transforms.stores import storage
+from transforms.stores.clients import set_options
+from transforms.verification.shards import Fault, VerifyShards
+
+
+def verify_parser() -> Parser:
+    """The parser of `shardmill verify`."""
+    parser = Parser(
+        prog="shardmill verify",
+        description="Re-read a data set: every file, checksum, record and feature against its manifest.",
+        epilog="Every option of Apache Beam is passed through, after the folder: --runner, --direct_num_workers, … "
+        "Exit status: 0 no fault; 1 faults, one a line; 2 a mistake in a flag, or no data set.",
+    )
+    parser.add_argument("directory", help="of a version, or the folder above it, whose LATEST names one; local, gs://, s3://")
+    parser.add_argument("--decode", action="store_true", help="decode every pixel of every image, too")
+    parser.add_argument("--repair", action="store_true", help="first complete a publication that was interrupted, and LATEST")
+    parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit status."""
+    parser = verify_parser()
+    args, rest = parser.parse_known_args(list(arguments))
+    options = beam_options(rest, parser)
+    check_folder_first(arguments, args.directory, rest)
+    set_options(options)
+    runner.check_runner(options)
+    with _report_folder(options) as folder:
+        try:
+            for sentence in repair(args.directory) if args.repair else ():
+                print(sentence, file=sys.stderr)
+            dataset = open_dataset(args.directory, storage.BeamFiles())
+            faults = dataset_faults(dataset)
+        except OSError as error:
+            raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
+        faults += shard_faults(dataset, args.decode, options, folder)
+    for fault in faults:
+        print(fault)
+    if faults:
+        return 1
+    splits = dataset.manifest.splits
+    shards = sum(len(split.shards) for split in splits)
+    print(f"verified: {sum(split.examples for split in splits):,} examples in {shards:,} shards, no fault")
+    return 0
+
+
+@contextmanager
+def _report_folder(options: PipelineOptions) -> Iterator[str]:
+    """A folder that both workers and this process reach.
+
+    Raises:
+      UserError: a runner on other machines, and no --temp_location.
+    """
+    if runner.is_local(options):
+        with scratch_folder("verify") as folder:
+            yield folder
+        return
+    temp_location = options.view_as(GoogleCloudOptions).temp_location
+    if not temp_location:
+        raise UserError("--temp_location is missing: the workers of another runner leave their report in it")
+    folder = storage.join(temp_location, f"shardmill-verify-{uuid.uuid4().hex}")
+    try:
+        yield folder
+    finally:
+        storage.delete_tree(folder)
+
+
+def shard_faults(dataset: Dataset, decode: bool, options: PipelineOptions, folder: str) -> list[Fault]:
+    """Verify all shards in a Beam job that leaves its report in `folder`; their faults, in the manifest's order.
+
+    Raises:
+      JobError: the job failed, or did not report on every shard.
+    """
+    path = storage.join(folder, "report.jsonl")
+    files = [shard.file for split in dataset.manifest.splits for shard in split.shards]
+    build = partial(build_verify, dataset=dataset, decode=decode, path=path)
+    launch.run(lambda pipeline, _: build(pipeline), options, f"{dataset.manifest.name}, verify")
+    try:
+        lines = storage.read_bytes(path).decode().splitlines()
+    except FileNotFoundError:
+        raise JobError(f"the job left no report at {path}; is it a place that workers and this machine share?") from None
+    reports = dict(map(json.loads, lines))
+    silent = [file for file in files if file not in reports]
+    if silent:
+        raise JobError(f"the job reported on {len(files) - len(silent)} of {len(files)} shards; missing, among them: {silent[0]}")
+    return [Fault(file, message) for file in dict.fromkeys(files) for message in reports[file]]
+
+
+def build_verify(root: beam.Pipeline, dataset: Dataset, decode: bool, path: str) -> None:
+    """The graph: one element a shard, and a report of all of them written to `path`."""
+    shards = [(split.name, shard) for split in dataset.manifest.splits for shard in split.shards]
+    verify = VerifyShards(dataset, decode, multiprocessing.cpu_count())
+    faults = root | "Shards" >> beam.Create(shards) | "Verify" >> verify
+    _ = root | "Once" >> beam.Create([None]) | "Report" >> beam.Map(_report, AsIter(faults), path)
+
+
+def _report(_: None, reports: Iterable[tuple[str, list[Fault]]], path: str) -> None:
+    lines = (json.dumps([file, [fault.message for fault in faults]]) for file, faults in reports)
+    storage.write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def dataset_faults(dataset: Dataset) -> list[Fault]:
+    """What is wrong with a data set as a whole: its metadata files, and files that it should have, or should not."""
+    manifest = dataset.manifest
+    checks = _metadata_checks(manifest)
+    faults = [Fault(name, message) for name in sorted({*checks, *manifest.files}) for message in _check_text(dataset, name, checks)]
+    if manifest.files and not storage.size(storage.join(dataset.directory, naming.SUCCESS)):
+        faults.append(Fault(naming.SUCCESS, "is empty; expected the checksum of the manifest"))
+    if storage.exists(storage.join(dataset.directory, naming.PUBLISHING)):
+        faults.append(Fault(naming.PUBLISHING, "an earlier run was interrupted while it published; --repair completes it"))
+    listed = {shard.file for split in manifest.splits for shard in split.shards}
+    expected = {*listed, *checks, *manifest.files, naming.MANIFEST, naming.SUCCESS, naming.PUBLISHING}
+    for name, _ in sorted(storage.list_files(dataset.directory)):
+        if name in expected or name.startswith(naming.TEMP_PREFIX):  # which the next run deletes
+            continue
+        if naming.ShardName.parse(name) is not None:
+            faults.append(Fault(name, "is a shard that the manifest does not list"))
+        elif naming.is_dataset_file(name, manifest.name) and not name.endswith(naming.TEMP_SUFFIX):
+            faults.append(Fault(name, "is a file that the manifest does not list"))
+    return faults
+
+
+_Check = Callable[[str, Manifest], Iterable[str]]
+
+
+def _metadata_checks(manifest: Manifest) -> dict[str, _Check]:
+    """How each metadata file that there must be is checked, beside its checksum."""
+    checks: dict[str, _Check] = {naming.FEATURES: _check_features, naming.SCHEMA: _check_schema, naming.STATS: _check_stats}
+    for feature in manifest.features:
+        if feature.kind == "class_label":
+            checks[naming.labels_file(feature.name)] = partial(_check_labels, feature)
+    if manifest.compression != "gzip":
+        checks[naming.DATASET_INFO] = _check_dataset_info
+    if manifest.rejects.get("records"):
+        checks[f"{naming.REJECTS_DIR}/{naming.REJECTS_FILE}"] = _check_rejects
+    return {name: check for name, check in checks.items() if naming.is_inside(name)}
+
+
+def _check_text(dataset: Dataset, name: str, checks: Mapping[str, _Check]) -> list[str]:
+    """What is wrong with a metadata file; that its checksum differs is said where nothing says more."""
+    try:
+        data = storage.read_bytes(storage.join(dataset.directory, name))
+        found = list(checks[name](data.decode(), dataset.manifest)) if name in checks else []
+        expected = dataset.manifest.files.get(name, crc32c(data))
+        return found or ([f"has crc32c {crc32c(data)}; the manifest says {expected}"] if crc32c(data) != expected else [])
+    except FileNotFoundError:
+        return ["is missing"]
+    except OSError as error:
+        return [f"cannot be read: {error.strerror or error}"]
+    except (AttributeError, KeyError, TypeError, ValueError, text_format.ParseError) as error:
+        return [f"is not such a file: {type(error).__name__}: {' '.join(str(error).split())}"]
+
+
+def _check_features(text: str, manifest: Manifest) -> Iterator[str]:
+    found, expected = json.loads(text), json.loads(tfds_metadata.to_features_json(manifest.features))
+    return _differences("feature", *(content["featuresDict"]["features"] for content in (found, expected)))
+
+
+def _check_schema(text: str, manifest: Manifest) -> Iterator[str]:
+    found, expected = text_format.Parse(text, schema_pb2.Schema()), schema.to_schema(manifest.features)
+    return _differences("feature", *({feature.name: feature for feature in proto.feature} for proto in (found, expected)))
+
+
+def _check_labels(feature: Feature, text: str, _: Manifest) -> Iterator[str]:
+    found = text.split("\n")[:-1]
+    if len(found) != len(feature.class_names):
+        yield f"has {len(found)} lines; the manifest has {len(feature.class_names)} classes"
+    for index, (name, expected) in enumerate(zip(found, feature.class_names, strict=False)):
+        if name != expected:
+            yield f"class {index} is {name!r}; the manifest says {expected!r}"
+            return  # the names after it are most likely only shifted
+
+
+def _check_rejects(text: str, manifest: Manifest) -> Iterator[str]:
+    found, expected = text.count("\n"), manifest.rejects["records"]
+    if not manifest.files and found != expected:  # of data sets made when each line was one record, and no checksum was kept
+        yield f"has {found} lines; the manifest counts {expected} rejected"
+
+
+def _check_stats(text: str, manifest: Manifest) -> Iterator[str]:
+    splits = json.loads(text)["splits"]
+    keys = ("examples", "size_bytes", "rejected")
+    found = {split: {key: stats[key] for key in keys} for split, stats in splits.items()}
+    yield from _differences("split", found, {split.name: {key: getattr(split, key) for key in keys} for split in manifest.splits})
+    for split, stats in splits.items():
+        for name, feature in stats["features"].items():
+            counts = feature.get("classes")
+            if counts is not None and sum(counts.values()) != stats["examples"]:
+                yield f"split {split!r}: the classes of {name!r} add up to {sum(counts.values())}; expected {stats['examples']}"
+
+
+def _check_dataset_info(text: str, manifest: Manifest) -> Iterator[str]:
+    content = json.loads(text)
+    expected = {"name": manifest.name, "version": manifest.version}
+    yield from _differences("field", {key: content.get(key) for key in expected}, expected)
+    found = {split["name"]: (split["shardLengths"], split["numBytes"]) for split in content["splits"]}
+    yield from _differences(
+        "split",
+        found,
+        {
+            split.name: ([str(shard.examples) for shard in split.shards], str(split.size_bytes))
+            for split in manifest.splits
+            if split.shards
+        },
+    )
+
+
+def _differences(what: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence for each key whose value is missing, too many, or another than the manifest's."""
+    for name in expected:
+        if name not in found:
+            yield f"lacks {what} {name!r} of the manifest"
+        elif found[name] != expected[name]:
+            yield f"disagrees with the manifest on {what} {name!r}"
+    yield from (f"has {what} {name!r}, which is not in the manifest" for name in found if name not in expected)

@@ -1,0 +1,1 @@
+"""What a job is told, as frozen dataclasses."""

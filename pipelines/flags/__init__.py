@@ -1,0 +1,1 @@
+"""How a field of a configuration becomes a flag."""

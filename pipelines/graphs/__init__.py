@@ -1,0 +1,1 @@
+"""The Beam graphs: whole files, records inside files, and what both end in."""

@@ -1,0 +1,185 @@
+"""The graph of jobs whose records are whole files: index, plan, write, publish."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
+
+from pipelines.config.files import FilesConfig, ListedFilesConfig
+from pipelines.graphs.publishing import publish_options, renamed, report_divisions
+from shardmill.features import Features
+from shardmill.renames import Renames
+from transforms.files.plan import AssignStrata, KeepOrder, PlanShards, ShardKey, shard_count
+from transforms.files.references import Reject
+from transforms.files.resolve import ResolveOptions, resolve
+from transforms.files.source import FileShards
+from transforms.inputs.files import Indexed, ListFiles, ReadManifest
+from transforms.inputs.summary import InputSummary
+from transforms.layout.files import DEFAULT_SPLITS, Layout, LayoutOptions, make_layout
+from transforms.publishing import publish
+from transforms.publishing.describe import Build, PublishOptions
+from transforms.sharding.cuts import Divisions
+from transforms.statistics.files import SplitStats, merge_by_split
+from transforms.writing.shards import REJECTS, ShardInfo, WriteShards
+from transforms.writing.source import EncodedChunk
+
+Encoder = Callable[[pa.RecordBatch], EncodedChunk]
+# (summary, layout, statistics of each split) -> (features, notices)
+Describe = Callable[[InputSummary, Layout, Sequence[SplitStats]], tuple[Features, Sequence[str]]]
+
+
+@dataclass(frozen=True)
+class FileRoute:
+    """How one kind of file is read.
+
+    Attributes:
+      index: finds the files.
+      encoder: PLANNED batch -> EncodedChunk.
+      describe: what was written.
+      libraries: those whose release can change the bytes.
+      layout: how the input is to be read.
+      encoder_of: the encoder, where it depends on the layout.
+    """
+
+    index: beam.PTransform[Any, Indexed]
+    encoder: Encoder
+    describe: Describe
+    libraries: Sequence[str] = ("xxhash",)
+    layout: Callable[[InputSummary, LayoutOptions], Layout] = make_layout
+    encoder_of: Callable[[Layout], Encoder] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the index and plan phases give; all of it small."""
+
+    summary: beam.PCollection[InputSummary]
+    layout: beam.PCollection[Layout]
+    divisions: beam.PCollection[Divisions]
+    shards: beam.PCollection[tuple[ShardKey, pa.RecordBatch]]
+    rejects: beam.PCollection[Reject]
+
+
+def find_files(config: ListedFilesConfig, reserved: tuple[str, ...]) -> beam.PTransform[Any, Indexed]:
+    """Index --input or --manifest, no column of which has a name that is `reserved`."""
+    if config.manifest is not None:
+        return ReadManifest(config.manifest, config.allow_outside, reserved, config.manifest_names)
+    assert config.input is not None
+    return ListFiles(config.input, config.kind, config.folders)
+
+
+def plan_files(root: beam.Pipeline, config: FilesConfig, route: FileRoute) -> Plan:
+    """Index the input and plan its shards; nothing is written."""
+    indexed = root | "Index" >> route.index
+    layout = indexed.summary | "Layout" >> beam.Map(_layout, config.layout_options, route.layout, route.describe, config.renames)
+    resolved = indexed.files | "Resolve" >> beam.FlatMap(_resolve, AsSingleton(layout), config.resolve_options).with_output_types(
+        pa.RecordBatch
+    ).with_outputs(REJECTS, main="planned")
+    planned = resolved["planned"]
+    if config.stratify_by is not None:
+        names, fractions = zip(*(config.splits or DEFAULT_SPLITS), strict=True)
+        planned = planned | "Stratify" >> AssignStrata(names, fractions)
+    if config.no_shuffle:
+        planned = planned | "KeepOrder" >> KeepOrder()
+    shards, divisions = planned | "Plan" >> PlanShards(partial(shard_count, config.shard_counts), config.balance)
+    rejects = (indexed.rejects, resolved[REJECTS]) | "IndexRejects" >> beam.Flatten()
+    return Plan(indexed.summary, layout, divisions, shards, rejects)
+
+
+def _layout(
+    summary: InputSummary,
+    options: LayoutOptions,
+    make: Callable[[InputSummary, LayoutOptions], Layout],
+    describe: Describe,
+    renames: Renames,
+) -> Layout:
+    layout = make(summary, options)
+    features, _ = describe(summary, layout, ())
+    renames.check(feature.name for feature in features)
+    return layout
+
+
+def build_files(root: beam.Pipeline, progress_folder: str | None, config: FilesConfig, route: FileRoute) -> beam.PCollection[str]:
+    """The whole job; the paths of the published shards come out.
+
+    Args:
+      root: an empty pipeline.
+      progress_folder: where workers on this machine report, or None.
+      config: what to do.
+      route: how its kind of file is read.
+    """
+    plan = plan_files(root, config, route)
+    options = publish_options(config, route.libraries)
+    # The layout stands for "the input makes sense": a user's mistake is found before anything is written.
+    temporary = plan.divisions | "Prepare" >> beam.Map(_prepare, AsSingleton(plan.layout), options, progress_folder)
+    write = WriteShards(
+        config.directory,
+        config.name,
+        _source(plan, config, route),
+        plan.divisions,
+        temporary,
+        config.compression == "gzip",
+        config.read_threads,
+        progress_folder,
+    )
+    written = plan.shards | "ByShard" >> beam.GroupByKey() | "Write" >> write
+    rejects = (plan.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
+    return plan.summary | "Publish" >> beam.FlatMap(
+        _publish,
+        AsSingleton(plan.layout),
+        AsSingleton(plan.divisions),
+        AsIter(written["shards"]),
+        AsIter(rejects),
+        route.describe,
+        options,
+    ).with_output_types(str)
+
+
+def _source(plan: Plan, config: FilesConfig, route: FileRoute) -> FileShards | beam.PCollection[FileShards]:
+    if route.encoder_of is None:
+        return FileShards(route.encoder, config.files_per_task)
+    return plan.layout | "Encoder" >> beam.Map(_shards_of, route.encoder_of, config.files_per_task)
+
+
+def _shards_of(layout: Layout, encoder_of: Callable[[Layout], Encoder], files_per_task: int) -> FileShards:
+    return FileShards(encoder_of(layout), files_per_task)
+
+
+def _resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> Iterable[Any]:
+    for item in resolve(batch, layout, options):
+        yield TaggedOutput(REJECTS, item) if isinstance(item, Reject) else item
+
+
+def _prepare(divisions: Divisions, _: Layout, options: PublishOptions, progress_folder: str | None) -> str:
+    report_divisions(divisions, progress_folder)
+    return publish.prepare(options)
+
+
+def _publish(
+    summary: InputSummary,
+    layout: Layout,
+    divisions: Divisions,
+    shards: Iterable[ShardInfo],
+    rejects: Iterable[Reject],
+    describe: Describe,
+    options: PublishOptions,
+) -> list[str]:
+    written = list(shards)
+    stats = merge_by_split((shard.name.split, shard.stats) for shard in written if shard.stats is not None)
+    features, notices = describe(summary, layout, list(stats.values()))
+    build = Build(
+        records=summary.matched,
+        size_bytes=summary.size_bytes,
+        fingerprint=summary.fingerprint,
+        splits=layout.splits,
+        divisions=divisions,
+        shards=written,
+        rejects=list(rejects),
+        stats=stats,
+        notices=(*layout.notices, *notices),
+    )
+    return publish.publish(*renamed(build, features, options), options)

@@ -1,0 +1,48 @@
+"""What the graphs share at their ends: the options of publishing, and how much there is to write."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import metadata
+
+import shardmill
+from pipelines.config.job import JobConfig
+from shardmill.features import Features
+from shardmill.renames import Renames
+from transforms.publishing.describe import Build, PublishOptions
+from transforms.sharding.cuts import Divisions
+from transforms.statistics.renamed import rename_stats
+from transforms.workers.progress import report_plan
+
+
+def publish_options(config: JobConfig, libraries: Sequence[str]) -> PublishOptions:
+    """How this configuration is published and described; `libraries` are those whose release can change the bytes."""
+    return PublishOptions(
+        output=config.output,
+        name=config.name,
+        version=config.version,
+        gzip=config.compression == "gzip",
+        max_reject_fraction=config.max_reject_fraction,
+        shard_counts=config.shard_counts,
+        source=config.source.split(" ", 1)[1],
+        configuration=config.to_json(),
+        job=config.job,
+        overwrite=config.overwrite,
+        on_damaged_file=config.on_damaged_file,
+        versions={"shardmill": shardmill.__version__, **{name: metadata.version(name) for name in libraries}},
+    )
+
+
+def renamed(build: Build, features: Features, options: PublishOptions) -> tuple[Build, Features]:
+    """A build and its features by the names that --rename gives them."""
+    renames = Renames.of(options.configuration)
+    return replace(build, stats=rename_stats(build.stats, renames)), renames.features(features)
+
+
+def report_divisions(divisions: Divisions, progress_folder: str | None) -> None:
+    """Tell the launcher how much there is to write."""
+    if progress_folder is not None:
+        report_plan(
+            progress_folder,
+            sum(division.examples for division in divisions.values()),
+            sum(division.size_bytes for division in divisions.values()),
+        )

@@ -1,0 +1,1 @@
+"""What people look at: the summary of a job, tables, contact sheets."""

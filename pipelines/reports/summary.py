@@ -1,0 +1,137 @@
+"""What is printed when a job is done: a table of the splits, what there is to know, and the lines that read the result."""
+
+import io
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from pipelines.config.job import JobConfig
+from shardmill.dataset import Dataset, open_dataset
+from shardmill.manifest import Manifest, SplitEntry
+from shardmill.printable import printable
+from shardmill.selection import supervised_of
+from transforms.files.images.features import TFDS_CANNOT
+from transforms.stores import storage
+
+_BY_FOLDER = (
+    None,
+    "arrays",
+    "lines",
+    "text files",
+)  # formats in a manifest's configuration whose labels are folders'; images have none
+_CLASSES_SHOWN = 7
+_LETTERS_SHOWN = 40
+
+
+def summary(config: JobConfig) -> str:
+    """The report on the data set that `config` has made."""
+    dataset = open_dataset(config.directory, storage.BeamFiles())
+    lines = [dataset.directory, *splits_table(dataset).split("\n")]
+    lines += class_lines(dataset.manifest)
+    rejects = dataset.manifest.rejects
+    if rejects["records"]:
+        lost = rejects.get("lost", {})
+        about = "about " if lost.get("estimated") else "at least " if lost.get("uncounted_files") else ""
+        read = dataset.manifest.input["records"]
+        lines.append(f"{about}{rejects['records']:,} of {read:,} records rejected; see {dataset.directory}/rejects/:")
+        lines += [f"  {times:,} x {reason}" for reason, times in _top(rejects["reasons"])]
+    lines += [f"NOTE: {notice}" for notice in dataset.manifest.notices]
+    lines += ["", "Read it:", *reading_code(dataset)]
+    return "\n".join(map(printable, lines))
+
+
+def class_lines(manifest: Manifest) -> list[str]:
+    """How many classes there are and which, the first and last few of many: a wrong reading of the folders is seen here."""
+    labels = [feature for feature in manifest.features if feature.kind == "class_label"]
+    if not labels and manifest.configuration.get("format") in _BY_FOLDER:
+        return ["Classes: none; the examples are unlabelled"]
+    return [f"Classes of {label.name!r}: {len(label.class_names):,}: {first_and_last(label.class_names)}" for label in labels]
+
+
+def first_and_last(names: Sequence[str]) -> str:
+    """All of some names, or the first and the last three of many."""
+    shown = [*names[:3], "…", *names[-3:]] if len(names) > _CLASSES_SHOWN else names
+    return ", ".join(readable(name) for name in shown)
+
+
+def readable(name: str) -> str:
+    """A name on one line of a terminal, cut to its first letters: what is not printable is escaped."""
+    shown = printable(name)
+    return shown if len(shown) <= _LETTERS_SHOWN else f"{shown[: _LETTERS_SHOWN - 1]}…"
+
+
+def splits_table(dataset: Dataset) -> str:
+    """A table with a row a split."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("split")
+    for title in ("examples", "shards", "smallest", "largest", "bytes", "rejected"):
+        table.add_column(title, justify="right")
+    for split in dataset.manifest.splits:
+        table.add_row(*_cells(split))
+    console = Console(file=io.StringIO(), width=100)
+    console.print(table)
+    return str(console.file.getvalue().rstrip())  # type: ignore[attr-defined]
+
+
+def _cells(split: SplitEntry) -> list[str]:
+    counts = [shard.examples for shard in split.shards] or [0]
+    return [
+        split.name,
+        f"{split.examples:,}",
+        f"{len(split.shards):,}",
+        f"{min(counts):,}",
+        f"{max(counts):,}",
+        human_size(split.size_bytes),
+        f"{split.rejected:,}",
+    ]
+
+
+def _top(reasons: dict[str, int]) -> list[tuple[str, int]]:
+    return sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:5]
+
+
+def human_size(size_bytes: int) -> str:
+    """A size in bytes, with a decimal unit."""
+    size = float(size_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def reading_code(dataset: Dataset) -> list[str]:
+    """Python that reads the data set: with this package, and with what else can read it."""
+    split = next((split.name for split in dataset.manifest.splits if split.shards), "train")
+    pixels = next((f"  # {hint}" for hint in pixel_hints(dataset)), "")
+    ours = [
+        "  import shardmill",
+        f"  dataset = shardmill.load({dataset.directory!r}, split={split!r}){pixels}",
+    ]
+    if any(notice.startswith(TFDS_CANNOT) for notice in dataset.manifest.notices):
+        return ours
+    return [*ours, "or, without shardmill:", *_others(dataset, split)]
+
+
+def pixel_hints(dataset: Dataset) -> list[str]:
+    """What must be known of the pixels that `shardmill.load` gives, where there are images."""
+    if not any(feature.kind == "image" for feature in dataset.manifest.features):
+        return []
+    return ["images are float32 in [0, 1]: no Rescaling(1/255); image_size=(224, 224) scales them to one size"]
+
+
+def _others(dataset: Dataset, split: str) -> list[str]:
+    if dataset.manifest.compression:
+        pattern = f"{dataset.directory}/{dataset.manifest.name}-{split}.tfrecord-*"
+        return [
+            "  import tensorflow as tf",
+            f"  files = tf.data.Dataset.list_files({pattern!r})",
+            "  examples = tf.data.TFRecordDataset(files, compression_type='GZIP')",
+        ]
+    supervised = ", as_supervised=True" if supervised_of(dataset.manifest) else ""
+    return [
+        "  import tensorflow_datasets as tfds",
+        f"  builder = tfds.builder_from_directory({dataset.directory!r})",
+        f"  dataset = builder.as_dataset(split={split!r}{supervised})",
+    ]

@@ -1,0 +1,117 @@
+"""Run a pipeline to its end, show how far it is, and turn what went wrong into one sentence."""
+
+import logging
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipelines.running.memory import return_large_buffers
+from pipelines.running.progress import ProgressDisplay
+from pipelines.running.runner import check_running_mode, is_local, make_runner
+from pipelines.running.scratch import scratch_folder
+from shardmill.errors import JobError, UserError
+
+# How an exception of ours looks after a worker has sent it to the launcher as text.
+_OURS = re.compile(r"shardmill\.errors\.(UserError|JobError): (.*?)(?: \[while running '[^\n]*)?$", re.MULTILINE)
+_STEP = re.compile(r"\[while running '([^\n']*)")
+_POLL = 0.2  # seconds
+
+
+def run(
+    build: Callable[[beam.Pipeline, str | None], Any],
+    options: PipelineOptions,
+    title: str,
+    set_memory: Callable[[], None] = return_large_buffers,
+) -> None:
+    """Build a pipeline with `build(pipeline, progress folder)` and run it to its end.
+
+    On this machine, `set_memory`, of pipelines.running.memory, is called first.
+
+    Raises:
+      UserError, JobError: raised in a step of the pipeline, or a JobError for whatever else stopped it.
+    """
+    check_running_mode(options)
+    local = is_local(options)
+    if local:
+        set_memory()
+        logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # a failing step is reported once, by us
+    with scratch_folder("progress") if local else nullcontext() as folder:
+        build(pipeline := _pipeline(options), folder)
+        _run_with_progress(pipeline, folder, title)
+
+
+def _pipeline(options: PipelineOptions) -> beam.Pipeline:
+    try:
+        return beam.Pipeline(runner=make_runner(options), options=options)
+    except ValueError as error:  # an option that is missing, or no good, for this runner
+        raise UserError(f"Beam refuses the options of the run: {' '.join(str(error).split())}") from None
+
+
+def _run_with_progress(pipeline: beam.Pipeline, folder: str | None, title: str) -> None:
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            pipeline.run().wait_until_finish()
+        except BaseException as error:  # handed to the main thread, whatever it is
+            failure.append(error)
+
+    # The main thread stays free to draw and to take Ctrl-C; the local runner blocks the thread that runs it.
+    thread = threading.Thread(target=work, name="shardmill-run", daemon=True)
+    with ProgressDisplay(folder, title) as display:
+        thread.start()
+        while thread.is_alive():
+            thread.join(_POLL)
+            display.update()
+    if failure:
+        raise _translate(failure[0]) from failure[0]
+
+
+def _translate(error: BaseException) -> Exception:
+    """The error to show for what a runner raised."""
+    if isinstance(error, (UserError, JobError)):  # Beam appends the step to the message
+        return type(error)(re.sub(r" \[while running '.*", "", str(error), flags=re.DOTALL))
+    found = _OURS.findall(str(error))
+    if found:
+        kind, sentence = found[-1]
+        return UserError(sentence) if kind == "UserError" else JobError(sentence)
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    step = _STEP.search(str(error))
+    where = f" in step {step[1]}" if step else ""
+    last = re.sub(r" \[while running '[^']*'\]", "", lines[-1]) if lines else ""
+    cause = last or type(error).__name__
+    return JobError(f"the job failed{where}: {cause}")
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: what preemption, Slurm and Kubernetes send before they kill."""
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM raise Terminated in the main thread, once; a second one ends the process as ever."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def terminate(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def interrupt(cause: KeyboardInterrupt) -> None:
+    """End this process and its workers at once, with the status of its cause: a local runner has no way to stop."""
+    os._exit(143 if isinstance(cause, Terminated) else 130)

@@ -1,0 +1,74 @@
+"""Which runner runs, pinned: the in-process FnApiRunner for local jobs, whatever is installed or reachable."""
+
+from importlib.util import find_spec
+from typing import Any
+
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, PortableOptions, StandardOptions
+from apache_beam.runners.runner import create_runner
+
+from pipelines.running.reachable import check_google_credentials, check_job_server
+from shardmill.errors import UserError
+from shardmill.extras import install_hint
+
+_LOCAL = frozenset({None, "DirectRunner", "SwitchingDirectRunner", "FnApiRunner", "apache_beam.runners.direct.DirectRunner"})
+
+_DATAFLOW = frozenset({"DataflowRunner", "apache_beam.runners.dataflow.DataflowRunner"})
+
+
+def is_local(options: PipelineOptions) -> bool:
+    """Whether the job runs on this machine under our own launcher."""
+    return options.view_as(StandardOptions).runner in _LOCAL
+
+
+def check_running_mode(options: PipelineOptions) -> None:
+    """Refuse what loses records.
+
+    Raises:
+      UserError: `--direct_running_mode multi_threading`.
+    """
+    if is_local(options) and options.view_as(DirectOptions).direct_running_mode == "multi_threading":
+        raise UserError(
+            "--direct_running_mode multi_threading loses records without an error in Beam's local runner (an unlocked buffer "
+            "between its threads); use in_memory, the default, or multi_processing; --threads sets how many threads read files"
+        )
+
+
+def check_runner(options: PipelineOptions) -> None:
+    """Check that the runner exists, can be reached, and runs in a way that loses nothing.
+
+    Raises:
+      UserError: it does not.
+    """
+    check_running_mode(options)
+    if options.view_as(StandardOptions).runner in _DATAFLOW and find_spec("apitools") is None:
+        raise UserError(f"--runner DataflowRunner needs Google's clients; {install_hint('gcp')}")
+    if is_local(options):
+        if options.view_as(PortableOptions).job_endpoint is not None:
+            raise UserError(
+                "--job_endpoint needs --runner PortableRunner, or another that asks a job server; the local runner has none"
+            )
+        return
+    try:
+        create_runner(options.view_as(StandardOptions).runner)
+    except (AttributeError, ImportError, ValueError) as error:
+        raise UserError(f"--runner: {error}") from None
+    check_job_server(options)
+    if options.view_as(StandardOptions).runner in _DATAFLOW:
+        check_google_credentials(options)
+
+
+def make_runner(options: PipelineOptions) -> Any:
+    """The runner to give to `beam.Pipeline`: an object for local jobs, a name for others.
+
+    Beam's DirectRunner would first try to download another runner and fall back silently. This builds the FnApiRunner as that
+    fallback does, with provision info: without it the options never reach worker processes.
+    """
+    if not is_local(options):
+        return options.view_as(StandardOptions).runner
+    from apache_beam.portability.api import beam_provision_api_pb2
+    from apache_beam.runners.portability.fn_api_runner import fn_runner
+    from apache_beam.runners.portability.portable_runner import JobServiceHandle
+
+    encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
+    provision = beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
+    return fn_runner.FnApiRunner(provision_info=fn_runner.ExtendedProvisionInfo(provision))

@@ -1,0 +1,96 @@
+"""Interrupted publications, brought to their end: by the next run of their data set, or by `shardmill verify --repair`."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+
+from pipelines.config.job import JobConfig
+from shardmill import naming
+from shardmill.errors import CorruptDataError, UserError
+from shardmill.manifest import Manifest
+from transforms.publishing import job_folder, publication
+from transforms.stores import locks, storage
+
+
+def take_up(config: JobConfig) -> bool:
+    """Complete what an earlier run of this version began to publish; whether that was a run like this one, so all is done.
+
+    Raises:
+      UserError: the version is published now, is not of a run like this one, and --overwrite was not given.
+      JobError: it cannot be completed now.
+    """
+    said = _complete(config.directory, discard=True)
+    if said is None:
+        return False
+    print(f"shardmill: {said}", file=sys.stderr)
+    if config.overwrite or not storage.exists(storage.join(config.directory, naming.SUCCESS)):
+        return False
+    if _made_alike(config):
+        print("shardmill: the input was not read again; --overwrite does", file=sys.stderr)
+        return True
+    raise UserError(
+        f"{config.directory} is a published data set, of other flags or another input; give --overwrite to replace it, or another "
+        "--version to keep both"
+    )
+
+
+def _made_alike(config: JobConfig) -> bool:
+    path = storage.join(config.directory, naming.MANIFEST)
+    manifest = Manifest.from_json(storage.read_bytes(path), path)
+    mine = json.loads(json.dumps(config.to_json()))
+    return mine == manifest.configuration and manifest.input.get("pattern") == config.source.split(" ", 1)[1]
+
+
+def repair(path: str) -> list[str]:
+    """Bring to its end every publication that was interrupted in `path`, a version directory or the folder above.
+
+    Returns:
+      What was done, in sentences.
+
+    Raises:
+      JobError: a publication cannot be completed.
+      OSError: the folder cannot be read or written.
+    """
+    directory = path.rstrip("/") or "/"
+    if storage.is_local(directory):
+        directory = os.path.abspath(directory)
+    versions = [directory]
+    if not naming.is_version(directory.rpartition("/")[2]):
+        versions = [storage.join(directory, folder) for folder in storage.list_folders(directory) if naming.is_version(folder)]
+    said = [sentence for version in versions if (sentence := _complete(version, discard=False)) is not None]
+    return [*said, *_repair_latest(versions)]
+
+
+def _repair_latest(versions: list[str]) -> Iterator[str]:
+    """Let LATEST name the one version that was asked about, or that there is, where it names none."""
+    whole = [version for version in versions if storage.exists(storage.join(version, naming.SUCCESS))]
+    if len(whole) != 1 or not _is_shardmills(whole[0]):
+        return
+    (directory,) = whole
+    named = publication.latest(directory)
+    if named and storage.exists(storage.join(storage.join(directory.rpartition("/")[0], named), naming.SUCCESS)):
+        return
+    publication.write_latest(directory, directory.rpartition("/")[2], "repair")
+    yield f"LATEST {f'named {named}, which is not published; it' if named else 'was missing; it'} names {directory} now"
+
+
+def _is_shardmills(directory: str) -> bool:
+    """Whether `directory` is a version directory beside which a LATEST belongs, and not a copy of one."""
+    path = storage.join(directory, naming.MANIFEST)
+    try:
+        return Manifest.from_json(storage.read_bytes(path), path).version == directory.rpartition("/")[2]
+    except (CorruptDataError, FileNotFoundError):
+        return False
+
+
+def _complete(directory: str, discard: bool) -> str | None:
+    """Complete what was begun in a version directory; what to say of it, None if there was nothing."""
+    if not storage.exists(storage.join(directory, naming.PUBLISHING)):
+        return None
+    with locks.locked(directory):
+        journal = job_folder.read_journal(directory)
+        if journal is None:  # its own job has completed it while we waited
+            return None
+        lost = publication.settle(directory, journal, discard)
+    return lost or f"completed the publication of {directory}, in which an earlier run was interrupted"

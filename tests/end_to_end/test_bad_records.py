@@ -1,0 +1,432 @@
+"""Bad JSON lines, text and TFRecords end to end, and jobs over records that are ended from outside while they stage or write."""
+
+import errno
+import gzip
+import json
+import os
+import resource
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shardmill import example, naming, tfrecord
+from tests.end_to_end.test_bad_tables import check_consistent, check_failure
+from tests.support.command import Process, Result, Run, check_mistake, tree_bytes, write_files
+from tests.support.table_results import Table, convert, read_table
+
+TOLERANT = ("--max_reject_fraction", "0.9", "--on_damaged_file", "reject")
+
+# Each line, and what it becomes: a row, or words of the reason; None is no record.
+JSON_LINES: list[tuple[bytes, dict[str, object] | str | None]] = [
+    (b'{"a": 1, "b": "x"}', {"a": 1, "b": b"x"}),
+    (b'{"a": 2, "b": {"c": 1}}', "column 'b': {\"c\": 1} is not a number, a string or a list of them"),
+    (b'{"a": 3, "b": [["x"]]}', "column 'b'"),
+    (b"[1, 2]", "not a JSON object, but [1, 2]"),
+    (b"null", "not a JSON object, but null"),
+    (b'"text"', 'not a JSON object, but "text"'),
+    (b'{"a": 4, "b": "y"', "not JSON: unexpected end of data, at character 18"),
+    (b"{a: 5}", "not JSON"),
+    (b'{"a": 6} {"a": 7}', "not JSON: unexpected content after document"),
+    (b"", None),
+    (b" \t\r", None),
+    (b'{"a": NaN}', "not JSON"),
+    (b'{"a": 1e400}', "not JSON: number is infinity"),
+    (b'{"a": 18446744073709551616}', "column 'a': 18446744073709551616 does not fit a 64-bit integer"),
+    (b'{"a": 8}', {"a": 8}),
+    (b'{"a": null, "b": ""}', {"b": b""}),
+    (b'{"b": "\\ud800"}', "not JSON: no low surrogate"),
+    (b'{"b": "caf\xe9"}', "not JSON: str is not valid UTF-8"),
+    (b'{"b": "\0"}', "not JSON: unexpected control character"),
+    (b'{"b": "\\u0000"}', {"b": b"\0"}),
+    (b'{"a": 9, "a": 10}', {"a": 10}),
+    (b"\xff\xfe{\0}\0", "not JSON"),
+    (b"[" * 100_000, "not JSON: depth limit exceeded"),
+    (b'{"b": "' + b"x" * 5_000_000 + b'"}\r', {"b": b"x" * 5_000_000}),
+    (b'{"a": 11, "b": "no end of line"}', {"a": 11, "b": b"no end of line"}),
+]
+
+
+def test_bad_json_lines(tmp_path: Path) -> None:
+    files = {
+        "a.jsonl": b"\xef\xbb\xbf" + b"\n".join(line for line, _ in JSON_LINES),
+        "empty.jsonl": b"",
+        "half.jsonl.gz": gzip.compress(b"".join(b'{"a": %d, "b": "%x"}\n' % (n, n * 2654435761) for n in range(20_000)))[:100_000],
+    }
+    table = convert("jsonl", write_files(tmp_path / "in", files), tmp_path, "--no_shuffle", *TOLERANT)
+    good = [row for _, row in JSON_LINES if isinstance(row, dict)]
+    assert table.rows[: len(good)] == good
+    rejects = [reject for reject in table.rejects() if reject["source"] == "a.jsonl"]
+    bad = [(line, row) for line, (_, row) in enumerate(JSON_LINES, 1) if isinstance(row, str)]
+    assert [(reject["line"], reject["stage"]) for reject in rejects] == [(line, "read") for line, _ in bad]
+    for reject, (_, reason) in zip(rejects, bad, strict=True):
+        assert reason in reject["reason"]
+    (lost,) = (reject for reject in table.rejects() if reject["source"] != "a.jsonl")
+    assert lost["source"] == "half.jsonl.gz"
+    assert lost["reason"].startswith("the gzip data ends too early, at byte 100,000 of the compressed file")
+    assert table.rows[len(good) :] == [{"a": n, "b": b"%x" % (n * 2654435761)} for n in range(lost["line"] - 1)]
+    assert lost["line"] > 1000
+    assert "passed over 2 blank lines" in table.dataset.manifest.notices
+    check_consistent(table)
+
+
+NESTED = b'{"a": 1, "k": 5, "o": {"x": 1}}\n{"a": 2, "k": 6, "o": [[1, {}]]}\n'
+
+
+def test_json_that_no_feature_can_hold_is_left_out(run: Run, tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "in", {"a.jsonl": NESTED})
+    command = ("jsonl", "--input", folder, "--output", tmp_path / "out", "--name", "n")
+    failed = run(*command)
+    assert failed.status == 1
+    assert "records were rejected, none is left; most often" in failed.err
+    assert "column 'o': " in failed.err
+    dropped = convert("jsonl", folder, tmp_path / "1", "--drop", "o", "--no_shuffle")
+    assert dropped.rows == [{"a": 1, "k": 5}, {"a": 2, "k": 6}]
+    assert dropped.dataset.manifest.notices == ()
+    mistaken = convert("jsonl", folder, tmp_path / "3", "--drop", "o,kk", "--no_shuffle")
+    assert mistaken.rows == dropped.rows
+    assert list(mistaken.dataset.manifest.notices) == [
+        "no row has 'kk', which --drop leaves out; did you mean k? the columns are a, k, o"
+    ]
+    chosen = convert("jsonl", folder, tmp_path / "2", "--only", "a", "--key", "k")
+    assert sorted(chosen.column("a")) == [1, 2]
+    assert list(chosen.features) == ["a"]
+
+
+WRONG: list[tuple[str, dict[str, bytes], tuple[str, ...], tuple[str, ...]]] = [
+    (
+        "jsonl",
+        {"a.jsonl": b'{"a": 1, "label": "x"}\n'},
+        ("--label", "lable"),
+        ("--label lable: no such column", "did you mean label?"),
+    ),
+    ("jsonl", {"a.jsonl": b'{"a": 1, "label": "x"}\n'}, ("--key", "aa"), ("--key aa: no such column", "did you mean a?")),
+    ("jsonl", {"a.jsonl": b'{"label": ["x"]}\n'}, ("--label", "label"), ("--label label holds lists",)),
+    ("jsonl", {"a.jsonl": b'{"": 1}\n'}, (), ("a column without a name",)),
+    ("jsonl", {"a.jsonl": b"{}\n{}\n"}, (), ("no column of --input",)),
+    ("jsonl", {"a.jsonl": b""}, (), ("has no rows",)),
+    ("jsonl", {"a.jsonl": b"\n \n"}, (), ("has no rows",)),
+    ("text", {"a.txt": b""}, (), ("has no rows",)),
+    ("text", {"a.txt": b"\n \n"}, (), ("has no rows",)),
+    ("text", {"a.csv": b"a\n"}, (), ("no text files in --input", "1 .csv file, such as 'a.csv'")),
+    ("text", {"a.txt": "a\nb\n".encode("utf-16")}, (), ("a.txt begins like UTF-16; give --encoding utf-16",)),
+    ("text", {"a.txt": b"a\n"}, ("--encoding", "utf-16"), ("a.txt is not utf-16", "--encoding")),
+    ("text", {"a.txt": b"a\n"}, ("--encoding", "nope"), ("encoding", "nope")),
+    ("text", {"a.txt": b"a\n"}, ("--record", "file", "--encoding", "nope"), ("--encoding nope",)),
+    ("text", {"a.txt": b"a\n"}, ("--record", "file", "--encoding", "base64"), ("--encoding base64",)),
+    ("text", {"a.txt": b"a\n"}, ("--record", "file", "--line_numbers"), ("--line_numbers needs --record line",)),
+    ("text", {"a.txt": b"a\n"}, ("--record", "word"), ("--record", "'word'", "'line', 'file'")),
+    ("text", {"a.txt": b"a\n"}, ("--label", "text"), ("--label", "the folder of its file")),
+    ("text", {"a.txt": b"a\n"}, ("--block_size", "5"), ("--block_size 5: expected 1KiB to 1GiB",)),
+    ("text", {"a.txt": b"a\n"}, ("--line_number",), ("unknown flag --line_number", "did you mean --line_numbers?")),
+    ("text", {"a.txt": b"a\n"}, ("--group_by", "label", "--splits", "a=1"), ("--group_by label: no such column", "text")),
+    ("text", {"x/a.txt": b"a\n"}, ("--stratify_by", "labels", "--splits", "a=1"), ("--stratify_by labels", "did you mean label?")),
+    ("text", {"x/a.txt": b"a\n", "b.txt": b"b\n", "l": b"x\n"}, ("--labels_file", "l"), ("--labels_file", "not every file")),
+    ("text", {"x/a.txt": b"a\n", "l": b"y\n"}, ("--labels_file", "l"), ("class 'x' is in the input but not in --labels_file",)),
+    ("reshard", {"a.tfrecord": b""}, (), ("has no rows",)),
+    ("reshard", {"a.txt": b"a\n"}, (), ("no TFRecord files in --input", "1 .txt file, such as 'a.txt'")),
+]
+
+
+@pytest.mark.parametrize(("command", "files", "flags", "words"), WRONG, ids=lambda value: ascii(value)[:40])
+def test_wrong_input_is_one_sentence_and_writes_nothing(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    files: dict[str, bytes],
+    flags: tuple[str, ...],
+    words: tuple[str, ...],
+) -> None:
+    folder = write_files(tmp_path / "in", files)
+    monkeypatch.chdir(folder)
+    check_mistake(run(command, "--input", folder, "--output", tmp_path / "out", "--name", "n", *flags), *words)
+    assert not (tmp_path / "out").exists()
+    assert tree_bytes(folder) == files
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "content", "words"),
+    [
+        ("jsonl", "a.jsonl", '{"a": 1}\n{"a": 2}\n'.encode("utf-16"), ("3 of 3 records were rejected, none is left", "not JSON")),
+        ("jsonl", "a.jsonl", b'{"a": 1}\r{"a": 2}\r', ("1 of 1 records were rejected", "unexpected content after document")),
+        ("jsonl", "a.json", b'[\n{"a": 1},\n{"a": 2}\n]\n', ("3 of 4 records were rejected", "not JSON")),
+        ("reshard", "a.tfrecord", b"\x89PNG\r\n\x1a\n" + bytes(99), ("record 1 at byte 0 has a length that fails its checksum",)),
+    ],
+    ids=["utf-16", "carriage returns", "an array", "png"],
+)
+def test_records_none_of_which_can_be_read(
+    run: Run, tmp_path: Path, command: str, name: str, content: bytes, words: tuple[str, ...]
+) -> None:
+    folder = write_files(tmp_path / "in", {name: content})
+    check_failure(run(command, "--input", folder, "--output", tmp_path / "out", "--name", "n"), *words)
+    assert list(tree_bytes(tmp_path / "out")) == ["n/1.0.0-rejects.jsonl"]
+
+
+def test_bad_lines_of_text(tmp_path: Path) -> None:
+    files = {
+        "ant/latin-1.txt": b"caf\xe9\none\ntwo \xe2\x82\n",
+        "ant/mixed.txt": b"\xef\xbb\xbfthree\r\n\r\n \t\nfour\rstill four\nfive\0\n\xef\xbb\xbfsix",
+        "bee/half.txt.gz": gzip.compress("".join(f"n{n * 2654435761:x}\n" for n in range(20_000)).encode())[:50_000],
+        "bee/long.txt": b"x" * 5_000_000 + b"\n",
+        "bee/line\nbreak [1].txt": b"seven\n\xff\n",
+    }
+    table = convert("text", write_files(tmp_path / "in", files), tmp_path, "--line_numbers", "--no_shuffle", *TOLERANT)
+    found = [(row["filename"].decode(), row["line_number"], row["text"]) for row in table.rows]
+    assert [row for row in found if row[0] != "bee/half.txt.gz"] == [
+        ("ant/latin-1.txt", 2, b"one"),
+        ("ant/mixed.txt", 1, b"three"),
+        ("ant/mixed.txt", 4, b"four\rstill four"),
+        ("ant/mixed.txt", 5, b"five\0"),
+        ("ant/mixed.txt", 6, b"\xef\xbb\xbfsix"),
+        ("bee/line\nbreak [1].txt", 1, b"seven"),
+        ("bee/long.txt", 1, b"x" * 5_000_000),
+    ]
+    assert {row["filename"].decode().split("/")[0]: row["label"] for row in table.rows} == {"ant": 0, "bee": 1}
+    rejects = {(reject["source"], reject["line"]): reject["reason"] for reject in table.rejects()}
+    lost = next(line for source, line in rejects if source == "bee/half.txt.gz")
+    assert list(rejects) == [
+        ("ant/latin-1.txt", 1),
+        ("ant/latin-1.txt", 3),
+        ("bee/half.txt.gz", lost),
+        ("bee/line\nbreak [1].txt", 2),
+    ]
+    assert rejects["ant/latin-1.txt", 1] == "not utf-8: byte 0xe9 at position 4 of the line"
+    assert "the gzip data ends too early, at byte 50,000" in rejects["bee/half.txt.gz", lost]
+    half = [(number, text) for name, number, text in found if name == "bee/half.txt.gz"]
+    assert half == [(n + 1, b"n%x" % (n * 2654435761)) for n in range(lost - 1)]
+    assert lost > 1000
+    check_consistent(table)
+
+
+def test_bad_files_of_text(tmp_path: Path) -> None:
+    files = {
+        "0.txt": b"good\n",
+        "empty.txt": b"",
+        "latin-1.txt": b"caf\xe9",
+        "space.txt": b" \n",
+        "utf-16.txt": "a".encode("utf-16"),
+    }
+    table = convert("text", write_files(tmp_path / "in", files), tmp_path, "--record", "file", *TOLERANT)
+    assert table.rows == [{"text": b"good\n", "filename": b"0.txt"}]
+    assert [(reject["source"], reject["line"], reject["reason"]) for reject in table.rejects()] == [
+        ("empty.txt", None, "the file is empty"),
+        ("latin-1.txt", None, "byte 3 is not utf-8: unexpected end of data"),
+        ("space.txt", None, "the file holds nothing but white space"),
+        ("utf-16.txt", None, "byte 0 is not utf-8: invalid start byte"),
+    ]
+    check_consistent(table)
+
+
+def framed(payload: bytes) -> bytes:
+    return tfrecord.header(len(payload)) + payload + tfrecord.footer([payload])
+
+
+def record(number: int) -> bytes:
+    """A framed Example, each as long as another."""
+    entries = (example.entry("id", example.int64_feature([number])), example.entry("t", example.bytes_feature([b"%05d" % number])))
+    return framed(b"".join((example.example_header(sum(map(len, entries))), *entries)))
+
+
+def records(first: int) -> bytes:
+    """Twenty of them; the number of the first is 1,000 or more, below 10,000."""
+    return b"".join(record(first + number) for number in range(20))
+
+
+SIZE = len(record(1000))
+WHOLE = records(1000)
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def test_bad_tfrecords(tmp_path: Path) -> None:
+    files = {
+        "0.tfrecord": WHOLE,
+        "1-payload.tfrecord": flipped(records(2000), 5 * SIZE + 20),
+        "2-length.tfrecord": flipped(records(3000), 5 * SIZE + 2),
+        "3-cut.tfrecord": records(4000)[:-5],
+        "4-cut-header.tfrecord": records(5000) + b"\x01\x02\x03",
+        "5-no-example.tfrecord": framed(b"hello") + records(6000) + framed(b"\x0a\x05abc"),
+        "6-cut.tfrecord.gz": gzip.compress(records(7000))[:-12],
+        "7-empty.tfrecord": b"",
+        "8-text.tfrecord": b"id,name\n1,2\n" * 5,
+        "9-zeros.tfrecord": bytes(100),
+        "line\nbreak [1].tfrecord-00000-of-00001": records(8000),
+    }
+    table = convert("reshard", write_files(tmp_path / "in", files), tmp_path, "--num_shards", 3, *TOLERANT)
+    rejects = {(reject["source"], reject["line"]): reject["reason"] for reject in table.rejects()}
+    assert {key: reason for key, reason in rejects.items() if key[0] != "6-cut.tfrecord.gz"} == {
+        ("1-payload.tfrecord", 6): f"record 6 at byte {5 * SIZE} fails its checksum",
+        ("2-length.tfrecord", 6): f"record 6 at byte {5 * SIZE} has a length that fails its checksum; "
+        f"the remaining {15 * SIZE} bytes are lost",
+        ("3-cut.tfrecord", 20): f"record 20 at byte {19 * SIZE} is cut short, {SIZE - 5} of {SIZE} bytes, which are lost",
+        ("4-cut-header.tfrecord", 21): f"record 21 at byte {20 * SIZE} is cut short, 3 of 12 bytes, which are lost",
+        ("5-no-example.tfrecord", 1): "record 1 is not a tf.train.Example",
+        ("5-no-example.tfrecord", 22): "record 22 is not a tf.train.Example",
+        ("8-text.tfrecord", 1): "record 1 at byte 0 has a length that fails its checksum; the remaining 60 bytes are lost",
+        ("9-zeros.tfrecord", 1): "record 1 at byte 0 has a length that fails its checksum; the remaining 100 bytes are lost",
+    }
+    ((_, lost),) = (key for key in rejects if key[0] == "6-cut.tfrecord.gz")
+    assert lost > 15
+    assert "the gzip data ends too early" in rejects["6-cut.tfrecord.gz", lost]
+    ranges = [(1000, 1020), (2000, 2005), (2006, 2020), (3000, 3005), (4000, 4019), (5000, 5020), (6000, 6020), (8000, 8020)]
+    kept = [number for first, last in [*ranges, (7000, 7000 + lost - 1)] for number in range(first, last)]
+    assert sorted(row["id"] for row in table.rows) == sorted(kept)
+    assert all(row["t"] == b"%05d" % row["id"] for row in table.rows)
+    check_consistent(table)
+
+
+@pytest.mark.parametrize("flag", ["--label", "--key", "--group_by", "--stratify_by"])
+def test_feature_that_no_record_has(run: Run, tmp_path: Path, flag: str) -> None:
+    folder = write_files(tmp_path / "in", {"a.tfrecord": WHOLE})
+    command = ("reshard", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--splits", "a=0.5,b=0.5")
+    check_mistake(run(*command, flag, "idd"), f"{flag} idd: no example has such a feature; did you mean id? they have id, t")
+    assert not (tmp_path / "out").exists()
+
+
+ROWS = 20_000
+Make = Callable[[int], bytes]
+MANY: dict[str, tuple[str, Make]] = {
+    "csv": ("csv", lambda number: b"%d,%x\n" % (number, number * 2654435761)),
+    "jsonl": ("jsonl", lambda number: b'{"a": %d, "b": "%x"}\n' % (number, number * 2654435761)),
+}
+SLOWLY = ("--block_size", "1KiB")  # so that a signal comes while blocks are staged, however late it comes
+
+
+@pytest.fixture(scope="session", params=list(MANY))
+def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four files of many small rows; the folder's name is the command that reads it."""
+    suffix, make = MANY[request.param]
+    start = b"a,b\n" if suffix == "csv" else b""
+    parts = [range(part, ROWS, 4) for part in range(4)]
+    files = {f"{number}.{suffix}": start + b"".join(map(make, part)) for number, part in enumerate(parts)}
+    return write_files(tmp_path_factory.mktemp("many") / request.param, files)
+
+
+def command(source: Path, output: Path, *flags: object) -> tuple[object, ...]:
+    return (source.name, "--input", source, "--output", output, "--name", "n", "--splits", "train=0.9,test=0.1", *flags)
+
+
+def wait_for_runs(process: Process, output: Path, number: int) -> None:
+    """Wait until so many runs lie in the job's temporary directory."""
+    while process.is_alive() and sum(1 for _ in output.glob("n/1.0.0/beam-temp-*/run-*")) < number:
+        time.sleep(0.001)
+    assert process.is_alive()
+
+
+def check_failed(result: Result, *words: str) -> None:
+    """As check_failure, of a process that may have said how far it is before."""
+    assert (result.status, result.out) == (1, ""), result
+    (line,) = (line for line in result.err.splitlines() if not line.startswith("n: "))
+    assert line.startswith("shardmill: error: ")
+    for word in words:
+        assert word in line, line
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_ended_while_staging_and_run_again(many: Path, run: Run, tmp_path: Path, number: int) -> None:
+    output, directory = tmp_path / "out", tmp_path / "out" / "n" / "1.0.0"
+    process = Process(tmp_path / "process", *command(many, output, *SLOWLY))
+    wait_for_runs(process, output, 20)
+    process.send_signal(number)
+    result = process.result()
+    if number == signal.SIGINT:
+        assert result.status == 130
+        assert result.err.splitlines()[-1] == "shardmill: interrupted; nothing was published"
+    else:
+        assert result.status == -number
+    assert all(name.startswith("beam-temp-") for name in tree_bytes(directory))
+    assert run(*command(many, output)).status == 0
+    assert {path.name.split("-")[0] for path in directory.iterdir()} == {
+        "_SUCCESS", "dataset_info.json", "features.json", "manifest.json", "n", "schema.pbtxt", "stats.json",
+    }  # fmt: skip
+    assert sorted(path.name for path in directory.parent.iterdir()) == ["1.0.0", "LATEST"]
+    check_rows(read_table(output / "n"), ROWS)
+
+
+def check_rows(table: Table, rows: int) -> None:
+    assert sorted((row["a"], row["b"]) for row in table.rows) == [(n, b"%x" % (n * 2654435761)) for n in range(rows)]
+    check_consistent(table)
+
+
+@pytest.mark.parametrize(
+    ("limit", "flags", "step"),
+    [(300_000, (), "Stage/"), (300_000, ("--block_size", "32KiB"), "Write/")],
+    ids=["staging", "writing"],
+)
+def test_full_disk_is_one_sentence(many: Path, tmp_path: Path, limit: int, flags: tuple[str, ...], step: str) -> None:
+    """A limit on the size of any one file stands for the end of the disk: writing fails alike, but for the error's number."""
+
+    output = tmp_path / "out"
+    process = Process(tmp_path / "process", *command(many, output, *flags), before=Limit(limit))
+    check_failed(process.result(), f"the job failed in step {step}", os.strerror(errno.EFBIG))
+    assert not output.exists()
+
+
+class Limit:
+    """Sets a limit on the size of files, in the process that calls it."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self._size_bytes = size_bytes
+
+    def __call__(self) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self._size_bytes, self._size_bytes))
+
+
+def test_files_that_vanish_while_the_job_runs(many: Path, tmp_path: Path) -> None:
+    """Of CSV it fails the job; lines that are gone are rejects."""
+    folder, output = tmp_path / many.name, tmp_path / "out"
+    shutil.copytree(many, folder)
+    process = Process(tmp_path / "process", *command(folder, output, *SLOWLY, *TOLERANT))
+    wait_for_runs(process, output, 20)
+    for file in sorted(folder.iterdir())[1:]:
+        file.unlink()
+    result = process.result()
+    if many.name == "csv":
+        check_failed(result, ".csv can no longer be read: No such file or directory; leave the input as it is while a job runs")
+        assert not output.exists()
+        return
+    assert result.status == 0, result
+    table = read_table(output / "n")
+    check_consistent(table)
+    rejects = table.rejects()
+    assert rejects
+    assert all("cannot be read after 0 bytes: No such file or directory" in reject["reason"] for reject in rejects)
+    found = {row["a"]: row["b"] for row in table.rows}
+    assert set(range(0, ROWS, 4)) <= found.keys()
+    assert all(value == b"%x" % (number * 2654435761) for number, value in found.items())
+
+
+def test_rejects_are_json_whatever_they_quote(tmp_path: Path) -> None:
+    """Values, names and classes that would break a line, a string or an encoding."""
+    odd = '"\\\u2028\x1b\x7f\u0085'
+    rows = b"".join(json.dumps({"n": value}, ensure_ascii=False).encode() + b"\n" for value in (1, 2, {odd: odd}, [[odd]]))
+    folder = write_files(tmp_path / "in", {'"q\\\u2028.jsonl': rows + b"{\xff\n"})
+    table = convert("jsonl", folder, tmp_path, "--no_shuffle", *TOLERANT)
+    assert table.column("n") == [1, 2]
+    lines = (table.directory / "rejects" / naming.REJECTS_FILE).read_text().split("\n")  # U+2028 ends a line for Python alone
+    assert [(reject["source"], reject["line"]) for reject in map(json.loads, lines[:-1])] == [
+        ('"q\\\u2028.jsonl', line) for line in (3, 4, 5)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "kept", "bad"),
+    [
+        (['{"a":1,"o":{"x":1}}', '{"a":2}', '{"a":3}'], [2, 3], 1),
+        (['{"a":1}', '{"o":{"x":1}}', '{"a":3}'], [1, 3], 2),
+    ],
+)
+def test_a_column_without_a_good_value_is_not_forgotten(tmp_path: Path, lines: list[str], kept: list[int], bad: int) -> None:
+    source = write_files(tmp_path / "in", {"a.jsonl": "".join(f"{line}\n" for line in lines).encode()})
+    table = convert("jsonl", source, tmp_path, "--max_reject_fraction", 0.5)
+    assert (sorted(table.column("a")), table.features) == (kept, {"a": "int64"})
+    (reject,) = table.rejects()
+    assert reject["line"] == bad
+    assert reject["reason"].startswith("column 'o': ")
+    assert "column 'o' has no value in any row that can be read, and was left out" in table.dataset.manifest.notices

@@ -1,0 +1,54 @@
+"""No reader imports what it does not need, and `import shardmill` takes no time."""
+
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import shardmill
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("tensorflow", "apache_beam", "pyarrow", "tensorflow_datasets", "keras", "google.protobuf")
+
+
+def loaded(script: str) -> set[str]:
+    """The modules that a script ends with."""
+    code = f"{script}\nimport sys\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines())
+
+
+def test_import_shardmill_imports_nothing_but_itself() -> None:
+    modules = loaded("import shardmill")
+
+    assert not modules & {*HEAVY, "numpy", "PIL", "google_crc32c"}
+    assert {name for name in modules if name.startswith("shardmill")} == {"shardmill"}
+
+
+def test_examples_and_info_import_neither_tensorflow_nor_beam(tmp_path: Path) -> None:
+    modules = loaded("import shardmill\nshardmill.examples, shardmill.info, shardmill.feature_spec, shardmill.load")
+
+    assert not modules & set(HEAVY)
+    assert "numpy" in modules
+
+
+def test_import_takes_less_than_a_fifth_of_a_second() -> None:
+    def seconds(code: str) -> float:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+        return time.perf_counter() - start
+
+    pairs = [(seconds("import shardmill"), seconds("pass")) for _ in range(7)]
+
+    assert statistics.median(with_it - without for with_it, without in pairs) < 0.2
+
+
+def test_names() -> None:
+    assert {"load", "info", "feature_spec", "examples"} <= set(dir(shardmill))
+    assert all(callable(getattr(shardmill, name)) for name in shardmill.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'lod'"):
+        _ = shardmill.lod

@@ -1,0 +1,142 @@
+"""The command ended from outside: killed, interrupted, out of disk. What it leaves is no data set, nor in the next run's way."""
+
+import errno
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipelines import cli
+from tests.support.command import Process, Run, image, read_back, tree_bytes, write_files
+
+SHARDS = 30
+FLAGS = ("--splits", "train=0.9,test=0.1", "--num_shards", f"train={SHARDS},test=2")
+SLOWLY = ("--resize", "400x300")  # so that a signal comes while shards are written, however late it comes
+
+
+@pytest.fixture(scope="session")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """3000 small images of seven classes."""
+    contents = [image(number, "PNG", (20, 15)) for number in range(50)]
+    return write_files(tmp_path_factory.mktemp("many") / "in", ((f"c{n % 7}/{n}.png", contents[n % 50]) for n in range(3000)))
+
+
+@pytest.fixture(scope="session")
+def undisturbed(many: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Every file of the data set that a run to the end makes."""
+    output = tmp_path_factory.mktemp("undisturbed")
+    assert cli.main([str(argument) for argument in command(many, output)]) == 0
+    return tree_bytes(output / "n" / "1.0.0")
+
+
+def command(source: Path, output: Path, *flags: object) -> tuple[object, ...]:
+    return ("images", "--input", source, "--output", output, "--name", "n", *FLAGS, *flags)
+
+
+def shards_under_way(directory: Path) -> int:
+    return sum(path.name != "_JOB" for path in directory.glob("beam-temp-*/*"))
+
+
+# Each moment is a condition on the version directory.
+MOMENTS: dict[str, Callable[[Path], bool]] = {
+    "temporary directory made": lambda directory: any(directory.glob("beam-temp-*")),
+    "first shard": lambda directory: shards_under_way(directory) >= 1,
+    "half of the shards": lambda directory: shards_under_way(directory) >= SHARDS // 2,
+    "all shards": lambda directory: shards_under_way(directory) >= SHARDS + 2,
+    "first shard renamed": lambda directory: any(directory.glob("n-*.tfrecord-*")),
+    "first description written": lambda directory: (directory / "label.labels.txt").exists(),
+    "manifest written": lambda directory: (directory / "manifest.json").exists(),
+    "published": lambda directory: (directory / "_SUCCESS").exists(),
+}
+
+
+def signal_at(process: Process, number: int, moment: str | float, directory: Path) -> None:
+    """Send a signal as soon as the moment has come, or after so many seconds."""
+    if isinstance(moment, str):
+        while process.is_alive() and not MOMENTS[moment](directory):
+            time.sleep(0.0005)
+    else:
+        time.sleep(moment)
+    if process.is_alive():
+        process.send_signal(number)
+
+
+def without_temporaries(directory: Path) -> dict[str, bytes]:
+    return {name: content for name, content in tree_bytes(directory).items() if not name.startswith("beam-temp-")}
+
+
+@pytest.mark.parametrize("moment", [0.1, 0.4, 0.8, *MOMENTS])
+def test_killed_and_run_again_gives_the_same_bytes(
+    many: Path, undisturbed: dict[str, bytes], run: Run, tmp_path: Path, moment: str | float
+) -> None:
+    directory = tmp_path / "out" / "n" / "1.0.0"
+    process = Process(tmp_path / "process", *command(many, tmp_path / "out"))
+    signal_at(process, signal.SIGKILL, moment, directory)
+    process.result()
+    published = (directory / "_SUCCESS").exists()
+    begun = (directory / "_PUBLISHING").exists()
+    if published:
+        found = without_temporaries(directory)
+        found.pop("_PUBLISHING", None)
+        assert found == undisturbed
+    overwrite = published and not begun
+    result = run(*command(many, tmp_path / "out", *(["--overwrite"] if overwrite else [])))
+    assert result.status == 0
+    assert ("completed the publication" in result.err) == begun
+    assert tree_bytes(directory) == undisturbed
+    assert not list(directory.glob("beam-temp-*"))
+    assert sorted(path.name for path in directory.parent.iterdir()) == ["1.0.0", "LATEST"]
+
+
+@pytest.mark.parametrize("moment", ["temporary directory made", "first shard"])
+def test_killed_while_writing_leaves_no_data_set(many: Path, tmp_path: Path, moment: str) -> None:
+    directory = tmp_path / "out" / "n" / "1.0.0"
+    process = Process(tmp_path / "process", *command(many, tmp_path / "out", *SLOWLY))
+    signal_at(process, signal.SIGKILL, moment, directory)
+    assert process.result().status == -signal.SIGKILL
+    assert list(directory.glob("beam-temp-*"))
+    assert without_temporaries(directory) == {}
+
+
+def test_killed_while_overwriting_leaves_the_published_version(many: Path, run: Run, tmp_path: Path) -> None:
+    small = write_files(tmp_path / "in", {f"a/{number}.png": image(number, "PNG") for number in range(5)})
+    assert run("images", "--input", small, "--output", tmp_path / "out", "--name", "n").status == 0
+    directory = tmp_path / "out" / "n" / "1.0.0"
+    before = tree_bytes(directory)
+    process = Process(tmp_path / "process", *command(many, tmp_path / "out", "--overwrite", *SLOWLY))
+    signal_at(process, signal.SIGKILL, "first shard", directory)
+    assert process.result().status == -signal.SIGKILL
+    assert without_temporaries(directory) == before
+    assert len(read_back(tmp_path / "out" / "n").records) == 5
+    assert run("images", "--input", small, "--output", tmp_path / "out", "--name", "n", "--overwrite").status == 0
+    assert tree_bytes(directory) == before
+
+
+@pytest.mark.parametrize("moment", ["temporary directory made", "first shard"])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted(many: Path, tmp_path: Path, number: int, status: int, moment: str) -> None:
+    directory = tmp_path / "out" / "n" / "1.0.0"
+    process = Process(tmp_path / "process", *command(many, tmp_path / "out", *SLOWLY))
+    signal_at(process, number, moment, directory)
+    assert process.result() == (status, "", "shardmill: interrupted; nothing was published\n")
+    assert not list(directory.glob("*"))
+    assert not (directory.parent / "LATEST").exists()
+
+
+def test_full_disk_is_one_sentence(many: Path, tmp_path: Path) -> None:
+    """A limit on the size of any one file stands for the end of the disk: writing fails alike, but for the error's number."""
+    process = Process(tmp_path / "process", *command(many, tmp_path / "out"), before=limit_file_size)
+    status, out, err = process.result()
+    assert (status, out) == (1, "")
+    assert err.count("\n") == 1
+    assert err.startswith("shardmill: error: the job failed in step Write")
+    assert os.strerror(errno.EFBIG) in err
+    assert not list(tmp_path.glob("out/n/1.0.0/*"))
+
+
+def limit_file_size() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))

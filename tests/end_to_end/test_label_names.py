@@ -1,0 +1,86 @@
+"""A label column's name is a file's name, or the job ends before anything is written: on every route that takes one."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from shardmill.errors import UserError
+from shardmill.example import encode_example
+from shardmill.labels import check_label_name
+from shardmill.tfrecord import frame
+from tests.support.command import Run, check_mistake, tree_bytes, write_files
+from tests.support.reading import make
+
+UP = "../../../../victim"  # from out/n/1.0.0 to the file beside `work`
+NAMES = (UP, "/etc/x", ".", "..", "a\\b", "a\x1b[2Jb", "a\nb", "ä" * 124)
+Route = Callable[[Path, str], list[object]]
+
+
+def _csv(folder: Path, name: str) -> list[object]:
+    (folder / "in.csv").write_text(f'n,"{name}"\n1,ant\n2,bee\n')
+    return ["csv", "--input", folder / "in.csv"]
+
+
+def _jsonl(folder: Path, name: str) -> list[object]:
+    (folder / "in.jsonl").write_text("".join(f"{json.dumps({'n': 1, name: value})}\n" for value in ("ant", "bee")))
+    return ["jsonl", "--input", folder / "in.jsonl"]
+
+
+def _parquet(folder: Path, name: str) -> list[object]:
+    parquet.write_table(pa.table({"n": [1, 2], name: ["ant", "bee"]}), folder / "in.parquet")
+    return ["parquet", "--input", folder / "in.parquet"]
+
+
+def _reshard(folder: Path, name: str) -> list[object]:
+    records = (frame(encode_example({"n": [1], name: [label]})) for label in (0, 1))
+    (folder / "in.tfrecord").write_bytes(b"".join(records))
+    (folder / "labels.txt").write_text("ant\nbee\n")
+    return ["reshard", "--input", folder / "in.tfrecord", "--labels_file", folder / "labels.txt"]
+
+
+def _schema(folder: Path, name: str) -> list[object]:
+    """With yesterday's schema, whose label has the name."""
+    command = _csv(folder, "kind")
+    schema = make("csv", folder / "in.csv", folder / "yesterday", "--label", "kind") / "schema.pbtxt"
+    quoted = "".join(f"\\{byte:03o}" for byte in name.encode())
+    schema.write_text(schema.read_text().replace('"kind"', f'"{quoted}"'))
+    (folder / "labels.txt").write_text("ant\nbee\n")
+    _csv(folder, name)
+    return [*command, "--schema", schema, "--labels_file", folder / "labels.txt"]
+
+
+@pytest.mark.parametrize("route", [_csv, _jsonl, _parquet, _reshard, _schema])
+def test_a_label_whose_name_is_a_path(run: Run, tmp_path: Path, route: Route) -> None:
+    work = write_files(tmp_path, {"work/in": b"", "victim.labels.txt": b"mine"}) / "work"
+    command = [*route(work, UP), "--label", UP]
+    before = tree_bytes(tmp_path)
+
+    result = run(*command, "--output", work / "out", "--name", "n")
+
+    check_mistake(result, "--label ", "is called after it, and that is no name for one; rename the column")
+    assert tree_bytes(tmp_path) == before
+    assert not (work / "out").exists()
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+def test_names_that_are_no_file_s(name: str) -> None:
+    with pytest.raises(UserError, match="is called after it, and that is no name for one; rename the column") as raised:
+        check_label_name(name)
+    assert str(raised.value).isprintable()
+
+
+def test_a_label_whose_name_is_odd_but_a_file_s(run: Run, tmp_path: Path) -> None:
+    name = "..größe [x] 日本"
+    result = run(*_csv(tmp_path, name), "--label", name, "--output", tmp_path / "out", "--name", "n")
+    assert result.status == 0, result.err
+    assert (tmp_path / "out" / "n" / "1.0.0" / f"{name}.labels.txt").read_text() == "ant\nbee\n"
+
+
+def test_a_label_of_numbers_has_no_file(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("n,a/b\n1,3\n2,4\n")
+    result = run("csv", "--input", tmp_path / "in.csv", "--label", "a/b", "--output", tmp_path / "out", "--name", "n")
+    assert result.status == 0, result.err

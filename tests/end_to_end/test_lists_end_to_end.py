@@ -1,0 +1,216 @@
+"""Lists end to end: vectors, sequences and bounding boxes in tables and in manifests of images, in every reader."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import shardmill
+from shardmill import schema
+from shardmill.features import Feature
+from tests.support.command import Run, image, read_back, tree_bytes, write_files
+from tests.support.table_results import Table, contents, convert
+
+
+def row(number: int) -> dict[str, Any]:
+    """A vector of 5, a sequence, boxes, and corners of a fixed shape."""
+    return {
+        "id": number,
+        "vector": [number / 4 + k for k in range(5)],
+        "tokens": list(range(number % 4)),
+        "boxes": [[k / 8, number / 64, 0.5, 1] for k in range(number % 3)],
+        "corners": [[number, 1], [2, 3], [4, 5]],
+        "captions": [f"“{number}”", "b"],
+    }
+
+
+ROWS = [row(number) for number in range(60)]
+SHAPES = {"id": (), "vector": (5,), "tokens": (None,), "boxes": (None, 4), "corners": (3, 2), "captions": (2,)}
+DTYPES = {"id": "int64", "vector": "float32", "tokens": "int64", "boxes": "float32", "corners": "int64", "captions": "bytes"}
+
+
+def lines(rows: list[Any]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def parquet(rows: list[dict[str, Any]], path: Path) -> None:
+    boxes = pa.list_(pa.list_(pa.float32(), 4))
+    columns = {name: pa.array([row[name] for row in rows], boxes if name == "boxes" else None) for name in SHAPES}
+    pq.write_table(pa.table(columns), path, row_group_size=7)
+
+
+@pytest.fixture(scope="session", params=["jsonl", "parquet"])
+def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Table:
+    source = tmp_path_factory.mktemp(request.param)
+    if request.param == "jsonl":
+        write_files(source / "in", {"a.jsonl": lines(ROWS[:20]), "b.jsonl": lines(ROWS[20:])})
+    else:
+        (source / "in").mkdir()
+        parquet(ROWS, source / "in" / "a.parquet")
+    return convert(request.param, source / "in", source, "--num_shards", 3)
+
+
+def check_values(found: dict[str, Any]) -> None:
+    """Check that an example holds its row."""
+    expected = ROWS[int(found["id"])]
+    for name in SHAPES:
+        texts = [text.encode() for text in expected[name]] if name == "captions" else None
+        if texts is not None:
+            assert list(found[name]) == texts
+        else:
+            wanted = np.array(expected[name], DTYPES[name]).reshape([-1 if size is None else size for size in SHAPES[name]])
+            assert np.array_equal(np.reshape(found[name], wanted.shape), wanted), name
+
+
+def test_features_and_values(table: Table) -> None:
+    features = {feature.name: feature for feature in table.dataset.manifest.features}
+    assert {name: feature.shape for name, feature in features.items()} == SHAPES
+    assert {name: feature.dtype for name, feature in features.items()} == DTYPES
+    assert all(feature.required for feature in features.values())
+    assert sorted(found["id"] for found in table.rows) == list(range(60))
+    for found in table.rows:
+        check_values(found)
+    boxes = table.stats()["boxes"]
+    assert (boxes["max"], boxes["values_per_example"]["max"]) == (1, 8)
+
+
+def test_parse_example_reads_it_by_our_spec(table: Table) -> None:
+    import tensorflow as tf
+
+    spec = shardmill.feature_spec(table.directory)
+    for path in table.directory.glob("*.tfrecord*"):
+        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+            parsed = tf.io.parse_single_example(record, spec)
+            dense = {name: tf.sparse.to_dense(v) if isinstance(v, tf.SparseTensor) else v for name, v in parsed.items()}
+            check_values({name: getattr(value, "flat_values", value).numpy() for name, value in dense.items()})
+
+
+def test_tfds_reads_it(table: Table) -> None:
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_from_directory(str(table.directory))
+    found = list(tfds.as_numpy(builder.as_dataset(split="train")))
+    assert len(found) == 60
+    for example in found:
+        check_values(example)
+        assert example["boxes"].shape == (int(example["id"]) % 3, 4)
+        assert example["corners"].shape == (3, 2)
+
+
+def test_our_readers_read_it(table: Table) -> None:
+    found = list(shardmill.examples(table.directory))
+    assert len(found) == 60
+    for example in found:
+        assert example["boxes"].shape == (int(example["id"]) % 3, 4)
+        check_values({**example, "captions": [t.encode() if isinstance(t, str) else t for t in example["captions"]]})
+    for loaded in shardmill.load(table.directory, supervised=False).as_numpy_iterator():
+        check_values(loaded)
+
+
+def test_verify_and_inspect(table: Table, run: Run) -> None:
+    assert run("verify", table.directory).status == 0
+    shown = run("inspect", table.directory)
+    assert shown.status == 0
+    assert "any number x 4" in shown.out
+    assert "3 x 2" in shown.out
+
+
+MISFITS: list[tuple[Any, str]] = [
+    ([[1, 2, 3]], "[[1, 2, 3]] has 1 x 3 values, where any number x 4 were expected"),
+    ([0, 0, 1, 1], "[0, 0, 1, 1] has 4 values, where any number x 4 were expected"),
+    ([[0, 0, 1, 1], [0]], "lists of 1 and of 4 in one list; expected lists of one length"),
+    ([[[0, 0, 1, 1]]], "[[[0, 0, 1, 1]]] has 1 x 1 x 4 values, where any number x 4 were expected"),
+    ([[]], "a list of empty lists; expected [] where there are none"),
+    ([[0, 0, 1, None]], "null is not a number, a string or a list of them"),
+    ([[0, 0, 1, {}]], "{} is not a number, a string or a list of them"),
+    (7, "7 has 1 values, where any number x 4 were expected"),
+]
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["inferred", "schema"])
+def test_rows_that_differ_are_rejects_wherever_they_stand(tmp_path: Path, given: bool) -> None:
+    yesterday = convert("jsonl", write_files(tmp_path / "old", {"a.jsonl": lines(ROWS)}), tmp_path / "yesterday")
+    found = []
+    for seed in range(3):
+        rows = [*ROWS, *({**row(number), "boxes": value} for number, (value, _) in enumerate(MISFITS))]
+        random.Random(seed).shuffle(rows)
+        files = {f"{name}.jsonl": lines(rows[begin : begin + 23]) for name, begin in zip("abc", (0, 23, 46))}
+        source = write_files(tmp_path / str(seed) / "in", files)
+        flags = ("--schema", yesterday.directory / "schema.pbtxt") if given else ()
+        table = convert("jsonl", source, source.parent, "--max_reject_fraction", 0.2, "--key", "id", "--block_size", "1KiB", *flags)
+        assert {reject["reason"] for reject in table.rejects()} == {f"column 'boxes': {reason}" for _, reason in MISFITS}
+        assert {feature.name: feature.shape for feature in table.dataset.manifest.features} == SHAPES
+        assert all(feature.required for feature in table.dataset.manifest.features)
+        found.append(sorted(table.column("id")))
+    assert found == [list(range(60))] * 3
+
+
+def test_parquet_rows_that_differ_are_rejects(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    boxes: list[Any] = [*([[0.0, 0, 1, 1]] for _ in range(20)), [[1.0]], [[1.0], [1.0, 2]], [None], []]
+    pq.write_table(pa.table({"boxes": pa.array(boxes), "id": range(24)}), tmp_path / "in" / "a.parquet", row_group_size=5)
+    table = convert("parquet", tmp_path / "in", tmp_path, "--max_reject_fraction", 0.2)
+    assert [(reject["line"], reject["reason"]) for reject in table.rejects()] == [
+        (21, "column 'boxes': [[1.0]] has 1 x 1 values, where any number x 4 were expected"),
+        (22, "column 'boxes': lists of 1 and of 2 in one list; expected lists of one length"),
+        (23, "column 'boxes': [null] has 1 values, where any number x 4 were expected"),
+    ]
+    assert {feature.name: feature.shape for feature in table.dataset.manifest.features} == {"boxes": (None, 4), "id": ()}
+
+
+def test_fixed_shapes_hold_today_s_rows(tmp_path: Path) -> None:
+    yesterday = convert("jsonl", write_files(tmp_path / "old", {"a.jsonl": lines(ROWS)}), tmp_path / "yesterday")
+    today = [*ROWS[:30], {**row(30), "corners": [[1, 2]]}, {**row(31), "vector": [1.0]}]
+    source = write_files(tmp_path / "in", {"a.jsonl": lines(today)})
+    table = convert("jsonl", source, tmp_path, "--schema", yesterday.directory / "schema.pbtxt", "--max_reject_fraction", 0.2)
+    assert [(reject["line"], reject["reason"]) for reject in table.rejects()] == [
+        (31, "column 'corners': [[1, 2]] has 1 x 2 values, where 3 x 2 were expected"),
+        (32, "column 'vector': 1 values, where 5 were expected"),
+    ]
+
+
+def test_an_array_in_a_schema_is_no_column(run: Run, tmp_path: Path) -> None:
+    features = [Feature("scan", "bytes", "array", (2,), element="int8")]
+    (tmp_path / "schema.pbtxt").write_text(schema.to_pbtxt(tuple(features)))
+    source = write_files(tmp_path / "in", {"a.jsonl": b'{"scan": "x"}\n'})
+    result = run("jsonl", "--input", source, "--output", tmp_path / "o", "--name", "n", "--schema", tmp_path / "schema.pbtxt")
+    assert result.status == 2
+    assert "--schema says that 'scan' is an array, which no column holds; --drop scan leaves it out" in result.err
+
+
+def test_threads_do_not_show(tmp_path: Path) -> None:
+    source = write_files(tmp_path / "in", {"a.jsonl": lines(ROWS), "b.jsonl": lines([{**row(7), "boxes": [[1]]}])})
+    flags = ("--max_reject_fraction", 0.1, "--block_size", "1KiB")
+    tables = [convert("jsonl", source, tmp_path / str(threads), *flags, "--threads", threads) for threads in (1, 5)]
+    assert contents(tables[0].directory) == contents(tables[1].directory)
+
+
+def test_a_manifest_of_images(run: Run, tmp_path: Path) -> None:
+    names = [f"{number:02d}.jpg" for number in range(12)]
+    rows = [{"file_name": name, **row(number)} for number, name in enumerate(names)]
+    bad = [{"file_name": "bad.jpg", **row(3), "boxes": value} for value, _ in MISFITS]
+    write_files(tmp_path / "in", {name: image(number) for number, name in enumerate([*names, "bad.jpg"])})
+    outputs = []
+    for order, threads in ((rows + bad, 1), ([*bad[::-1], *rows[::-1]], 4)):
+        manifest = tmp_path / "in" / "meta.jsonl"
+        manifest.write_bytes(lines(order))
+        flags = ("--max_reject_fraction", 0.5, "--threads", threads)
+        output = tmp_path / str(threads)
+        result = run("images", "--manifest", manifest, "--output", output, "--name", "n", *flags)
+        assert result.status == 0, result.err
+        data = read_back(output / "n")
+        assert {reject["reason"] for reject in data.rejects()} == {f"column 'boxes': {reason}" for _, reason in MISFITS}
+        shapes = {feature.name: feature.shape for feature in data.dataset.manifest.features}
+        assert {name: shapes[name] for name in SHAPES} == SHAPES
+        assert data.records.keys() == set(names)
+        for name in names:
+            example = data.example(name)
+            check_values({**example, "id": example["id"][0]})
+        outputs.append({name: content for name, content in tree_bytes(data.directory).items() if name.startswith("features")})
+        assert run("verify", data.directory).status == 0
+    assert outputs[0] == outputs[1]

@@ -1,0 +1,215 @@
+"""Resharding end to end: records untouched, a new number of balanced, shuffled shards, and a schema from the Examples."""
+
+import gzip
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import shardmill
+from shardmill import tfrecord
+from shardmill.dataset import open_dataset
+from shardmill.example import encode_example
+from tests.support.command import Run, check_mistake, write_files
+from tests.support.table_results import Table, convert
+
+ROWS: list[dict[str, Any]] = [
+    {
+        "id": [number],
+        "word": [f"w{number % 9}".encode()],
+        "vector": [number / 4, 0.5, -1.0],
+        "tokens": np.arange(number % 5),
+        **({"rare": [number]} if number % 10 == 0 else {}),
+    }
+    for number in range(3000)
+]
+RECORDS = [encode_example(row) for row in ROWS]
+
+
+def framed(records: list[bytes]) -> bytes:
+    return b"".join(map(tfrecord.frame, records))
+
+
+def all_records(directory: Path) -> dict[str, list[bytes]]:
+    dataset = open_dataset(str(directory))
+    return {
+        split.name: [record for shard in split.shards for record in dataset.records(shard)] for split in dataset.manifest.splits
+    }
+
+
+@pytest.fixture(scope="session")
+def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three files of 45 %, 55 % and 0 % of the records, one of them compressed."""
+    files = {
+        "old.tfrecord-00000-of-00003": framed(RECORDS[:1350]),
+        "old.tfrecord-00001-of-00003.gz": gzip.compress(framed(RECORDS[1350:])),
+        "old.tfrecord-00002-of-00003": b"",
+    }
+    return write_files(tmp_path_factory.mktemp("old"), files)
+
+
+@pytest.fixture(scope="session")
+def plain(old: Path, tmp_path_factory: pytest.TempPathFactory) -> Table:
+    return convert("reshard", old, tmp_path_factory.mktemp("new"), "--num_shards", 7)
+
+
+def test_records_are_untouched_and_shuffled(plain: Table) -> None:
+    records = all_records(plain.directory)["train"]
+    assert Counter(records) == Counter(RECORDS)
+    assert records[:100] != RECORDS[:100]
+    assert sorted(plain.sizes["train"]) == [428] * 3 + [429] * 4
+
+
+def test_the_schema_is_that_of_the_examples(plain: Table) -> None:
+    assert plain.features == {
+        "id": "int64",
+        "rare": "int64?",
+        "tokens": "int64[]",
+        "vector": "float32[3]",
+        "word": "bytes",
+    }
+    stats = plain.stats()
+    assert (stats["id"]["min"], stats["id"]["max"], stats["rare"]["missing"]) == (0, 2999, 2700)
+    assert stats["tokens"]["values_per_example"]["max"] == 4
+
+
+def test_block_size_changes_no_byte(old: Path, plain: Table, tmp_path: Path) -> None:
+    other = convert("reshard", old, tmp_path, "--num_shards", 7, "--block_size", "2KiB", "--threads", 1)
+    assert all_records(other.directory) == all_records(plain.directory)
+    assert (other.directory / "stats.json").read_bytes() == (plain.directory / "stats.json").read_bytes()
+
+
+def test_splits_by_features(old: Path, tmp_path: Path, run: Run) -> None:
+    flags = ("--splits", "train=0.8,test=0.2")
+    grouped = convert("reshard", old, tmp_path / "a", *flags, "--group_by", "word")
+    words = {split: {row["word"] for row in rows} for split, rows in grouped.splits.items()}
+    assert not words["train"] & words["test"]
+    stratified = convert("reshard", old, tmp_path / "b", *flags, "--stratify_by", "word")
+    counted = Counter(row["word"] for row in stratified.splits["test"])
+    assert set(counted.values()) <= {66, 67}
+    keyed = convert("reshard", old, tmp_path / "c", *flags, "--key", "id", "--no_shuffle")
+    assert [row["id"] for row in keyed.splits["train"]] == sorted(row["id"] for row in keyed.splits["train"])
+    mistake = run("reshard", "--input", old, "--output", tmp_path / "d", "--name", "n", "--key", "idd")
+    check_mistake(mistake, "--key idd: no example has such a feature; did you mean id?")
+    assert not list((tmp_path / "d").rglob("*.tfrecord*"))
+
+
+def test_a_data_set_of_ours_keeps_its_classes(tmp_path: Path, run: Run) -> None:
+    source = write_files(tmp_path / "in", {"a.csv": b"x,kind\n" + b"1,ant\n2,bee\n" * 50})
+    first = convert("csv", source, tmp_path / "a", "--label", "kind")
+    schema = ("--schema", first.directory / "schema.pbtxt", "--label", "kind", "--labels_file", first.directory / "kind.labels.txt")
+    again = convert("reshard", first.directory, tmp_path / "b", *schema, "--num_shards", 4)
+    assert (again.directory / "kind.labels.txt").read_text() == "ant\nbee\n"
+    without = run("reshard", "--input", first.directory, "--output", tmp_path / "c", "--name", "n", *schema[:2])
+    check_mistake(without, "--schema says that 'kind' holds ids of classes; give --label kind and their names")
+    other = write_files(tmp_path / "other", {"a.tfrecord": framed(RECORDS[:5])})
+    wrong = run("reshard", "--input", other, "--output", tmp_path / "c", "--name", "n", *schema)
+    check_mistake(wrong, "--schema says that feature 'x' is int64 in every record, but it is in no record")
+    assert again.dataset.manifest.features == first.dataset.manifest.features
+    assert again.sizes == {"train": [25] * 4}
+
+
+def test_a_corrupt_record_is_named_and_the_rest_survives(tmp_path: Path) -> None:
+    data = bytearray(framed(RECORDS[:100]))
+    ninth = len(framed(RECORDS[:9]))
+    data[ninth + 20] ^= 1  # in the payload of the tenth
+    cut = framed(RECORDS[100:150])[:-3]
+    source = write_files(tmp_path / "in", {"bad.tfrecord": bytes(data), "cut.tfrecord": cut})
+    table = convert("reshard", source, tmp_path, "--max_reject_fraction", 0.1)
+    assert Counter(all_records(table.directory)["train"]) == Counter([*RECORDS[:9], *RECORDS[10:149]])
+    first, second = table.rejects()
+    assert (first["source"], first["line"]) == ("bad.tfrecord", 10)
+    assert f"byte {ninth}" in first["reason"]
+    assert (second["source"], second["line"]) == ("cut.tfrecord", 50)
+
+
+def mixed(folder: Path) -> Path:
+    """Twenty records in three files, one of which holds `x` as a float, and one as an empty list of strings."""
+    records = [encode_example({"x": [number], "y": [b"a"]}) for number in range(20)]
+    records[7] = encode_example({"x": np.array([7], np.float32), "y": [b"b"]})
+    records[12] = tf.train.Example(
+        features=tf.train.Features(feature={"x": tf.train.Feature(bytes_list=tf.train.BytesList())})
+    ).SerializeToString()
+    return write_files(folder, {f"{i}.tfrecord": framed(records[i * 5 : i * 5 + 5]) for i in range(4)})
+
+
+@pytest.mark.parametrize("flags", [(), ("--block_size", "1KiB")])
+def test_a_feature_of_several_kinds_fails_the_job(tmp_path: Path, run: Run, flags: tuple[str, ...]) -> None:
+    source = mixed(tmp_path / "in")
+    mistake = run("reshard", "--input", source, "--output", tmp_path / "out", "--name", "n", *flags)
+    check_mistake(
+        mistake,
+        "feature 'x' is int64 in 18 records (first: record 1 of 0.tfrecord), bytes in 1 record (first: record 3 of 2.tfrecord) "
+        "and float32 in 1 record (first: record 3 of 1.tfrecord)",
+        "--on_mixed reject",
+    )
+    assert not list((tmp_path / "out").rglob("*.tfrecord*"))
+
+
+def test_records_of_another_kind_than_most_are_rejected_on_demand(tmp_path: Path, run: Run) -> None:
+    source = mixed(tmp_path / "in")
+    flags = ("--on_mixed", "reject", "--max_reject_fraction", 1)
+    table = convert("reshard", source, tmp_path / "a", *flags)
+    assert table.features == {"x": "int64", "y": "bytes"}
+    assert sorted(row["x"] for row in table.splits["train"]) == [*range(7), *range(8, 12), *range(13, 20)]
+    rejects = {(row["source"], row["line"], row["reason"]) for row in table.rejects()}
+    assert rejects == {
+        ("1.tfrecord", 3, "feature 'x' holds float32; expected int64"),
+        ("2.tfrecord", 3, "feature 'x' holds bytes; expected int64"),
+    }
+    assert table.dataset.manifest.configuration["on_mixed"] == "reject"
+    assert run("verify", table.directory).status == 0
+
+    schema = tmp_path / "schema.pbtxt"
+    schema.write_text((table.directory / "schema.pbtxt").read_text().replace("INT", "FLOAT"))
+    floats = convert("reshard", source, tmp_path / "b", *flags, "--schema", schema)
+    assert floats.features == {"x": "float32", "y": "bytes"}
+    assert [row["x"] for row in floats.splits["train"]] == [7.0]
+
+
+def test_a_feature_without_a_kind_is_missing(tmp_path: Path, run: Run) -> None:
+    """To the schema, the readers and `verify` alike, as it is to TensorFlow."""
+    kindless = [
+        tf.train.Example(
+            features=tf.train.Features(
+                feature={
+                    "x": tf.train.Feature(int64_list=tf.train.Int64List(value=[number])),
+                    "y": tf.train.Feature(),
+                    **(
+                        {"z": tf.train.Feature(float_list=tf.train.FloatList(value=[1.0]))} if number else {"z": tf.train.Feature()}
+                    ),
+                }
+            )
+        ).SerializeToString()
+        for number in range(5)
+    ]
+    table = convert("reshard", write_files(tmp_path / "in", {"a.tfrecord": framed(kindless)}), tmp_path)
+    assert table.features == {"x": "int64", "z": "float32?"}
+    assert table.stats()["z"]["missing"] == 1
+    assert run("verify", table.directory, "--decode").status == 0
+    assert sorted(tuple(sorted(example)) for example in shardmill.examples(table.directory, "train")) == [("x",), *[("x", "z")] * 4]
+
+
+def test_sequence_examples_are_named_as_such(tmp_path: Path, run: Run) -> None:
+    tokens = tf.train.FeatureList(feature=[tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 2]))])
+    context = tf.train.Features(feature={"x": tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))})
+    lists = tf.train.FeatureLists(feature_list={"tokens": tokens})
+    sequences = [
+        tf.train.SequenceExample(context=context, feature_lists=lists).SerializeToString(),
+        tf.train.SequenceExample(feature_lists=lists).SerializeToString(),
+    ]
+    records = [RECORDS[0], sequences[0], b"", sequences[1], RECORDS[1]]
+    table = convert(
+        "reshard", write_files(tmp_path / "in", {"a.tfrecord": framed(records)}), tmp_path, "--max_reject_fraction", 0.5
+    )
+    reasons = [f"record {number} is a tf.train.SequenceExample; expected a tf.train.Example" for number in (2, 4)]
+    assert [row["reason"] for row in table.rejects()] == reasons
+    assert table.sizes == {"train": [3]}
+
+    alone = write_files(tmp_path / "alone", {"a.tfrecord": framed(sequences)})
+    failed = run("reshard", "--input", alone, "--output", tmp_path / "out", "--name", "n")
+    assert failed.status == 1
+    assert "SequenceExample" in failed.err

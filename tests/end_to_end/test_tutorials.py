@@ -1,0 +1,217 @@
+"""The programs in examples/: each is run as its docstring says, and learns, or reads what was in the source."""
+
+import ast
+import contextlib
+import csv
+import importlib
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+import shardmill
+from pipelines import cli
+from tests.support.command import REPOSITORY
+
+sys.path.insert(0, str(REPOSITORY / "examples"))
+import read_without_shardmill
+import stream_digits
+import train_arrays
+import train_rows
+import train_sequences
+
+pytest.importorskip("sklearn")  # the source of most inputs
+
+EXAMPLES = REPOSITORY / "examples"
+Words = list[str]
+
+
+class Shell:
+    """A folder in which the commands of docstrings are run; those that make data are run once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._done: list[Words] = []
+
+    def prepare(self, script: str) -> list[Words]:
+        """Make the data that `script` is for; returns the arguments of each of its own commands."""
+        own = []
+        for command in commands(script):
+            if command[:2] == ["python", f"examples/{script}.py"]:
+                own.append(command[2:])
+            elif command not in self._done:
+                self._run(command)
+                self._done.append(command)
+        assert own
+        return own
+
+    def follow(self, script: str) -> list[Any]:
+        """All that its docstring says; returns what each of its own commands does."""
+        main = importlib.import_module(script).main
+        runs = self.prepare(script)
+        with contextlib.chdir(self.folder):
+            return [main(arguments) for arguments in runs]
+
+    def _run(self, command: Words) -> None:
+        with contextlib.chdir(self.folder):
+            if command[0] == "shardmill":
+                assert cli.main(command[1:]) == 0
+            else:
+                importlib.import_module(Path(command[1]).stem).main(command[2:])
+
+
+def commands(script: str) -> list[Words]:
+    """The shell commands in the docstring of a script, which is not imported."""
+    text = ast.get_docstring(ast.parse((EXAMPLES / f"{script}.py").read_text()))
+    assert text
+    return [shlex.split(line) for line in text.splitlines() if line.startswith(("python examples/", "shardmill "))]
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    return Shell(tmp_path_factory.mktemp("shell"))
+
+
+# The least accuracy on the test split. Always saying the most frequent class gives 0.1 (digits), 0.4 (rows) or 0.5 (the others).
+LEARNERS = [
+    ("train_images", 0.85),
+    ("train_text", 0.8),
+    ("train_arrays", 0.85),
+    ("train_rows", 0.85),
+    ("train_sequences", 0.85),
+    ("train_two_inputs", 0.85),
+]
+
+
+@pytest.mark.parametrize(("script", "least"), LEARNERS)
+def test_learns(script: str, least: float, shell: Shell) -> None:
+    accuracies = shell.follow(script)
+
+    assert min(accuracies) >= least, accuracies
+
+
+# What the readers of these programs give, compared with the source
+
+
+def by_key(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[bytes, Any]]:
+    """Arrays and what belongs to each, in an order that does not depend on theirs."""
+    return sorted((np.asarray(array).tobytes(), value) for array, value in pairs)
+
+
+def test_arrays(shell: Shell) -> None:
+    ((directory,),) = shell.prepare("train_arrays")
+    directory = str(shell.folder / directory)
+    source = by_key((np.load(path), int(path.parent.name)) for path in (shell.folder / "inputs/arrays").rglob("*.npy"))
+
+    by_tensorflow = [pair for split in ("train", "test") for pair in train_arrays.read(directory, split).as_numpy_iterator()]
+    by_shardmill = [pair for split in ("train", "test") for pair in shardmill.load(directory, split).as_numpy_iterator()]
+
+    assert by_key(by_tensorflow) == by_key(by_shardmill) == source
+    (arrays, _) = shardmill.load(directory, "train", 32).element_spec
+    assert arrays == tf.TensorSpec([None, 64, 64], tf.float32)
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["plain", "gzip"])
+def test_rows(which: int, shell: Shell) -> None:
+    directory = str(shell.folder / shell.prepare("train_rows")[which][0])
+    names = shardmill.info(directory).class_names
+    numbers = train_rows.NUMBERS
+    with (shell.folder / "inputs/wines/wines.csv").open() as file:
+        cells: list[dict[str, Any]] = [
+            {name: cell or train_rows.DEFAULTS.get(name) for name, cell in row.items()} for row in csv.DictReader(file)
+        ]
+    source = [(*(np.float32(row[name]) for name in numbers), row["colour"], row["cultivar"]) for row in cells]
+
+    found = []
+    for split in ("train", "test"):
+        for columns, labels in train_rows.read(directory, split, 1).as_numpy_iterator():
+            assert columns["proline"].dtype == np.int64
+            for index, label in enumerate(labels):
+                values = [np.float32(columns[name][index]) for name in numbers]
+                found.append((*values, columns["colour"][index].decode(), names[label]))
+
+    assert shardmill.info(directory).compression == ("gzip" if which else "")
+    assert sum("unknown" in row for row in found) == 18
+    assert sorted(found) == sorted(source)
+
+
+def test_sequences(shell: Shell) -> None:
+    ((directory,),) = shell.prepare("train_sequences")
+    lines = (shell.folder / "inputs/walks/walks.jsonl").read_text().splitlines()
+    source = sorted((line["places"], ["down", "up"].index(line["direction"])) for line in map(json.loads, lines))
+
+    found: list[Any] = []
+    for split in ("train", "test"):
+        walks = train_sequences.read(str(shell.folder / directory), split).as_numpy_iterator()
+        found += [(places.tolist(), int(direction)) for places, direction in walks]
+
+    assert sorted(found) == source
+
+
+def test_two_inputs(shell: Shell) -> None:
+    ((directory,),) = shell.prepare("train_two_inputs")
+    folder = shell.folder / "inputs/moments"
+    source = []
+    for line in map(json.loads, (folder / "manifest.jsonl").read_text().splitlines()):
+        pixels = np.asarray(Image.open(folder / line["file_name"]))[:, :, None]
+        source.append((pixels, (np.float32(line["metadata"]).tolist(), int(line["label"]))))
+
+    found = []
+    for split in ("train", "test"):
+        for inputs, label in shardmill.load(shell.folder / directory, split, channels=1, image_dtype="uint8").as_numpy_iterator():
+            found.append((inputs["image"], (inputs["metadata"].tolist(), int(label))))
+
+    assert by_key(found) == by_key(source)
+
+
+def test_no_shardmill_at_all(shell: Shell) -> None:
+    assert shell.follow("read_without_shardmill") == [320]
+
+    ((relative,),) = shell.prepare("read_without_shardmill")
+    directory = str(shell.folder / relative)
+    paths = (shell.folder / "inputs/photos").rglob("*.jpg")
+    # TensorFlow's decoder: Pillow's differs by a grey level here and there.
+    source = by_key((tf.io.decode_jpeg(path.read_bytes()).numpy(), path.parent.name) for path in paths)
+    read_with_tfds, read_with_tft = read_without_shardmill.read_with_tfds, read_without_shardmill.read_with_tft
+    assert by_key(pair for split in ("train", "test") for pair in read_with_tfds(directory, split)) == source
+    assert by_key(pair for split in ("train", "test") for pair in read_with_tft(directory, split)) == source
+    assert read_without_shardmill.count_with_tfds(directory) == {"train": 256, "test": 64}
+    first, rest = (by_key(read_with_tfds(directory, f"train[{part}]")) for part in (":20%", "20%:"))
+    assert (len(first), len(rest)) == (51, 205)
+    assert sorted(first + rest) == by_key(read_with_tfds(directory, "train"))
+
+
+# Without TensorFlow
+
+
+def test_digits_as_arrays(shell: Shell) -> None:
+    ((relative,),) = shell.prepare("torch_digits")
+    directory = str(shell.folder / relative)
+    paths = (shell.folder / "inputs/digits").rglob("*.png")
+    source = by_key((np.asarray(Image.open(path)).astype(np.float32) / 255, int(path.parent.name)) for path in paths)
+
+    train = by_key(stream_digits.stream(directory, "train"))
+    assert by_key([*stream_digits.stream(directory, "train"), *stream_digits.stream(directory, "test")]) == source
+    parts = [by_key(stream_digits.stream(directory, "train", epoch=1, num_workers=3, worker_index=index)) for index in range(3)]
+    assert sorted(pair for part in parts for pair in part) == train
+    orders = [[digit for _, digit in stream_digits.stream(directory, "train", epoch=epoch)] for epoch in (None, 0, 0, 1)]
+    assert orders[1] == orders[2]
+    assert orders[0] != orders[1] != orders[3]
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_other_frameworks_learn(framework: str, shell: Shell) -> None:
+    pytest.importorskip(framework)
+    ((directory,),) = shell.prepare(f"{framework}_digits")
+    # In a process of its own: PyTorch forks its workers, which a process with Beam's and TensorFlow's threads had better not.
+    command = [sys.executable, str(EXAMPLES / f"{framework}_digits.py"), directory]
+    done = subprocess.run(command, cwd=shell.folder, capture_output=True, text=True, check=True)
+    assert float(done.stdout.split()[-1]) >= 0.85

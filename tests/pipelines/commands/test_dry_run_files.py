@@ -1,0 +1,53 @@
+"""A dry run in words; the end-to-end tests run one."""
+
+from collections import Counter
+from dataclasses import replace
+
+from pipelines.commands.dry_run_files import DryRun, describe
+from pipelines.kinds.images_config import ImagesConfig
+from shardmill.labels import ClassNames
+from transforms.files.references import Reject
+from transforms.inputs.folders import SPLITS_OF_CLASSES
+from transforms.inputs.summary import InputSummary
+from transforms.layout.files import Layout
+
+CONFIG = ImagesConfig(input="photos", output="out", name="flowers")
+PLAN = DryRun(
+    InputSummary(records=1234, size_bytes=5_000_000),
+    Layout(("train", "test", "rest"), None, SPLITS_OF_CLASSES, ClassNames(("ant", "bee")), notices=("passed over 1 .txt file",)),
+    {("train", 1): (500, 2_000_000), ("train", 0): (501, 2_100_000), ("test", 0): (233, 900_000)},
+    Counter({("train", 0): 1000, ("train", 1): 1, ("test", 0): 233}),
+    [],
+)
+
+
+def test_what_would_be_done() -> None:
+    assert describe(PLAN, CONFIG).splitlines() == [
+        "Dry run: nothing is written. Would write out/flowers/1.0.0",
+        "Input: --input photos: 1,234 files, 5.0 MB",
+        "Split train: 1,001 examples, about 4.1 MB, in 2 shards of 500 to 501 examples, 2.0 MB to 2.1 MB",
+        "Split test: 233 examples, about 900.0 kB, in 1 shard of 233 to 233 examples, 900.0 kB to 900.0 kB",
+        "Split rest: empty",
+        "Classes: 2",
+        "  0 ant: 1,000 train, 233 test, 0 rest",
+        "  1 bee: 1 train, 0 test, 0 rest",
+        "NOTE: passed over 1 .txt file",
+    ]
+
+
+def test_rejects_and_unlabelled_images() -> None:
+    plan = replace(PLAN, layout=replace(PLAN.layout, class_names=None), rejects=[Reject("a b.jpg", None, "index", "no split")] * 2)
+    lines = describe(plan, CONFIG).splitlines()
+
+    assert "Rejected so far: 2, such as 'a b.jpg': no split" in lines
+    assert "Classes: none; the images are unlabelled" in lines
+
+
+def test_many_classes_are_counted() -> None:
+    names = tuple(f"class{index:04}" for index in range(1000))
+    lines = describe(replace(PLAN, layout=replace(PLAN.layout, class_names=ClassNames(names))), CONFIG).splitlines()
+
+    assert "Classes: 1,000" in lines
+    assert "  … and 987 more …" in lines
+    assert lines[-2].startswith("  999 class0999: ")
+    assert len(lines) == 5 + 1 + 10 + 1 + 3 + 1

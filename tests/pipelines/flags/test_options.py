@@ -1,0 +1,321 @@
+"""Flags: tables of good and bad for every parser, and the sentence for each mistake."""
+
+import argparse
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptions, StandardOptions
+
+from pipelines.commands.inspect import inspect_parser
+from pipelines.commands.verify import verify_parser
+from pipelines.flags.options import Parser, beam_options, parse_num_shards, parse_size, parse_splits
+from pipelines.kinds.arrays_options import arrays_parser
+from pipelines.kinds.images_config import ImagesConfig
+from pipelines.kinds.images_options import images_parser, parse_resolution, to_config
+from pipelines.kinds.records_config import Route
+from pipelines.kinds.records_options import records_parser
+from shardmill.errors import UserError
+from tests.support.command import Run, check_mistake
+
+MINIMAL = ["--input", "photos", "--output", "out", "--name", "flowers"]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("4096", 4096),
+        ("500k", 500_000),
+        ("500kB", 500_000),
+        ("1GB", 10**9),
+        ("1gib", 1 << 30),
+        ("128MiB", 128 << 20),
+        ("128 MiB", 128 << 20),
+        ("1.5m", 1_500_000),
+        ("0.5KiB", 512),
+        ("2T", 2 * 10**12),
+        ("7b", 7),
+        ("0", 0),
+        ("1.0000000000000001TiB", 1 << 40),
+    ],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MiB", "-1", "1e6", "12XB", "1.5.2M", "1,5M", "128 Mi B", "0x10", "1m2"])
+def test_bad_sizes(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a size; expected a number and a unit, such as 128MiB or 1GB"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "splits"),
+    [
+        ("train=1", {"train": "1"}),
+        ("train=0.8,test=0.2", {"train": "4/5", "test": "1/5"}),
+        (" train = 0.8 , test = 0.2 ", {"train": "4/5", "test": "1/5"}),
+        ("train=0.8,validation=0.1,test=0.1", {"train": "4/5", "validation": "1/10", "test": "1/10"}),
+        ("a=1/3,b=2/3", {"a": "1/3", "b": "2/3"}),
+        ("a=0.333,b=0.333,c=0.333", {"a": "1/3", "b": "1/3", "c": "1/3"}),
+        ("a=1e-3,b=0.999", {"a": "1/1000", "b": "999/1000"}),
+    ],
+)
+def test_splits(text: str, splits: dict[str, str]) -> None:
+    found = parse_splits(text)
+
+    assert found == tuple((name, Fraction(fraction)) for name, fraction in splits.items())
+    assert sum(fraction for _, fraction in found) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "^'' is not name=fraction, such as train=0.8$"),
+        ("train", "^'train' is not name=fraction"),
+        ("train=", "^'train=' is not name=fraction"),
+        ("train=x", "^'train=x' is not name=fraction"),
+        ("train=1/0", "^'train=1/0' is not name=fraction"),
+        ("train=nan", "^'train=nan' is not name=fraction"),
+        ("train=0.8,", "^'' is not name=fraction"),
+        ("0.8,0.2", "^'0.8' is not name=fraction"),
+        ("=1", "^'=1' is not name=fraction with a name"),
+        ("my-split=1", "^'my-split=1' is not name=fraction with a name of letters, digits and '_'$"),
+        ("tränen=1", "with a name of letters"),
+        ("train=0,test=1", "^split 'train' has fraction 0; expected more than 0$"),
+        ("train=1.2,test=-0.2", "^split 'test' has fraction -0.2; expected more than 0$"),
+        ("train=0.5,train=0.5", "^split 'train' is named twice$"),
+        ("train=0.8,test=0.1", "^the fractions add up to 0.9; expected 1$"),
+        ("train=80,test=20", "^the fractions add up to 100; expected 1$"),
+        ("train=0.8,test=0.21", "^the fractions add up to 1.01; expected 1$"),
+    ],
+)
+def test_bad_splits(text: str, sentence: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=sentence):
+        parse_splits(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [("8", 8), ("-3", -3), ("train=16,test=2", (("train", 16), ("test", 2))), (" train = 16 ", (("train", 16),))],
+)
+def test_num_shards(text: str, counts: Any) -> None:
+    assert parse_num_shards(text) == counts
+
+
+@pytest.mark.parametrize("text", ["", "eight", "8.5", "train", "train=", "train=16,test", "train=x", "train=16,"])
+def test_bad_num_shards(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is neither a number nor split=number,…"):
+        parse_num_shards(text)
+
+
+def test_num_shards_of_one_split_twice() -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=r"^'train=1,train=2' names a split twice$"):
+        parse_num_shards("train=1,train=2")
+
+
+@pytest.mark.parametrize(("text", "size"), [("224x224", (224, 224)), ("640X480", (640, 480)), ("1x65500", (1, 65_500))])
+def test_resolutions(text: str, size: tuple[int, int]) -> None:
+    assert parse_resolution(text) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "224", "224x", "x224", "0x224", "224x0", "-1x5", "224x224x3", "65501x1", "1x65501", "a x b", "22.5x4"]
+)
+def test_bad_resolutions(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is not WIDTHxHEIGHT in pixels, such as 224x224"):
+        parse_resolution(text)
+
+
+def config(*flags: str) -> ImagesConfig:
+    return to_config(images_parser().parse_args([*MINIMAL, *flags]))
+
+
+def test_defaults_are_those_of_the_configuration() -> None:
+    assert config() == ImagesConfig(input="photos", output="out", name="flowers")
+
+
+@pytest.mark.parametrize(
+    ("flags", "field", "value"),
+    [
+        (["--version", "2.0.0"], "version", "2.0.0"),
+        (["--splits", "a=0.5,b=0.5"], "splits", (("a", Fraction(1, 2)), ("b", Fraction(1, 2)))),
+        (["--seed", "7"], "seed", 7),
+        (["--split_seed", "7"], "split_seed", 7),
+        (["--no_shuffle"], "no_shuffle", True),
+        (["--shard_size", "1MB"], "shard_size", 10**6),
+        (["--num_shards", "8"], "num_shards", 8),
+        (["--num_shards", "train=8"], "split_shards", (("train", 8),)),
+        (["--balance", "bytes"], "balance", "bytes"),
+        (["--compression", "gzip"], "compression", "gzip"),
+        (["--verify", "decode"], "verify", "decode"),
+        (["--image_format", "png"], "image_format", "png"),
+        (["--resize", "4x5"], "resize", (4, 5)),
+        (["--max_reject_fraction", "0.5"], "max_reject_fraction", 0.5),
+        (["--on_damaged_file", "reject"], "on_damaged_file", "reject"),
+        (["--max_pixels", "9"], "max_pixels", 9),
+        (["--threads", "3"], "threads", 3),
+        (["--overwrite"], "overwrite", True),
+    ],
+)
+def test_each_flag_reaches_its_field(flags: list[str], field: str, value: object) -> None:
+    assert getattr(config(*flags), field) == value
+    assert getattr(config(), field) != value
+
+
+def test_every_field_has_a_flag() -> None:
+    flags = {action.dest for action in images_parser()._actions} - {"help", "dry_run", "debug", "labels_file"}
+
+    assert {*flags, "labels", "split_shards", "job"} == set(ImagesConfig.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--splits", "train=2"], "^argument --splits: the fractions add up to 2; expected 1$"),
+        (["--num_shards", "x"], "^argument --num_shards: 'x' is neither a number"),
+        (["--shard_size", "big"], "^argument --shard_size: 'big' is not a size"),
+        (["--resize", "big"], "^argument --resize: 'big' is not WIDTHxHEIGHT"),
+        (["--balance", "rows"], "^argument --balance: invalid choice: 'rows'"),
+        (["--compression", "zip"], "^argument --compression: invalid choice"),
+        (["--verify", "all"], "^argument --verify: invalid choice"),
+        (["--seed", "x"], "^argument --seed: invalid int value"),
+    ],
+)
+def test_mistakes_are_user_errors(flags: list[str], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        config(*flags)
+
+
+@pytest.mark.parametrize("missing", ["--output", "--name"])
+def test_required_flags(missing: str) -> None:
+    index = MINIMAL.index(missing)
+    with pytest.raises(UserError, match=f"the following arguments are required: {missing}"):
+        images_parser().parse_args(MINIMAL[:index] + MINIMAL[index + 2 :])
+
+
+def test_labels_file(tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_text("rose\ndaisy\n")
+
+    assert config("--labels_file", str(tmp_path / "labels.txt")).labels == ("rose", "daisy")
+
+
+def test_bad_labels_files(tmp_path: Path) -> None:
+    (tmp_path / "latin1.txt").write_bytes(b"r\xf6se\n")
+    (tmp_path / "empty.txt").touch()
+    for name, sentence in (
+        ("gone.txt", "No such file or directory"),
+        ("latin1.txt", "is not UTF-8"),
+        ("empty.txt", "is empty"),
+        ("", "Is a directory"),
+    ):
+        with pytest.raises(UserError, match=f"^--labels_file .*{name}:? .*{sentence}|^--labels_file .*{sentence}"):
+            config("--labels_file", str(tmp_path / name))
+
+
+def test_flags_of_beam_are_passed_through() -> None:
+    parser = images_parser()
+    args, rest = parser.parse_known_args([*MINIMAL, "--runner", "DataflowRunner", "--region=us-east1", "--direct_num_workers", "3"])
+    options = beam_options(rest, parser)
+
+    assert args.name == "flowers"
+    assert options.view_as(StandardOptions).runner == "DataflowRunner"
+    assert options.view_as(GoogleCloudOptions).region == "us-east1"
+    assert options.view_as(DirectOptions).direct_num_workers == 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--num_shard", "8"], "^unknown flag --num_shard; did you mean --num_shards\\?$"),
+        (["--num_shard=8"], "^unknown flag --num_shard=8; did you mean --num_shards\\?$"),
+        (["--runer", "x"], "^unknown flag --runer; did you mean --runner\\?$"),
+        (["--qwertyuiop"], "^unknown flag --qwertyuiop$"),
+        (["photos"], "^unexpected 'photos': no flag stands before it"),
+        (["--label_file", "x"], "^unknown flag --label_file; did you mean --labels_file\\?$"),
+        (["--regoin", "x"], "^unknown flag --regoin; did you mean --region\\?$"),
+        (["--seperator", ";"], "^unknown flag --seperator$"),  # not Beam's --user_agent
+        (["--format", "x"], "^unknown flag --format; did you mean --image_format\\?$"),
+        (["--setup", "x"], "^unknown flag --setup; did you mean --seed\\?$"),
+        (["--labels", "x"], "^--label, or --labels, is Dataflow's here.* did you mean --labels_file"),
+        (["--label", "x"], "^--label, or --labels, is Dataflow's here"),
+    ],
+)
+def test_unknown_flags(flags: list[str], sentence: str) -> None:
+    parser = images_parser()
+    _, rest = parser.parse_known_args([*MINIMAL, *flags])
+    with pytest.raises(UserError, match=sentence):
+        beam_options(rest, parser)
+
+
+def test_no_abbreviations() -> None:
+    _, rest = images_parser().parse_known_args([*MINIMAL, "--over"])
+
+    assert rest == ["--over"]
+
+
+def test_labels_of_a_job_on_dataflow_are_passed_through() -> None:
+    options = beam_options(["--runner", "DataflowRunner", "--labels", "team=vision"], images_parser())
+
+    assert options.view_as(GoogleCloudOptions).labels == ["team=vision"]
+
+
+PARSERS: dict[str, Parser] = {
+    "images": images_parser(),
+    "arrays": arrays_parser(),
+    **{route: records_parser(route) for route in get_args(Route)},
+    "inspect": inspect_parser(),
+    "verify": verify_parser(),
+}
+SINGLE = [
+    (command, flag, action)
+    for command, parser in PARSERS.items()
+    for action in parser._actions
+    for flag in action.option_strings
+    if action.nargs is None and not isinstance(action, argparse._AppendAction)
+]
+
+
+VALUES = ("1", "x", "a=1", "1x1", "label", "split/label", "boxes=none")  # one of which every flag takes
+
+
+def parses(action: argparse.Action, value: str) -> bool:
+    try:
+        (action.type or str)(value)  # type: ignore[operator]
+    except (argparse.ArgumentTypeError, ValueError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("command", "flag", "action"), SINGLE, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_flag_with_one_value_is_given_once(command: str, flag: str, action: argparse.Action) -> None:
+    value = next(value for value in (*(action.choices or ()), *VALUES) if parses(action, value))
+    for line in ([flag, value, flag, value], [f"{flag}={value}", flag, value], [flag, value, f"{flag}={value}"]):
+        with pytest.raises(UserError, match=f"^{flag} is given twice; give it once"):
+            PARSERS[command].parse_known_args(line)
+
+
+def test_a_parser_forgets_the_line_before() -> None:
+    parser = images_parser()
+    for _ in range(2):
+        assert parser.parse_args(MINIMAL).name == "flowers"
+
+
+def test_flags_that_say_it_twice_or_add_up_may_be_repeated() -> None:
+    args = records_parser("csv").parse_args([*MINIMAL, "--fill", "a=1", "--fill", "b=2", "--overwrite", "--overwrite"])
+
+    assert (args.fill, args.overwrite) == ([("a", "1"), ("b", "2")], True)
+
+
+@pytest.mark.parametrize("command", sorted(PARSERS.keys() - {"inspect", "verify"}))
+def test_a_misspelt_flag_that_is_required_is_what_is_wrong(command: str) -> None:
+    for line in (["--input", "x", "--output", "y", "--nmae", "x"], ["--nmae=x"]):
+        with pytest.raises(UserError, match=r"^unknown flag --nmae(=x)?; did you mean --name\?$"):
+            PARSERS[command].parse_known_args(line)
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify"])
+def test_a_misspelt_flag_before_the_folder(run: Run, command: str) -> None:
+    check_mistake(run(command, "--debgu", "folder"), "unknown flag --debgu; did you mean --debug?")
+    check_mistake(run(command), "the following arguments are required: directory")

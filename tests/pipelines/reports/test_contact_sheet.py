@@ -1,0 +1,239 @@
+"""Which images a contact sheet shows, and what of them can be seen on it."""
+
+import io
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageFont
+
+from pipelines.reports.contact_sheet import Sample, contact_sheet, count_turned, fit, pick_samples, readable, to_sample
+from shardmill.dataset import Dataset
+from shardmill.errors import CorruptDataError
+from shardmill.example import encode_example
+from shardmill.features import Feature
+from shardmill.files import LocalFiles
+from shardmill.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.tfrecord import frame
+
+_RED_FRAME = (198, 40, 40)
+_FEATURES = (
+    Feature("image", "bytes", "image"),
+    Feature("label", "int64", "class_label", class_names=tuple(f"class_{index}" for index in range(20))),
+    Feature("filename", "bytes", "text"),
+)
+
+
+def _png(colour: tuple[int, ...], size: tuple[int, int] = (10, 10), mode: str = "RGB") -> bytes:
+    out = io.BytesIO()
+    Image.new(mode, size, colour).save(out, "PNG")
+    return out.getvalue()
+
+
+def _open(png: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(png)).convert("RGB")
+
+
+def _colours(page: Image.Image) -> set[tuple[int, int, int]]:
+    colours = page.convert("RGB").getcolors(page.width * page.height)
+    return {(colour[0], colour[1], colour[2]) for _, colour in colours or () if isinstance(colour, tuple)}
+
+
+def _dataset(folder: Path, shards: Sequence[Sequence[int | None]], ordered: bool = False) -> Dataset:
+    """A data set whose shards hold examples of these classes; file names are `<shard>/<index>`, images are not decoded."""
+    entries = []
+    for number, labels in enumerate(shards):
+        name = f"tiny-train.tfrecord-{number:05d}-of-{len(shards):05d}"
+        records = []
+        for index, label in enumerate(labels):
+            example = {"image": [b"image"], "filename": [f"{number}/{index}".encode()]}
+            records.append(encode_example(example if label is None else {**example, "label": [label]}))
+        (folder / name).write_bytes(b"".join(map(frame, records)))
+        entries.append(ShardEntry(name, len(labels), 0, ""))
+    labelled = any(label is not None for labels in shards for label in labels)
+    features = _FEATURES if labelled else (_FEATURES[0], _FEATURES[2])
+    split = SplitEntry("train", tuple(entries))
+    return Dataset(
+        str(folder), Manifest("tiny", "1.0.0", "", features, (split,), configuration={"no_shuffle": ordered}), LocalFiles()
+    )
+
+
+def _pick(dataset: Dataset, number: int) -> list[Sample]:
+    return pick_samples(dataset, dataset.manifest.splits, number)
+
+
+def _shards(samples: Sequence[Sample]) -> Counter[str]:
+    return Counter(sample.filename.split("/")[0] for sample in samples)
+
+
+def test_classes_are_evened_out(tmp_path: Path) -> None:
+    samples = _pick(_dataset(tmp_path, [[0, 0, 0, 0, 0, 0, 1, 2, 3] * 20] * 3), 20)
+    assert Counter(sample.label for sample in samples) == {f"class_{index}": 5 for index in range(4)}
+    assert [sample.label for sample in samples] == sorted(sample.label for sample in samples)
+
+
+def test_more_classes_than_samples(tmp_path: Path) -> None:
+    samples = _pick(_dataset(tmp_path, [list(range(20))] * 2), 10)
+    assert [sample.label for sample in samples] == [f"class_{index}" for index in range(0, 20, 2)]
+
+
+def test_shards_are_evened_out(tmp_path: Path) -> None:
+    samples = _pick(_dataset(tmp_path, [[index % 2 for index in range(100)]] * 5), 20)
+    assert _shards(samples) == {str(shard): 4 for shard in range(5)}
+
+
+def test_one_sample_a_class_comes_from_every_shard(tmp_path: Path) -> None:
+    samples = _pick(_dataset(tmp_path, [list(range(4))] * 4), 4)
+    assert _shards(samples) == {str(shard): 1 for shard in range(4)}
+
+
+def test_more_shards_than_samples(tmp_path: Path) -> None:
+    assert _shards(_pick(_dataset(tmp_path, [[None] * 3] * 10), 5)) == {str(shard): 1 for shard in range(0, 10, 2)}
+
+
+def test_all_there_is(tmp_path: Path) -> None:
+    samples = _pick(_dataset(tmp_path, [[0, 1], [], [1]]), 40)
+    assert [sample.filename for sample in samples] == ["0/0", "0/1", "2/0"]
+    assert _pick(_dataset(tmp_path, []), 40) == []
+
+
+def test_always_the_same(tmp_path: Path) -> None:
+    dataset = _dataset(tmp_path, [[index * 7 % 5 for index in range(50)]] * 3)
+    assert _pick(dataset, 12) == _pick(dataset, 12)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_records_in_order_are_looked_at_throughout(tmp_path: Path, ordered: bool) -> None:
+    dataset = _dataset(tmp_path, [[index // 100 for index in range(1000)]], ordered)
+    assert len({sample.label for sample in _pick(dataset, 10)}) == (10 if ordered else 1)
+
+
+def test_shuffled_records_are_read_from_the_beginning_only(tmp_path: Path) -> None:
+    dataset = _dataset(tmp_path, [[0] * 1000])
+    path = tmp_path / dataset.manifest.splits[0].shards[0].file
+    path.write_bytes(path.read_bytes()[:-7])
+    assert len(_pick(dataset, 40)) == 40
+    with pytest.raises(CorruptDataError, match="record 999 at byte"):
+        _pick(dataset, 300)
+
+
+def test_sample_of_an_example() -> None:
+    assert to_sample({"image": [b"x"], "label": np.array([3]), "filename": ["ä".encode()]}, _FEATURES) == Sample(
+        b"x", "class_3", "ä"
+    )
+    assert to_sample({"image": [], "label": np.array([20])}, _FEATURES) == Sample(b"", "no class 20")
+    chinese = (Feature("label", "int64", "class_label", class_names=("dog", "猫")),)
+    assert to_sample({"label": np.array([1])}, chinese).label == "class 1"
+    assert to_sample({"label": np.array([0])}, chinese).label == "dog"
+
+
+def test_every_image_is_on_the_sheet() -> None:
+    colours = [(index, 255 - index, 7) for index in range(0, 250, 6)]
+    page = _open(contact_sheet([Sample(_png(colour)) for colour in colours]))
+    assert set(colours) <= _colours(page)
+    assert _RED_FRAME not in _colours(page)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 7, 40, 300])
+def test_page_is_as_large_as_its_grid(number: int) -> None:
+    page = _open(contact_sheet([Sample(_png((1, 2, 3)))] * number))
+    columns, rows = (page.width - 8) // 148, (page.height - 8) // 148
+    assert page.size == (8 + 148 * columns, 8 + 148 * rows)
+    assert columns <= 12
+    assert columns * rows >= number > columns * (rows - 1) or number == 0
+    image = (np.asarray(page) == (1, 2, 3)).all(2)
+    assert image.sum() == number * 120 * 120  # ten pixels, enlarged by a whole factor
+
+
+@pytest.mark.parametrize("data", [b"", b"no image", _png((1, 2, 3))[:-25], b"\xff\xd8\xff\xe0" + b"\0" * 50])
+def test_what_does_not_decode_is_marked(data: bytes) -> None:
+    good, bad = Sample(_png((1, 2, 3)), "cat", "a.png"), Sample(data, "cat", "a.png")
+    assert _RED_FRAME not in _colours(_open(contact_sheet([good, good])))
+    page = _open(contact_sheet([good, bad]))
+    assert page.getpixel((8, 8)) != _RED_FRAME
+    assert page.getpixel((8 + 148, 8)) == _RED_FRAME
+    assert (1, 2, 3) in _colours(page)
+
+
+def test_a_bomb_is_not_decoded() -> None:
+    page = Image.new("1", (20_000, 10_000))  # 200 million pixels, in some 25 kB
+    out = io.BytesIO()
+    page.save(out, "PNG")
+    assert _RED_FRAME in _colours(_open(contact_sheet([Sample(out.getvalue())])))
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [((4000, 3), (128, 1)), ((1, 1), (128, 128)), ((300, 150), (128, 64)), ((64, 128), (64, 128)), ((40, 30), (120, 90))],
+)
+def test_images_fill_their_cell(size: tuple[int, int], shown: tuple[int, int]) -> None:
+    image = (np.asarray(_open(contact_sheet([Sample(_png((9, 8, 7), size))]))) == (9, 8, 7)).all(2)
+    rows, columns = np.nonzero(image)
+    assert (int(np.ptp(columns)) + 1, int(np.ptp(rows)) + 1) == shown
+
+
+def test_images_of_all_modes() -> None:
+    out = io.BytesIO()
+    Image.new("CMYK", (200, 100), (0, 0, 0, 0)).save(out, "JPEG")
+    samples = [Sample(_png((5,), (9, 9), "L")), Sample(_png((0, 90, 0, 128), (9, 9), "RGBA")), Sample(out.getvalue())]
+    colours = _colours(_open(contact_sheet(samples)))
+    assert _RED_FRAME not in colours
+    assert {(5, 5, 5), (127, 172, 127)} <= colours
+
+
+def test_labels_and_names_are_drawn_beneath() -> None:
+    image = _png((1, 2, 3))
+    bare, label, both = (contact_sheet([Sample(image, *text)]) for text in ((), ("cat",), ("cat", "cat/1.png")))
+    assert _open(bare).height < _open(label).height < _open(both).height
+    assert label != contact_sheet([Sample(image, "dog")])
+    assert both != contact_sheet([Sample(image, "cat", "cat/2.png")])
+    assert contact_sheet([Sample(image)], "title") not in (bare, contact_sheet([Sample(image)], "other"))
+
+
+def test_long_text_stays_in_its_card() -> None:
+    image, text = _png((1, 2, 3)), "Ünïcødé 猫 " * 1000
+    page = np.asarray(_open(contact_sheet([Sample(image, text, text)] * 2, text)))
+    gap, edge = page[30:, 149:156], page[:, -8:]  # between the two cards; right of the second
+    assert _colours(Image.fromarray(gap)) == _colours(Image.fromarray(edge)) == {(241, 243, 245)}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain text", "plain text"),
+        ("Ünïcode", "Unicode"),
+        ("smørrebrød", "sm?rrebr?d"),
+        ("line\nbreak\ttab\0", "line?break?tab?"),
+        ("猫", "?"),
+        ("ﬁ", "fi"),
+        ("", ""),
+    ],
+)
+def test_readable(text: str, shown: str) -> None:
+    assert readable(text) == shown
+
+
+@pytest.mark.parametrize("width", [20, 50, 128])
+@pytest.mark.parametrize("text", ["i" * 500, "W" * 500, "short", "a/b/c/" * 30 + "end.jpg"])
+def test_text_is_cut_to_fit(text: str, width: int) -> None:
+    font = ImageFont.load_default(size=12)
+    start, end = fit(text, width), fit(text, width, keep_end=True)
+    if font.getlength(text) <= width:
+        assert start == end == text
+        return
+    assert width - 15 < font.getlength(start) <= width
+    assert width - 15 < font.getlength(end) <= width
+    assert start.endswith("…")
+    assert text.startswith(start[:-1])
+    assert end.startswith("…")
+    assert text.endswith(end[1:])
+
+
+def test_images_that_are_drawn_turned_are_counted() -> None:
+    exif, out = Image.Exif(), io.BytesIO()
+    exif[0x0112] = 6
+    Image.new("RGB", (9, 3)).save(out, "JPEG", exif=exif)
+
+    assert count_turned([Sample(out.getvalue()), Sample(_png((1, 2, 3))), Sample(b"no image"), Sample(b"")]) == 1

@@ -1,0 +1,111 @@
+"""What is printed when a job is done."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.kinds.images_config import ImagesConfig
+from pipelines.reports.summary import human_size, reading_code, splits_table, summary
+from shardmill import naming
+from shardmill.dataset import open_dataset
+from shardmill.features import Feature
+from shardmill.manifest import Manifest, ShardEntry, SplitEntry
+from transforms.files.images.features import film_notices
+from transforms.stores.storage import write_text
+
+LABEL = Feature("label", "int64", "class_label", class_names=("a",))
+
+
+def _shard(index: int, examples: int, size_bytes: int, suffix: str = "") -> ShardEntry:
+    return ShardEntry(f"flowers-train.tfrecord-{index:05}-of-00002{suffix}", examples, size_bytes, "0" * 8)
+
+
+SPLITS = (
+    SplitEntry("train", (_shard(0, 667, 1_000_000), _shard(1, 666, 990_000)), 7),
+    SplitEntry("empty", ()),
+)
+GZIPPED = (SplitEntry("train", (_shard(0, 667, 1_000_000, ".gz"), _shard(1, 666, 990_000, ".gz"))),)
+
+
+def publish(output: Path, **changes: Any) -> ImagesConfig:
+    config = ImagesConfig(input="photos", output=str(output), name="flowers")
+    features = (Feature("image", "bytes", "image"), LABEL)
+    values: dict[str, Any] = {"features": features, "splits": SPLITS, "compression": "", "rejects": {"records": 0, "reasons": {}}}
+    manifest = Manifest("flowers", "1.0.0", **(values | {"input": {"records": 1333}} | changes))
+    write_text(f"{config.directory}/{naming.MANIFEST}", manifest.to_json())
+    write_text(f"{config.directory}/{naming.SUCCESS}", "")
+    return config
+
+
+def test_the_whole_report(tmp_path: Path) -> None:
+    rejects = {"records": 1007, "reasons": {f"reason {n}": n for n in range(1, 8)} | {"a name": 3}}
+    config = publish(tmp_path, input={"records": 2340}, rejects=rejects, notices=("split 'empty' is empty",))
+
+    lines = summary(config).splitlines()
+
+    assert lines[0] == config.directory
+    assert lines[1].split() == ["split", "examples", "shards", "smallest", "largest", "bytes", "rejected"]
+    assert lines[2].split() == ["train", "1,333", "2", "666", "667", "2.0", "MB", "7"]
+    assert lines[3].split() == ["empty", "0", "0", "0", "0", "0", "B", "0"]
+    assert lines[4] == "Classes of 'label': 1: a"
+    assert lines[5] == f"1,007 of 2,340 records rejected; see {config.directory}/rejects/:"
+    assert lines[6:11] == ["  7 x reason 7", "  6 x reason 6", "  5 x reason 5", "  4 x reason 4", "  3 x a name"]
+    assert lines[11:14] == ["NOTE: split 'empty' is empty", "", "Read it:"]
+    assert len(lines) == 20
+
+
+def test_nothing_is_said_of_no_rejects(tmp_path: Path) -> None:
+    assert "records rejected" not in summary(publish(tmp_path))
+
+
+def code(output: Path, **changes: Any) -> list[str]:
+    return reading_code(open_dataset(publish(output, **changes).directory))
+
+
+def test_the_code_that_reads_it(tmp_path: Path) -> None:
+    labelled, plain = code(tmp_path / "a"), code(tmp_path / "b", features=())
+
+    load, hint = labelled[1].split("  # ")
+    assert load == f"  dataset = shardmill.load('{tmp_path}/a/flowers/1.0.0', split='train')"
+    assert "float32 in [0, 1]: no Rescaling(1/255)" in hint
+    assert "#" not in plain[1]
+    assert labelled[4].endswith(f"builder_from_directory('{tmp_path}/a/flowers/1.0.0')")
+    assert labelled[5].endswith("as_dataset(split='train', as_supervised=True)")
+    assert plain[5].endswith("as_dataset(split='train')")
+    for lines in (labelled, plain, code(tmp_path / "c", compression="gzip", splits=GZIPPED)):
+        assert lines[2] == "or, without shardmill:"
+        assert len(lines) == 6
+        compile("\n".join(line.strip() for line in lines[:2] + lines[3:]), "report", "exec")
+
+
+def test_what_tfds_cannot_read_is_not_read_with_tfds(tmp_path: Path) -> None:
+    for number, name in enumerate(("gif", "webp")):
+        lines = code(tmp_path / str(number), notices=tuple(film_notices(Counter({name: 3, "jpeg": 1}))))
+        assert lines[0] == "  import shardmill"
+        assert not any("tensorflow_datasets" in line for line in lines)
+
+
+def test_the_code_names_a_split_that_has_examples(tmp_path: Path) -> None:
+    assert "split='train'" in code(tmp_path, splits=SPLITS[::-1])[5]
+
+
+def test_a_table_has_a_row_a_split(tmp_path: Path) -> None:
+    assert len(splits_table(open_dataset(publish(tmp_path).directory)).splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (1_234_567, "1.2 MB"),
+        (5 * 10**9, "5.0 GB"),
+        (10**12, "1.0 TB"),
+        (25 * 10**14, "2500.0 TB"),
+    ],
+)
+def test_sizes_in_words(size: int, text: str) -> None:
+    assert human_size(size) == text

@@ -1,0 +1,131 @@
+"""Running a pipeline: its result, and its failures as one sentence."""
+
+import glob
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipelines.running import launch
+from shardmill.errors import JobError, UserError
+
+
+def raise_(error: Exception) -> Callable[[object], None]:
+    def fail(_: object) -> None:
+        raise error
+
+    return fail
+
+
+def run(function: Callable[[Any], Any], *flags: str) -> None:
+    def build(pipeline: beam.Pipeline, _: str | None) -> None:
+        _ = pipeline | beam.Create([1]) | "Step" >> beam.Map(function)
+
+    launch.run(build, PipelineOptions(list(flags)), "test")
+
+
+def test_a_job_runs_to_its_end(tmp_path: Path) -> None:
+    run(lambda value: (tmp_path / "done").write_text(str(value)))
+
+    assert (tmp_path / "done").read_text() == "1"
+
+
+@pytest.mark.parametrize("kind", [UserError, JobError])
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "class 'rose' is not in --labels_file; add it",
+        "60 of 61: 'it's'; [why]: nothing was published",
+        "a name with a colon: UserError: or two",
+    ],
+)
+def test_our_errors_arrive_as_their_sentence(kind: type[Exception], sentence: str) -> None:
+    with pytest.raises(kind) as caught:
+        run(raise_(kind(sentence)))
+    assert str(caught.value) == sentence
+
+
+def test_our_errors_arrive_from_another_process() -> None:
+    with pytest.raises(UserError) as caught:
+        run(raise_(UserError("class 'rose' is new")), "--direct_running_mode", "multi_processing")
+    assert str(caught.value) == "class 'rose' is new"
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (ValueError("no luck"), "no luck"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+    ],
+)
+def test_other_errors_name_the_step_and_the_cause(error: Exception, sentence: str) -> None:
+    with pytest.raises(JobError) as caught:
+        run(raise_(error))
+    assert str(caught.value).startswith("the job failed in step Step")
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "while running" not in str(caught.value)
+
+
+WORKER_TRACE = """Traceback (most recent call last):
+  File "apache_beam/runners/common.py", line 1, in process
+  File "transforms/layout/files.py", line 5, in make_layout
+shardmill.errors.UserError: class 'röse' is in the input [but] not in --labels_file [while running 'Layout']
+
+During handling of the above exception, another exception occurred:
+RuntimeError: bundle failed"""
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "sentence"),
+    [
+        (UserError("as it is"), UserError, "as it is"),
+        (RuntimeError(WORKER_TRACE), UserError, "class 'röse' is in the input [but] not in --labels_file"),
+        (RuntimeError("x\nshardmill.errors.JobError: lost"), JobError, "lost"),
+        (RuntimeError("shardmill.errors.UserError: first\n\nshardmill.errors.JobError: last\n"), JobError, "last"),
+        (RuntimeError("boom [while running 'Write/WriteShard-ptransform-7']"), JobError, None),
+        (RuntimeError(""), JobError, "the job failed: RuntimeError"),
+        (RuntimeError("Traceback\n  File\nOSError: disk full\n\n"), JobError, "the job failed: OSError: disk full"),
+    ],
+)
+def test_translations(error: Exception, kind: type[Exception], sentence: str | None) -> None:
+    translated = launch._translate(error)
+
+    assert type(translated) is kind
+    if sentence is not None:
+        assert str(translated) == sentence
+    else:
+        assert str(translated).startswith("the job failed in step Write/WriteShard")
+        assert str(translated).endswith(": boom")
+
+
+def test_the_progress_folder_is_there_while_it_runs_and_gone_after() -> None:
+    folders: list[str] = []
+
+    def build(pipeline: beam.Pipeline, folder: str | None) -> None:
+        assert folder is not None
+        assert os.path.isdir(folder)
+        folders.append(folder)
+        _ = pipeline | beam.Create([folder]) | beam.Map(os.listdir)
+
+    before = set(glob.glob(f"{tempfile.gettempdir()}/shardmill-progress-*"))
+    launch.run(build, PipelineOptions([]), "test")
+
+    assert not os.path.exists(folders[0])
+    assert folders[0] not in before
+
+
+def test_multi_threading_never_starts(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="multi_threading loses records"):
+        run(lambda _: (tmp_path / "done").touch(), "--direct_running_mode", "multi_threading")
+    assert not (tmp_path / "done").exists()
+
+
+def test_options_that_beam_refuses() -> None:
+    with pytest.raises(UserError, match=r"^Beam refuses the options of the run: .* process_command is required for .* PROCESS\.$"):
+        run(lambda element: element, "--runner", "FlinkRunner", "--environment_type", "PROCESS")

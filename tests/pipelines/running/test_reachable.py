@@ -1,0 +1,91 @@
+"""What a run elsewhere needs is asked for before anything starts."""
+
+import os
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc  # type: ignore[import-untyped]
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipelines.running.reachable import check_job_server
+from pipelines.running.runner import check_runner
+from shardmill.errors import UserError
+from tests.support.command import REPOSITORY, Run, check_mistake, write_files
+
+RUNNER = ("--runner", "PortableRunner", "--environment_type", "LOOPBACK")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_files(tmp_path / "in", {"a.csv": b"a,b\n1,2\n"})
+
+
+def test_a_job_server_that_is_not_there(run: Run, folder: Path, tmp_path: Path) -> None:
+    with socket.socket() as probe:  # bound, but nobody listens
+        probe.bind(("localhost", 0))
+        endpoint = f"localhost:{probe.getsockname()[1]}"
+        result = run("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", *RUNNER, "--job_endpoint", endpoint)
+    check_mistake(result, f"--job_endpoint {endpoint}: no job server answered within 5 seconds")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_server_that_is_no_job_server_and_waiting_longer() -> None:
+    with socket.create_server(("localhost", 0)) as silent:  # takes connections, and says nothing
+        endpoint = f"localhost:{silent.getsockname()[1]}"
+        flags = [*RUNNER, "--job_endpoint", endpoint, "--job_server_timeout", "1"]
+        with pytest.raises(UserError, match=f"--job_endpoint {endpoint}: no job server answered within 1 seconds"):
+            check_runner(PipelineOptions(flags))
+
+
+def test_a_job_server_that_answers_and_none_to_ask() -> None:
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    try:
+        check_runner(PipelineOptions([*RUNNER, "--job_endpoint", f"localhost:{port}"]))
+    finally:
+        server.stop(None).wait()
+    for flags in ([], [*RUNNER, "--job_endpoint", "embed"]):
+        check_job_server(PipelineOptions(flags))
+
+
+def test_a_job_endpoint_that_nobody_would_ask(run: Run, folder: Path, tmp_path: Path) -> None:
+    result = run("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--job_endpoint", "localhost:1")
+    check_mistake(result, "--job_endpoint needs --runner PortableRunner")
+
+
+@pytest.mark.parametrize("key_file", [None, "no/such.json", "broken.json"])
+def test_dataflow_without_credentials(folder: Path, tmp_path: Path, key_file: str | None) -> None:
+    (tmp_path / "broken.json").write_text("{}")
+    nowhere = {"HOME": str(tmp_path), "CLOUDSDK_CONFIG": str(tmp_path), "NO_GCE_CHECK": "true"}
+    if key_file is not None:
+        nowhere["GOOGLE_APPLICATION_CREDENTIALS"] = str(tmp_path / key_file)
+    left = {name: value for name, value in os.environ.items() if name not in ("GOOGLE_APPLICATION_CREDENTIALS", "APPDATA")}
+    flags = ("--runner", "DataflowRunner", "--project", "p", "--region", "r", "--temp_location", "gs://b/t")
+    program = (sys.executable, "-m", "pipelines.cli", "csv", "--input", folder, "--output", "gs://b/out", "--name", "n", *flags)
+    done = subprocess.run(program, cwd=REPOSITORY, capture_output=True, text=True, env=left | nowhere, timeout=300)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("shardmill: error: --runner DataflowRunner: no credentials for Google's cloud ("), done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "gcloud auth application-default login" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "program", [("-m", "pipelines.cli", "images"), ("pipelines/kinds/images.py",), ("-c", "import pipelines.commands.verify")]
+)
+def test_beam_without_googles_clients_says_nothing_of_them(tmp_path: Path, program: tuple[str, ...]) -> None:
+    write_files(tmp_path, {"apitools/__init__.py": b"raise ImportError('as where it is not installed')"})
+    path = os.pathsep.join([str(tmp_path), str(REPOSITORY)])
+    done = subprocess.run(
+        [sys.executable, *program],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        timeout=300,
+    )
+    assert "apitools" not in done.stderr

@@ -1,0 +1,73 @@
+"""info: what a data set is."""
+
+from pathlib import Path
+
+import pytest
+
+import shardmill
+from shardmill.errors import CorruptDataError, UserError
+from tests.support.reading import copy, make_images, make_rows
+from tests.support.small_data_set import edit_manifest
+
+
+@pytest.fixture(scope="module")
+def flowers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_images(tmp_path_factory.mktemp("images"), "--splits", "train=0.8,test=0.2", "--num_shards", "train=4,test=1")
+
+
+def test_images(flowers: Path) -> None:
+    info = shardmill.info(flowers)
+
+    assert (info.name, info.version, info.directory, info.compression) == ("n", "1.0.0", str(flowers), "")
+    assert list(info.splits) == ["train", "test"]
+    assert sum(split.examples for split in info.splits.values()) == 60
+    assert len(info.splits["train"].shards) == 4
+    assert list(info.features) == ["image", "label", "filename", "height", "width"]
+    assert (info.features["image"].kind, info.features["image"].encoding) == ("image", "jpeg")
+    assert info.label == "label"
+    assert info.class_names == ("bee", "cat", "dog")
+
+
+def test_table(tmp_path: Path) -> None:
+    info = shardmill.info(make_rows(tmp_path))
+
+    assert info.label == "city"
+    assert info.class_names == ("Oslo", "Rome")
+    assert {name: (feature.dtype, feature.shape, feature.required) for name, feature in info.features.items()} == {
+        "n": ("int64", (), True),
+        "x": ("float32", (), True),
+        "word": ("bytes", (), True),
+        "pair": ("int64", (2,), True),
+        "weights": ("float32", (None,), True),
+        "tokens": ("int64", (None,), True),
+        "tags": ("bytes", (None,), True),
+        "city": ("int64", (), True),
+        "age": ("int64", (), False),
+        "note": ("bytes", (), False),
+    }
+    printed = str(info)
+    for line in (
+        f"n 1.0.0 in {info.directory}",
+        "  feature pair: int64[2]",
+        "  feature tokens: int64[any number]",
+        "  feature city: int64, class label of 2, the label",
+        "  feature note: bytes, text, may be missing",
+    ):
+        assert line in printed.splitlines()
+
+
+def test_latest_is_opened(flowers: Path) -> None:
+    assert shardmill.info(flowers.parent).directory == str(flowers)
+    assert shardmill.info(f"{flowers.parent}/").directory == str(flowers)
+
+
+def test_refused(flowers: Path, tmp_path: Path) -> None:
+    damaged = copy(flowers, tmp_path)
+    edit_manifest(damaged, lambda content: content.update(format=99))
+    with pytest.raises(CorruptDataError, match=r"manifest\.json is of a newer format than this shardmill reads; upgrade"):
+        shardmill.info(damaged)
+
+    (damaged / "_SUCCESS").unlink()
+    for reader in (shardmill.info, shardmill.load, shardmill.examples, shardmill.feature_spec):
+        with pytest.raises(UserError, match="has no _SUCCESS: its job did not finish"):
+            reader(damaged)

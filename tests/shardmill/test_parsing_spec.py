@@ -1,0 +1,81 @@
+"""feature_spec: equal to TensorFlow Transform's, and TensorFlow parses with it."""
+
+import math
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tensorflow_transform.tf_metadata import schema_utils
+
+import shardmill
+from shardmill.errors import UserError
+from tests.support.reading import ROWS, make_images, make_rows, row, shards
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_rows(tmp_path_factory.mktemp("rows"), "--num_shards", 2)
+
+
+@pytest.mark.parametrize("kind", ["rows", "images"])
+def test_it_is_what_tensorflow_transform_makes_of_the_schema(kind: str, rows: Path, tmp_path: Path) -> None:
+    directory = rows if kind == "rows" else make_images(tmp_path, each=2)
+    schema = text_format.Parse((directory / "schema.pbtxt").read_text(), schema_pb2.Schema())
+    expected = schema_utils.schema_as_feature_spec(schema).feature_spec
+
+    spec = shardmill.feature_spec(directory)
+
+    assert {name: (type(item), item.dtype, list(getattr(item, "shape", []))) for name, item in spec.items()} == {
+        name: (type(item), item.dtype, list(getattr(item, "shape", []))) for name, item in expected.items()
+    }
+
+
+def test_batched_features_dataset_with_a_label_key_and_defaults(rows: Path) -> None:
+    spec = shardmill.feature_spec(rows, features=["n", "age", "note", "city"], defaults={"age": -1, "note": "none"})
+    files = [str(path) for path in shards(rows)]
+
+    dataset = tf.data.experimental.make_batched_features_dataset(files, 7, spec, label_key="city", num_epochs=1)
+
+    found = {}
+    for features, label in dataset.as_numpy_iterator():
+        for n, age, note, city in zip(features["n"], features["age"], features["note"], label):
+            found[int(n)] = (int(age), note.decode(), ["Oslo", "Rome"][city])
+    expected = [row(number) for number in range(ROWS)]
+    assert found == {item["n"]: (item.get("age", -1), item.get("note", "none"), item["city"]) for item in expected}
+
+
+def test_defaults_of_lists(rows: Path) -> None:
+    spec = shardmill.feature_spec(rows, features=["pair"], defaults={"pair": 3})["pair"]
+    parsed = tf.io.parse_single_example(tf.train.Example().SerializeToString(), {"pair": spec})
+    assert parsed["pair"].numpy().tolist() == [3, 3]
+
+    spec = shardmill.feature_spec(rows, features=["pair"], defaults={"pair": [4, 5]})["pair"]
+    parsed = tf.io.parse_single_example(tf.train.Example().SerializeToString(), {"pair": spec})
+    assert parsed["pair"].numpy().tolist() == [4, 5]
+
+    spec = shardmill.feature_spec(rows, features=["x"], defaults={"x": math.nan})["x"]
+    assert math.isnan(tf.io.parse_single_example(tf.train.Example().SerializeToString(), {"x": spec})["x"].numpy())
+
+
+@pytest.mark.parametrize(
+    ("defaults", "message"),
+    [
+        ({"agee": 0}, "defaults names 'agee', which is no feature; there are age, city, n, note, "),
+        ({"age": 0.5}, "the default 0.5 of feature 'age' is no int64"),
+        ({"age": math.nan}, "the default nan of feature 'age' is no int64"),
+        ({"age": "old"}, "the default 'old' of feature 'age' is no int64"),
+        ({"age": [1, 2]}, r"the default \[1, 2\] of feature 'age' has shape \(2,\); expected \(\) or one value"),
+        ({"pair": [1, 2, 3]}, r"of feature 'pair' has shape \(3,\); expected \(2,\) or one value"),
+        ({"note": 5}, "the default 5 of feature 'note' is no text"),
+    ],
+)
+def test_defaults_that_do_not_fit(rows: Path, defaults: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        shardmill.feature_spec(rows, defaults=defaults)
+
+
+def test_an_unknown_feature(rows: Path) -> None:
+    with pytest.raises(UserError, match="n has no feature 'age_'; it has age, city, n, note, "):
+        shardmill.feature_spec(rows, features=["age_"])

@@ -1,0 +1,238 @@
+"""examples: NumPy values without TensorFlow, equal to what TensorFlow reads, every checksum verified."""
+
+import io
+import json
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import shardmill
+from pipelines import cli
+from shardmill.errors import CorruptDataError, UserError
+from tests.support.command import image, write_files
+from tests.support.reading import ROWS, by_number, copy, flip, make, make_equal_shards, make_images, make_rows, plain, row, shards
+from tests.support.small_data_set import edit_manifest
+from transforms.files.images.codec import Reencode, reencode
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_rows(tmp_path_factory.mktemp("rows"), "--num_shards", 4)
+
+
+@pytest.fixture(scope="module")
+def flowers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_images(tmp_path_factory.mktemp("images"), "--splits", "train=0.8,test=0.2", each=5)
+
+
+def expected(number: int) -> dict[str, Any]:
+    values = row(number)
+    return {**values, "city": ["Oslo", "Rome"].index(values["city"])}
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_values_are_those_of_the_source(compression: str, tmp_path: Path) -> None:
+    directory = make_rows(tmp_path, "--num_shards", 3, "--compression", compression)
+
+    assert by_number(shardmill.examples(directory)) == {number: expected(number) for number in range(ROWS)}
+
+
+def test_types(rows: Path) -> None:
+    types = {
+        "n": np.int64, "x": np.float32, "word": bytes, "pair": np.ndarray, "weights": np.ndarray, "tokens": np.ndarray,
+        "tags": list, "city": np.int64, "age": np.int64, "note": bytes,
+    }  # fmt: skip
+    for example in shardmill.examples(rows):
+        assert {name: type(value) for name, value in example.items()} == {name: types[name] for name in example}
+        assert (example["weights"].dtype, example["tokens"].dtype) == (np.float32, np.int64)
+
+
+def test_defaults_stand_for_missing_values(rows: Path) -> None:
+    found = by_number(shardmill.examples(rows, defaults={"age": -1, "note": "none"}))
+
+    assert found == {number: {"age": -1, "note": "none", **expected(number)} for number in range(ROWS)}
+    example = next(shardmill.examples(rows, defaults={"age": -1, "note": "none"}, features=["age", "note"]))
+    assert (type(example["age"]), type(example["note"])) == (np.int64, bytes)
+
+
+def test_features_chosen(rows: Path) -> None:
+    found = [plain(example) for example in shardmill.examples(rows, features=["word", "n"])]
+
+    assert sorted(example["n"] for example in found) == list(range(ROWS))
+    assert all(example == {"n": example["n"], "word": f"wörd {example['n']}"} for example in found)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 5, 9])
+@pytest.mark.filterwarnings("ignore:split 'train' has 4 shards")
+def test_each_example_is_on_one_worker(rows: Path, workers: int) -> None:
+    parts = [list(shardmill.examples(rows, num_workers=workers, worker_index=worker)) for worker in range(workers)]
+
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert len(by_number(chain(*parts))) == ROWS
+
+
+def test_order_and_shuffling(rows: Path) -> None:
+    def numbers(**options: Any) -> list[int]:
+        return [int(example["n"]) for example in shardmill.examples(rows, **options)]
+
+    assert numbers() == numbers()
+    assert numbers(shuffle_buffer_size=10, seed=1) == numbers(shuffle_buffer_size=10, seed=1)
+    orders = {tuple(numbers()), *(tuple(numbers(shuffle_buffer_size=size, seed=seed)) for size in (1, 10, 1000) for seed in (1, 2))}
+    assert len(orders) == 7
+    assert all(sorted(order) == list(range(ROWS)) for order in orders)
+
+
+def test_images(flowers: Path) -> None:
+    encoded = {example["filename"]: example for example in shardmill.examples(flowers)}
+    decoded = {example["filename"]: example for example in shardmill.examples(flowers, decode_images=True)}
+
+    assert encoded.keys() == decoded.keys()
+    for name, example in encoded.items():
+        source = flowers.parent.parent.parent / "source" / name.decode()
+        assert example["image"] == source.read_bytes()
+        assert np.array_equal(decoded[name]["image"], np.asarray(Image.open(io.BytesIO(example["image"])).convert("RGB")))
+        assert decoded[name]["image"].shape == (example["height"], example["width"], 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"split": "trian"}, "has no split 'trian'; it has train"),
+        ({"features": ["m"]}, "has no feature 'm'; it has age, "),
+        ({"defaults": {"m": 1}}, "defaults names 'm', which is no feature"),
+        ({"num_workers": 2, "worker_index": 2}, "worker_index is 2; expected 0 to 1"),
+        ({"decode_images": True}, "decode_images is for images; those of n that are read are age, "),
+        ({"seed": 1}, "seed is 1, but nothing is shuffled"),
+        ({"shuffle_buffer_size": -1}, "shuffle_buffer_size is -1"),
+    ],
+)
+def test_mistakes_are_said_at_the_call(rows: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        shardmill.examples(rows, **options)
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "longer", "other"])
+def test_a_shard_of_another_size_is_named_at_the_call(rows: Path, tmp_path: Path, damage: str) -> None:
+    directory = copy(rows, tmp_path)
+    victim = shards(directory)[2]
+    data = victim.read_bytes()
+    if damage == "missing":
+        victim.unlink()
+    else:
+        victim.write_bytes(
+            {"truncated": data[:-1], "longer": data + data[:50], "other": shards(directory)[0].read_bytes() * 2}[damage]
+        )
+
+    with pytest.raises(
+        CorruptDataError, match=f"{victim.name} (is missing|has .* bytes; the manifest says {len(data):,}: it was cut)"
+    ):
+        shardmill.examples(directory)
+
+
+def test_a_flipped_bit_is_named_with_file_and_record(rows: Path, tmp_path: Path) -> None:
+    intact = list(shardmill.examples(rows))
+    positions = range(0, shards(rows)[1].stat().st_size, 7)
+    for position in positions:
+        directory = copy(rows, tmp_path / str(position))
+        flip(shards(directory)[1], position)
+        stream = shardmill.examples(directory)
+        found: list[Any] = []
+        with pytest.raises(CorruptDataError) as raised:
+            found.extend(stream)
+        assert shards(directory)[1].name in str(raised.value)
+        assert f"record {len(found) - 25} at byte " in str(raised.value)
+        assert [plain(example) for example in found] == [plain(example) for example in intact[: len(found)]]
+
+
+def test_a_sound_shard_of_the_same_size_is_found_out(tmp_path: Path) -> None:
+    directory = make_equal_shards(tmp_path)
+    first, second = shards(directory)
+    first.write_bytes(second.read_bytes())
+
+    with pytest.raises(CorruptDataError, match=r"00000-of-00002 is not the file that was written: its crc32c is "):
+        list(shardmill.examples(directory))
+
+
+def test_an_example_without_a_feature_it_should_have(rows: Path, tmp_path: Path) -> None:
+    directory = copy(rows, tmp_path)
+    edit_manifest(directory, lambda content: content["features"][2].update(name="wort"))
+
+    with pytest.raises(CorruptDataError, match=r"00000-of-00004: record 0: feature 'wort' is missing"):
+        next(shardmill.examples(directory))
+
+
+def test_an_image_that_cannot_be_decoded(tmp_path: Path) -> None:
+    source = tmp_path / "source" / "images"
+    source.mkdir(parents=True)
+    (source / "bad.jpg").write_bytes(b"no image")
+    directory = make("images", source, tmp_path / "out", "--verify", "none")
+
+    with pytest.raises(
+        CorruptDataError, match=r"00000-of-00001: record 0: not an image that Pillow reads: the file starts with b'no image'$"
+    ):
+        next(shardmill.examples(directory, decode_images=True))
+
+
+@pytest.fixture(scope="module")
+def odd_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images that Pillow's own conversion to RGB gets wrong, and one that EXIF turns."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    deep = io.BytesIO()
+    Image.fromarray((np.arange(108, dtype=np.uint16) * 600).reshape(9, 12)).save(deep, "PNG")
+    files = {
+        "deep.png": deep.getvalue(),
+        "alpha.png": image(1, "PNG", mode="RGBA"),
+        "clear.png": png_with_alpha(),
+        "turned.jpg": image(3, "JPEG", exif=exif.tobytes()),
+    }
+    return make("images", write_files(tmp_path_factory.mktemp("odd") / "in", files), tmp_path_factory.mktemp("out"))
+
+
+def png_with_alpha() -> bytes:
+    out = io.BytesIO()
+    Image.new("RGBA", (12, 9), (200, 10, 10, 0)).save(out, "PNG")
+    return out.getvalue()
+
+
+def test_pixels_are_those_that_the_writer_makes(odd_images: Path) -> None:
+    raw = {example["filename"]: example["image"] for example in shardmill.examples(odd_images)}
+    seen = {example["filename"]: example["image"] for example in shardmill.examples(odd_images, decode_images=True)}
+
+    for name in (b"deep.png", b"alpha.png", b"clear.png"):
+        with Image.open(io.BytesIO(reencode(raw[name], Reencode("png"))[0])) as written:
+            assert np.array_equal(seen[name], np.asarray(written)), name
+    assert len(np.unique(seen[b"deep.png"])) > 80
+    assert (seen[b"clear.png"] == 255).all()
+    assert not seen[b"deep.png"].flags.writeable
+
+
+def test_pixels_lie_as_they_are_stored_and_the_job_says_so(odd_images: Path) -> None:
+    (turned,) = (e for e in shardmill.examples(odd_images, decode_images=True) if e["filename"] == b"turned.jpg")
+
+    assert turned["image"].shape == (turned["height"], turned["width"], 3) == (9, 12, 3)
+    (notice,) = (notice for notice in json.loads((odd_images / "manifest.json").read_text())["notices"] if "EXIF" in notice)
+    assert notice.startswith("1 image is stored sideways")
+    assert "--image_format jpeg turns them upright" in notice
+    assert json.loads((odd_images / "stats.json").read_text())["splits"]["train"]["features"]["image"]["turned_by_exif"] == 1
+
+
+def test_a_contact_sheet_says_what_it_turned(odd_images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["inspect", str(odd_images), "--examples", "0", "--contact_sheet", str(tmp_path / "sheet.png")]) == 0
+    assert "sheet.png: 4 images, 1 of them turned upright by EXIF, which readers do not do" in capsys.readouterr().out
+
+
+def test_a_bomb_names_shard_and_record(odd_images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)  # of Pillow's own error, which is no OSError and no ValueError
+    with pytest.raises(CorruptDataError, match=r"00000-of-00001: record 0: Image size .* could be decompression bomb"):
+        next(shardmill.examples(odd_images, decode_images=True))
+
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
+    directory = copy(odd_images, tmp_path)
+    edit_manifest(directory, lambda content: content["configuration"].update(max_pixels=107))
+    with pytest.raises(CorruptDataError, match=r"00000-of-00001: record 0: 12 x 9 pixels are more than the 107 that"):
+        next(shardmill.examples(directory, decode_images=True))

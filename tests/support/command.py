@@ -1,0 +1,188 @@
+"""What the end-to-end tests share: the command line, images to feed it, and the data set that comes out, read back."""
+
+import ctypes
+import io
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from PIL import Image
+
+from pipelines import cli
+from shardmill.dataset import Dataset, open_dataset
+from shardmill.example import FeatureValue, decode_example
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+Example = dict[str, FeatureValue]
+Run = Callable[..., "Result"]
+
+
+class Result(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    status: int
+    out: str
+    err: str
+
+
+def run_program(*arguments: object) -> Result:
+    """The command as a shell would start it."""
+    program = [sys.executable, "-m", "pipelines.cli", *map(str, arguments)]
+    done = subprocess.run(program, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+# Processes are forked from one that has imported everything but done nothing: each starts in milliseconds instead of seconds.
+_forks = multiprocessing.get_context("forkserver")
+_PRELOADED = ("commands.run_images", "kinds.images", "commands.run_records", "graphs.records", "running.launch", "reports.summary")
+_forks.set_forkserver_preload([__name__, *(f"pipelines.{module}" for module in _PRELOADED)])
+
+
+class Process:
+    """The command in a process of its own, which may be ended from outside.
+
+    `before` is called there before the command is: to set limits, to give up privileges.
+    """
+
+    def __init__(self, folder: Path, *arguments: object, before: Callable[[], None] | None = None) -> None:
+        self._out, self._err = folder / "stdout", folder / "stderr"
+        folder.mkdir()
+        self._out.touch()
+        self._err.touch()
+        words = [str(argument) for argument in arguments]
+        self._process = _forks.Process(target=_in_process, args=(str(self._out), str(self._err), words, before))
+        self._process.start()
+
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
+
+    def send_signal(self, number: int) -> None:
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
+
+    def result(self) -> Result:
+        """Wait for the end; the status of a process ended by a signal is the signal's number, negative."""
+        self._process.join(300)
+        assert self._process.exitcode is not None
+        return Result(self._process.exitcode, self._out.read_text(), self._err.read_text())
+
+
+def _in_process(out: str, err: str, arguments: list[str], before: Callable[[], None] | None) -> None:
+    for descriptor, path in ((1, out), (2, err)):
+        os.dup2(os.open(path, os.O_WRONLY), descriptor)
+    sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", buffering=1, closefd=False)
+    if before is not None:
+        before()
+    sys.exit(cli.main(arguments))
+
+
+def bind_root_to_permissions() -> None:
+    """Give up the two capabilities by which root may open what permission bits forbid. Source: linux/capability.h."""
+    dac_override, dac_read_search, version_3 = 1, 2, 0x20080522
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(version_3, 0)
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; then the same of capabilities above 31
+    libc.capget(header, sets)
+    for index in range(3):
+        sets[index] &= ~(1 << dac_override | 1 << dac_read_search)
+    if libc.capset(header, sets) != 0:
+        raise OSError(ctypes.get_errno(), "capset")
+
+
+def image(number: int = 0, image_format: str = "JPEG", size: tuple[int, int] = (12, 9), mode: str = "RGB", **options: Any) -> bytes:
+    """A small image file, another one for each number."""
+    width, height = size
+    colours = bytes((number * 31 + index * 7 + channel * 85) % 256 for index in range(width * height) for channel in range(3))
+    out = io.BytesIO()
+    Image.frombytes("RGB", size, colours).convert(mode).save(out, image_format, **options)
+    return out.getvalue()
+
+
+def write_files(root: Path, files: Mapping[str, bytes] | Iterable[tuple[str, bytes]]) -> Path:
+    """Write each file below `root`, which is returned; folders are made."""
+    for name, content in files.items() if isinstance(files, Mapping) else files:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return root
+
+
+def image_tree(labels: Iterable[str], each: int, suffix: str = "jpg", image_format: str = "JPEG") -> dict[str, bytes]:
+    """Names and contents of a tree `<label>/<number>.<suffix>`; every image is another."""
+    names = [f"{label}/{number:03d}.{suffix}" for label in labels for number in range(each)]
+    return {name: image(number, image_format, (8 + number % 5, 6)) for number, name in enumerate(names)}
+
+
+@dataclass(frozen=True)
+class Contents:
+    """A data set, read back whole.
+
+    Attributes:
+      records: serialized examples by file name, each in the list of its split's order.
+      splits: file names by split, in the order of shards and records.
+    """
+
+    dataset: Dataset
+    records: dict[str, list[bytes]]
+    splits: dict[str, list[str]]
+
+    @property
+    def directory(self) -> Path:
+        return Path(self.dataset.directory)
+
+    @property
+    def split_of(self) -> dict[str, str]:
+        """The split of each file name."""
+        return {name: split for split, names in self.splits.items() for name in names}
+
+    def example(self, name: str) -> Example:
+        """The one example of file `name`."""
+        (record,) = self.records[name]
+        return decode_example(record)
+
+    def label_of(self, name: str) -> str:
+        """The class name of file `name`."""
+        (feature,) = (feature for feature in self.dataset.manifest.features if feature.name == "label")
+        return feature.class_names[self.example(name)["label"][0]]  # type: ignore[index]
+
+    def rejects(self) -> list[dict[str, Any]]:
+        """The lines in rejects/."""
+        files = sorted(self.directory.glob("rejects/*.jsonl"))
+        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def read_back(directory: Path) -> Contents:
+    """Open a data set, decode every record, and check that every example is in its manifest."""
+    dataset = open_dataset(str(directory))
+    records: dict[str, list[bytes]] = {}
+    splits: dict[str, list[str]] = {}
+    for split in dataset.manifest.splits:
+        names = splits.setdefault(split.name, [])
+        for shard in split.shards:
+            for record in dataset.records(shard):
+                (filename,) = decode_example(record)["filename"]
+                names.append(bytes(filename).decode())
+                records.setdefault(names[-1], []).append(record)
+    return Contents(dataset, records, splits)
+
+
+def tree_bytes(directory: Path) -> dict[str, bytes]:
+    """Every file below `directory`, by its name relative to it."""
+    return {str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
+
+
+def check_mistake(result: Result, *words: str) -> None:
+    """Check that a command ended as it does for a user's mistake: status 2, and one sentence that holds `words`."""
+    assert result.status == 2, result
+    assert result.out == ""
+    assert result.err.startswith("shardmill: error: "), result.err
+    assert result.err.count("\n") == 1, result.err
+    assert "Traceback" not in result.err
+    for word in words:
+        assert word in result.err, result.err

@@ -1,0 +1,215 @@
+"""The types of columns of text: the same for a value wherever it stands."""
+
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.columns.text_types import infer_type, text_buffers
+from transforms.columns.types import ColumnType, Spelled, value_spelled, widest
+
+BOOL = ["true", "True", "TRUE", "false", "False", "FALSE"]
+INT64 = [
+    "0",
+    "+0",
+    "-0",
+    "7",
+    "+7",
+    "-7",
+    "1234567890123456789",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "+9223372036854775807",
+]
+FLOAT32 = [
+    *(
+        "1.5",
+        "-1.5",
+        "+1.5",
+        "1.",
+        ".5",
+        "+.5",
+        "-.5",
+        "1.e5",
+        ".5e5",
+        "0.0",
+        "-0.0",
+        "0.",
+        "0e5",
+        "0E0",
+        "1e5",
+        "1E5",
+        "1e+05",
+        "1e-5",
+    ),
+    *("nan", "NaN", "NAN", "-nan", "+NaN", "inf", "Inf", "-inf", "+INF", "infinity", "-Infinity", "INFINITY"),
+    *(
+        "1e400",
+        "1e39",
+        "-1e39",
+        "1e-400",
+        "99999999999999999999.0",
+        "12345678901234567890e0",
+        "0.1234567890123456789",
+        "1e99999999999999",
+    ),
+]
+BYTES = [
+    *(
+        "",
+        "a",
+        "yes",
+        "no",
+        "tRUE",
+        "true ",
+        " true",
+        "truefalse",
+        "007",
+        "-07",
+        "+07",
+        "00",
+        "000",
+        "-00",
+        "007.5",
+        "00.5",
+        "-00.5",
+    ),
+    *("9223372036854775808", "-9223372036854775809", "+9223372036854775808", "12345678901234567890", "1" * 5000, "-" + "1" * 40),
+    *("0x10", "0X1F", "-0x1", "0x1p3", "1_000", "1,5", "1,000", " 1", "1 ", "\t1", "1\n", "1.5 ", " 1.5", "1\0", "\0", "1 000"),
+    *(
+        "+",
+        "-",
+        ".",
+        "+.",
+        "-.",
+        "e",
+        "e5",
+        ".e5",
+        "1e",
+        "1e+",
+        "1e-",
+        "1e5.5",
+        "1.2.3",
+        "1..2",
+        "--1",
+        "++1",
+        "+-1",
+        "-+1",
+        "1-",
+        "1+1",
+    ),
+    *(
+        "1e+-5",
+        "n",
+        "in",
+        "na",
+        "infi",
+        "infinit",
+        "infinityy",
+        "nann",
+        "naninf",
+        "nan(1)",
+        "NAN(abc)",
+        "--inf",
+        "1inf",
+        "inf1",
+        "0nan",
+    ),
+    *("1f", "1d5", "1.0f", "1L", "1e5e5", "٣", "１", "½", "∞", "1%", "$1", "(1)", "0b1", "0o7", "1e٣", "007e5", "00e5", "é"),
+]
+ALL = [*BOOL, *INT64, *FLOAT32, *BYTES]
+
+
+def column(values: list[str | None]) -> pa.Array:
+    return pa.array([None if value is None else value.encode() for value in values], pa.binary())
+
+
+def dtype(values: list[str | None]) -> Spelled | None:
+    found = infer_type(column(values))
+    return found.dtype if found else None
+
+
+TABLE = [
+    *((value, "bool") for value in BOOL),
+    *((value, "int64") for value in INT64),
+    *((value, "float32") for value in FLOAT32),
+    *((value, "bytes") for value in BYTES),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), TABLE)
+def test_one_value(value: str, expected: Spelled) -> None:
+    assert value_spelled(value.encode()) == expected
+    assert infer_type(column([value])) == ColumnType(expected, None, 1)
+
+
+@pytest.mark.parametrize("first", ["0", "1.5", "-3", "nan", "true"])
+@pytest.mark.parametrize(("value", "expected"), TABLE)
+def test_one_value_after_another(first: str, value: str, expected: Spelled) -> None:
+    wanted = widest(value_spelled(first.encode()), expected)
+
+    assert dtype([first, value]) == wanted
+    assert dtype([None, first, None, first, value, None]) == wanted
+
+
+def test_bytes_that_are_no_text() -> None:
+    for value in (b"\xff", b"1\xff", b"1\x80", b"\xb9"):
+        assert infer_type(pa.array([b"1", value], pa.binary())) == ColumnType("bytes", None, 2)
+
+
+def test_missing_values_say_nothing() -> None:
+    assert infer_type(column([None, None])) is None
+    assert infer_type(column([])) is None
+    assert infer_type(column([None, "1", None])) == ColumnType("int64", None, 1)
+
+
+def test_a_slice_is_not_its_column() -> None:
+    whole = column(["a", "1", "2", "b"])
+
+    assert infer_type(whole[1:3]) == ColumnType("int64", None, 2)
+    assert infer_type(whole[2:]) == ColumnType("bytes", None, 2)
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+def test_text_buffers(kind: pa.DataType) -> None:
+    codes, offsets = text_buffers(pa.array([b"x", b"ab", b"", b"c"], kind)[1:])
+
+    assert (codes.tobytes(), offsets.tolist()) == (b"abc", [0, 2, 2, 3])
+    assert text_buffers(pa.array([], kind))[1].tolist() == [0]
+
+
+numbers = st.one_of(st.sampled_from([*INT64, *FLOAT32]), st.integers(-(10**20), 10**20).map(str), st.floats().map(repr))
+spellings = st.one_of(
+    numbers, st.sampled_from(ALL), st.text("0123456789+-.eE", max_size=25), st.text("0123456789", min_size=17, max_size=21)
+)
+KINDS = (numbers, spellings, st.sampled_from(BOOL), st.text())
+columns = st.one_of([st.lists(st.one_of(st.none(), kind), max_size=12) for kind in KINDS])
+
+
+@given(columns)
+def test_a_column_is_the_widest_of_its_values(values: list[str | None]) -> None:
+    types = [value_spelled(value.encode()) for value in values if value is not None]
+
+    assert infer_type(column(values)) == (ColumnType(reduce(widest, types), None, len(types)) if types else None)
+
+
+@given(columns, st.data())
+def test_any_partition_merges_to_the_type_of_all(values: list[str | None], data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=4)))
+    parts = [infer_type(column(values[begin:end])) for begin, end in zip([0, *cuts], [*cuts, len(values)])]
+    found = [part for part in parts if part]
+
+    assert infer_type(column(values)) == (reduce(ColumnType.merge, found) if found else None)
+
+
+def test_a_long_column() -> None:
+    values = np.random.default_rng(1).integers(-(1 << 63), (1 << 63) - 1, 10_000).tolist()
+    text: list[str | None] = [str(value) for value in values]
+
+    assert dtype(text) == "int64"
+    assert dtype([*text, "9223372036854775808"]) == "bytes"
+    assert dtype([*text, "1.5"]) == "float32"
+    assert dtype([*text, "1.5", "9223372036854775808"]) == "bytes"

@@ -1,0 +1,262 @@
+"""A manifest's columns: types from all rows in any order, values as entries of an Example."""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardmill import example
+from shardmill.features import Feature
+from transforms.columns.nested import ColumnError, leaves
+from transforms.columns.types import ColumnType, encode_columns, merge_types, value_type
+
+CSV, JSON = True, False
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [
+        ("0", "int64"),
+        ("-0", "int64"),
+        ("+7", "int64"),
+        ("42", "int64"),
+        ("9223372036854775807", "int64"),
+        ("-9223372036854775808", "int64"),
+        ("9223372036854775808", "bytes"),
+        ("9" * 5000, "bytes"),  # longer than Python turns into an integer
+        ("-" + "9" * 5000, "bytes"),
+        ("007", "bytes"),
+        ("-01", "bytes"),
+        ("00", "bytes"),
+        ("0.5", "float32"),
+        ("-1e-3", "float32"),
+        (".5", "float32"),
+        ("nan", "float32"),
+        ("-Infinity", "float32"),
+        ("1_000", "bytes"),
+        ("1_0.5", "bytes"),
+        ("0x10", "bytes"),
+        ("1,5", "bytes"),
+        ("true", "bool"),
+        ("FALSE", "bool"),
+        ("tRUE", "bytes"),
+        (" 1", "bytes"),
+        ("rose", "bytes"),
+    ],
+)
+def test_types_of_text(text: str, dtype: str) -> None:
+    found = value_type(text, CSV)
+
+    assert found is not None
+    assert (found.dtype, found.length, found.present) == (dtype, None, 1)
+    encode_columns({"c": text}, {"c": found})  # and what the type promises can be written
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "length"),
+    [
+        (3, "int64", None),
+        (True, "bool", None),
+        ((1 << 63) - 1, "int64", None),
+        (-(1 << 63), "int64", None),
+        (0.5, "float32", None),
+        ("7", "bytes", None),
+        ("", "bytes", None),
+        ([1, 2, 3], "int64", 3),
+        ([1, 2.5], "float32", 2),
+        ([1, "a"], "bytes", 2),
+        ([True, False], "bool", 2),
+        ([True, 1], "bytes", 2),
+        ([], "int64", 0),
+    ],
+)
+def test_types_of_json(value: Any, dtype: str, length: int | None) -> None:
+    assert value_type(value, JSON) == ColumnType(dtype, length, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("value", "textual"), [(None, JSON), ("", CSV), (None, CSV)])
+def test_missing_values_have_no_type(value: Any, textual: bool) -> None:
+    assert value_type(value, textual) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ({"a": 1}, '^{"a": 1} is not a number, a string or a list of them$'),
+        ([[1, {}]], "^{} is not a number"),
+        ([[1], 2], "^a list of lists and values"),
+        ([None], "^null is not a number"),
+        (1 << 63, "^9223372036854775808 does not fit a 64-bit integer$"),
+        ([1, -(1 << 63) - 1], "^-9223372036854775809 does not fit"),
+    ],
+)
+def test_what_no_feature_holds(value: Any, sentence: str) -> None:
+    with pytest.raises(ColumnError, match=sentence):
+        value_type(value, JSON)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "merged"),
+    [
+        (ColumnType("int64", None, 1), ColumnType("float32", None, 2), ColumnType("float32", None, 3)),
+        (ColumnType("float32", None, 1), ColumnType("bytes", None, 1), ColumnType("bytes", None, 2)),
+        (ColumnType("int64", 4, 1), ColumnType("int64", 4, 1), ColumnType("int64", 4, 2)),
+        (ColumnType("int64", 4, 1), ColumnType("int64", 3, 1), ColumnType("int64", -1, 2)),
+        (ColumnType("int64", None, 1), ColumnType("int64", 1, 1), ColumnType("int64", -1, 2)),
+    ],
+)
+def test_merge(one: ColumnType, other: ColumnType, merged: ColumnType) -> None:
+    assert one.merge(other) == other.merge(one) == merged
+
+
+SCALARS = st.one_of(st.integers(-(1 << 63), (1 << 63) - 1), st.floats(), st.text(max_size=5), st.booleans())
+VALUES = st.one_of(
+    st.none(), SCALARS, st.lists(SCALARS, max_size=3), st.lists(st.lists(st.integers(-5, 5), min_size=2, max_size=2))
+)
+ROWS = st.lists(st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3), min_size=1, max_size=12)
+
+
+def types_of(rows: list[dict[str, Any]]) -> dict[str, ColumnType]:
+    merged: dict[str, ColumnType] = {}
+    for row in rows:
+        found = {name: value_type(value, JSON) for name, value in row.items()}
+        merged = merge_types(merged, {name: column for name, column in found.items() if column is not None})
+    return merged
+
+
+@given(ROWS, st.data())
+@settings(max_examples=100, deadline=None)
+def test_types_know_no_order(rows: list[dict[str, Any]], data: st.DataObject) -> None:
+    shuffled = data.draw(st.permutations(rows))
+    cut = data.draw(st.integers(0, len(rows)))
+
+    assert types_of(shuffled) == types_of(rows)
+    assert merge_types(types_of(shuffled[cut:]), types_of(shuffled[:cut])) == types_of(rows)
+
+
+def _is_beyond_float32(value: Any) -> bool:
+    floats = [item for item in leaves(value) if isinstance(item, float) and math.isfinite(item)]
+    with np.errstate(over="ignore"):
+        return bool(np.isinf(np.array(floats, np.float32)).any())
+
+
+@given(ROWS)
+@settings(max_examples=100, deadline=None)
+def test_every_row_fits_the_features_of_all(rows: list[dict[str, Any]]) -> None:
+    types = types_of(rows)
+    features = {name: column.feature(name, len(rows)) for name, column in types.items()}
+    for row in rows:
+        try:
+            with warnings.catch_warnings(action="error"):
+                entries = encode_columns(row, types)
+        except ColumnError:
+            assert any(column.others for column in types.values()) or any(map(_is_beyond_float32, row.values()))
+            continue
+        decoded = example.decode_example(example.example_header(len(entries)) + entries)
+        for name, feature in features.items():
+            if name not in decoded:
+                assert not feature.required
+                continue
+            values = decoded[name]
+            size = None if None in feature.shape else math.prod(filter(None, feature.shape))
+            assert not feature.shape or size in (None, len(values))
+            assert feature.shape or len(values) == 1
+            if len(values):
+                kind = str(values.dtype) if isinstance(values, np.ndarray) else "bytes"
+                assert kind == feature.dtype
+
+
+@pytest.mark.parametrize(
+    ("column", "rows", "feature"),
+    [
+        (ColumnType("int64", None, 5), 5, Feature("c", "int64")),
+        (ColumnType("int64", None, 4), 5, Feature("c", "int64", required=False)),
+        (ColumnType("bytes", None, 5), 5, Feature("c", "bytes", "text")),
+        (ColumnType("float32", 4, 5), 5, Feature("c", "float32", shape=(4,))),
+        (ColumnType("float32", 4, 3), 5, Feature("c", "float32", shape=(4,), required=False)),
+        (ColumnType("bytes", 2, 5), 5, Feature("c", "bytes", shape=(2,))),
+        (ColumnType("int64", -1, 3), 5, Feature("c", "int64", shape=(None,))),
+        (ColumnType("int64", 0, 3), 5, Feature("c", "int64", shape=(None,))),
+    ],
+)
+def test_features(column: ColumnType, rows: int, feature: Feature) -> None:
+    assert column.feature("c", rows) == feature
+
+
+def decoded(row: dict[str, Any], types: dict[str, ColumnType]) -> dict[str, list[Any]]:
+    entries = encode_columns(row, types)
+    return {name: list(values) for name, values in example.decode_example(example.example_header(len(entries)) + entries).items()}
+
+
+@pytest.mark.parametrize(
+    ("value", "column", "values"),
+    [
+        ("7", ColumnType("int64", None, 1), [7]),
+        ("7", ColumnType("float32", None, 1), [7.0]),
+        ("007", ColumnType("bytes", None, 1), [b"007"]),
+        ("rösti", ColumnType("bytes", None, 1), ["rösti".encode()]),
+        ("", ColumnType("bytes", None, 1), [b""]),
+        (7, ColumnType("bytes", None, 1), [b"7"]),
+        (True, ColumnType("bytes", None, 1), [b"true"]),
+        ([1, 2], ColumnType("int64", 2, 1), [1, 2]),
+        (5, ColumnType("int64", -1, 1), [5]),
+        ([], ColumnType("bytes", -1, 1), []),
+        (None, ColumnType("int64", -1, 1), []),
+        (math.inf, ColumnType("float32", None, 1), [math.inf]),
+        ("-inf", ColumnType("float32", None, 1), [-math.inf]),
+        *((text, ColumnType("bool", None, 1), [1]) for text in ("true", "True", "TRUE", True)),
+        *((text, ColumnType("bool", None, 1), [0]) for text in ("false", "False", "FALSE", False)),
+        ([True, False], ColumnType("bool", 2, 1), [1, 0]),
+    ],
+)
+def test_values(value: Any, column: ColumnType, values: list[Any]) -> None:
+    assert decoded({"c": value}, {"c": column}) == {"c": values}
+
+
+@pytest.mark.parametrize(("value", "dtype"), [(None, "int64"), (None, "bytes"), ("", "int64"), ("", "float32")])
+def test_a_missing_value_has_no_entry(value: Any, dtype: str) -> None:
+    assert encode_columns({"c": value}, {"c": ColumnType(dtype, None, 1)}) == b""  # type: ignore[arg-type]
+    assert encode_columns({}, {"c": ColumnType(dtype, 3, 1)}) == b""  # type: ignore[arg-type]
+
+
+BOXES = ColumnType("float32", -1, 1, (4,))
+
+
+def test_boxes_lie_flat() -> None:
+    assert decoded({"c": [[1, 2, 3, 4], [5, 6, 7, 8]]}, {"c": BOXES}) == {"c": [1, 2, 3, 4, 5, 6, 7, 8]}
+    assert decoded({"c": []}, {"c": BOXES}) == decoded({}, {"c": BOXES}) == {"c": []}
+
+
+@pytest.mark.parametrize(
+    ("value", "column", "reason"),
+    [
+        ([[1, 2, 3]], BOXES, r"column 'c': \[\[1, 2, 3\]\] has 1 x 3 values, where any number x 4 were expected"),
+        ([1, 2, 3, 4], BOXES, r"column 'c': \[1, 2, 3, 4\] has 4 values, where any number x 4 were expected"),
+        (1, BOXES, r"column 'c': 1 has 1 values, where any number x 4 were expected"),
+        ([[1]], ColumnType("int64", None, 1), "column 'c': a list of 1 x 1, where one value was expected"),
+        ([[1]], ColumnType("int64", 1, 1), r"column 'c': \[\[1\]\] has 1 x 1 values, where 1 were expected"),
+    ],
+)
+def test_lists_of_another_shape(value: Any, column: ColumnType, reason: str) -> None:
+    with pytest.raises(ColumnError, match=f"^{reason}$"):
+        encode_columns({"c": value}, {"c": column})
+
+
+@pytest.mark.parametrize("value", ["1e39", "-1e400", 1e39, -1e300, [0.5, 1e39], [[1e39]]])
+def test_numbers_beyond_float32(value: Any) -> None:
+    column = value_type(value, isinstance(value, str))
+    assert column is not None
+    assert column.dtype == "float32"
+    with pytest.raises(ColumnError, match=r"^column 'c': -?1e.* is beyond the range of float32$"):
+        encode_columns({"c": value}, {"c": column})
+
+
+def test_entries_stand_in_the_order_of_the_types() -> None:
+    types = {"b": ColumnType("int64", None, 1), "a": ColumnType("float32", None, 1)}
+
+    assert decoded({"a": 0.5, "b": 1, "other": 2}, types) == {"b": [1], "a": [np.float32(0.5)]}
+    assert list(decoded({"a": 0.5, "b": 1}, types)) == ["b", "a"]

@@ -1,0 +1,79 @@
+"""Framing of many records: read by shardmill.tfrecord and by TensorFlow."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardmill import tfrecord
+from transforms.examples.framing import frame, payload_hashes
+
+RECORDS = st.lists(
+    st.one_of(st.binary(max_size=40), st.sampled_from([0, 255, 256, 4095, 4096, 70_000]).map(lambda n: b"r" * n)), max_size=20
+)
+
+
+def array(records: list[bytes]) -> pa.LargeBinaryArray:
+    return pa.array(records, pa.large_binary())
+
+
+@given(RECORDS)
+@settings(max_examples=200, deadline=None)
+def test_framed_as_one_by_one(records: list[bytes]) -> None:
+    framed = frame(array(records))
+    framed.validate(full=True)
+
+    assert framed.to_pylist() == list(map(tfrecord.frame, records))
+    assert list(tfrecord.read_records(io.BytesIO(b"".join(framed.to_pylist())), "memory")) == records
+
+
+@given(RECORDS, st.integers(0, (1 << 64) - 1))
+@settings(max_examples=100, deadline=None)
+def test_hashes_are_those_of_the_payloads(records: list[bytes], seed: int) -> None:
+    hashes = payload_hashes(frame(array(records)), seed)
+
+    assert hashes.dtype == np.uint64
+    assert hashes.tolist() == [xxhash.xxh3_64_intdigest(record, seed) for record in records]
+
+
+def test_the_seed_changes_the_hashes() -> None:
+    framed = frame(array([b"one", b"two"]))
+
+    assert not (payload_hashes(framed, 1) == payload_hashes(framed, 2)).any()
+
+
+@given(RECORDS, st.integers(0, 20), st.integers(0, 20))
+@settings(max_examples=100, deadline=None)
+def test_slices(records: list[bytes], start: int, count: int) -> None:
+    part = array(records).slice(min(start, len(records)), count)
+    framed = frame(array(records)).slice(min(start, len(records)), count)
+
+    assert frame(part).equals(framed)
+    assert payload_hashes(framed, 7).tolist() == [xxhash.xxh3_64_intdigest(record, 7) for record in part.to_pylist()]
+
+
+@pytest.mark.parametrize(("mean", "count"), [(10, 5000), (300, 8000), (20_000, 100)])
+def test_many_records(mean: int, count: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(mean)
+    records = [rng.bytes(size) for size in rng.integers(0, 2 * mean, count).tolist()]
+    framed = frame(array(records))
+    path = tmp_path / "shard.tfrecord"
+    path.write_bytes(framed.buffers()[2])
+
+    with path.open("rb") as file:
+        assert list(tfrecord.read_records(file, str(path))) == records
+    assert list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator()) == records
+    assert payload_hashes(framed, 3).tolist() == [xxhash.xxh3_64_intdigest(record, 3) for record in records]
+
+
+@pytest.mark.parametrize("size", [(1 << 8) - 1, 1 << 8, (1 << 16) - 1, 1 << 16, (1 << 24) - 1, 1 << 24])
+def test_checksums_of_lengths(size: int) -> None:
+    record = bytes(size)
+
+    assert frame(array([record, b"x", record])).to_pylist() == list(map(tfrecord.frame, (record, b"x", record)))

@@ -1,0 +1,72 @@
+"""Kinds of features: what TensorFlow's own protobuf says of each record, however records are batched."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transforms.examples.decode import decode_parts, sequence_examples
+from transforms.examples.kinds import Held, Kinds, kinds_of, merge_kinds, misfits, mixed_kinds, most_frequent
+
+LISTS = {
+    "int64": lambda values: tf.train.Feature(int64_list=tf.train.Int64List(value=values)),
+    "float32": lambda values: tf.train.Feature(float_list=tf.train.FloatList(value=values)),
+    "bytes": lambda values: tf.train.Feature(bytes_list=tf.train.BytesList(value=map(bytes, values))),
+    "": lambda values: tf.train.Feature(),
+}
+FEATURES = st.dictionaries(
+    st.sampled_from("ab"), st.tuples(st.sampled_from(sorted(LISTS)), st.lists(st.integers(0, 3), max_size=2))
+)
+PLACES = st.tuples(st.sampled_from(["one", "two"]), st.integers(1, 99))
+
+
+def serialized(features: dict[str, tuple[str, list[int]]]) -> bytes:
+    made = {name: LISTS[kind](values) for name, (kind, values) in features.items()}
+    return tf.train.Example(features=tf.train.Features(feature=made)).SerializeToString()
+
+
+def counted(records: list[bytes], places: list[tuple[str, int]]) -> Kinds:
+    files = pa.array([file for file, _ in places], pa.string())
+    return kinds_of(decode_parts(pa.array(records, pa.large_binary())), files, np.array([number for _, number in places], np.int64))
+
+
+@given(st.lists(st.tuples(FEATURES, PLACES), max_size=8), st.integers(0, 8))
+@settings(max_examples=200, deadline=None)
+def test_the_kinds_are_those_of_every_record(
+    rows: list[tuple[dict[str, tuple[str, list[int]]], tuple[str, int]]], cut: int
+) -> None:
+    records, places = [serialized(features) for features, _ in rows], [place for _, place in rows]
+    expected: dict[str, dict[str, Held]] = {}
+    for features, place in rows:
+        for name, (kind, _) in features.items():
+            if kind:
+                known = expected.setdefault(name, {}).get(kind, Held(0, place))
+                expected[name][kind] = Held(known.records + 1, min(known.first, place))
+    whole = counted(records, places)
+    assert whole == expected
+    assert merge_kinds(counted(records[:cut], places[:cut]), counted(records[cut:], places[cut:])) == whole
+    wanted = most_frequent(whole)
+    bad = misfits(decode_parts(pa.array(records, pa.large_binary())), wanted)
+    assert sorted(bad) == [
+        row for row, (features, _) in enumerate(rows) if any(kind and kind != wanted[name] for name, (kind, _) in features.items())
+    ]
+    assert bool(mixed_kinds(whole)) == bool(bad)
+
+
+@pytest.mark.parametrize("size", [1, 100, 20_000, 3_000_000])
+def test_sequence_examples_of_any_size(size: int) -> None:
+    context = tf.train.Features(feature={"x": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"y" * size]))})
+    lists = tf.train.FeatureLists(feature_list={"t": tf.train.FeatureList()})
+    made = [
+        tf.train.Example(features=context),
+        tf.train.SequenceExample(context=context, feature_lists=lists),
+        tf.train.Example(),
+        tf.train.SequenceExample(feature_lists=lists),
+        tf.train.Example(features=context),
+    ]
+    records = pa.array([message.SerializeToString() for message in made], pa.large_binary())
+    assert sequence_examples(records).tolist() == [False, True, False, True, False]
+    assert sequence_examples(records[3:]).tolist() == [True, False]
+    assert sequence_examples(records[:0]).tolist() == []

@@ -1,0 +1,200 @@
+"""Files to framed examples: what is stored, what is refused and why, and that one file never changes another's bytes."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from PIL import Image
+
+from shardmill.example import decode_example, entry, int64_feature
+from shardmill.tfrecord import read_records
+from transforms.files.images.codec import Reencode
+from transforms.files.images.encode import ImageEncoder
+from transforms.files.references import PLANNED, to_batch
+from transforms.files.source import chunks
+from transforms.statistics.files import ImageStats
+from transforms.writing.source import EncodedChunk
+
+
+def encode(format_: str, size: tuple[int, int] = (8, 6), colour: int = 90, mode: str = "L") -> bytes:
+    out = io.BytesIO()
+    Image.new(mode, size, colour).save(out, format_)
+    return out.getvalue()
+
+
+def planned(names: list[str], sizes: list[int] | None = None, **columns: list[Any]) -> pa.RecordBatch:
+    empty: dict[str, list[Any]] = {field.name: [None] * len(names) for field in PLANNED}
+    known = {"name": names, "size": sizes or [100] * len(names), "split": ["train"] * len(names)}
+    return to_batch(list((empty | known | columns).values()), PLANNED)
+
+
+def image_stats(chunk: EncodedChunk) -> ImageStats:
+    assert isinstance(chunk.stats, ImageStats)
+    return chunk.stats
+
+
+def examples(chunk: EncodedChunk) -> list[dict[str, Any]]:
+    decoded = [decode_example(record) for record in read_records(io.BytesIO(chunk.framed), "chunk")]
+    assert len(decoded) == chunk.examples
+    return [{name: list(values) for name, values in example.items()} for example in decoded]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for format_ in ("jpeg", "png", "gif", "bmp", "webp", "tiff"):
+        (tmp_path / f"a.{format_}").write_bytes(encode(format_))
+    (tmp_path / "empty.jpg").touch()
+    (tmp_path / "text.jpg").write_text("hello")
+    (tmp_path / "short.png").write_bytes(encode("png")[:-3])
+    gif = encode("gif")
+    (tmp_path / "damaged.gif").write_bytes(gif[:-6] + bytes((gif[-6] ^ 0xFF,)) + gif[-5:])
+    (tmp_path / "pixel.png").write_bytes(encode("png", (1, 1)))
+    (tmp_path / "folder.jpg").mkdir()
+    return tmp_path
+
+
+def test_bytes_pass_through_untouched(root: Path) -> None:
+    names = [f"a.{format_}" for format_ in ("jpeg", "png", "gif", "bmp", "webp")]
+    chunk = ImageEncoder(str(root))(planned(names, label=[0, 1, 2, 3, 300]))
+
+    assert examples(chunk) == [
+        {"image": [(root / name).read_bytes()], "label": [label], "filename": [name.encode()], "height": [6], "width": [8]}
+        for name, label in zip(names, (0, 1, 2, 3, 300), strict=True)
+    ]
+    assert not chunk.rejects
+    assert image_stats(chunk).formats == {"jpeg": 1, "png": 1, "gif": 1, "bmp": 1, "webp": 1}
+    assert image_stats(chunk).labels == {0: 1, 1: 1, 2: 1, 3: 1, 300: 1}
+    assert image_stats(chunk).sizes.total == sum((root / name).stat().st_size for name in names)
+
+
+def test_features_stand_in_schema_order(root: Path) -> None:
+    column = entry("price", int64_feature([7]))
+    (found,) = examples(ImageEncoder(str(root))(planned(["a.png"], label=[1], columns=[column])))
+
+    assert list(found) == ["image", "label", "filename", "height", "width", "price"]
+    assert found["price"] == [7]
+
+
+def test_unlabelled_images_have_no_label(root: Path) -> None:
+    (found,) = examples(ImageEncoder(str(root))(planned(["a.png"])))
+
+    assert list(found) == ["image", "filename", "height", "width"]
+
+
+def test_a_uri_is_read_in_place_of_the_name(root: Path) -> None:
+    (found,) = examples(ImageEncoder("/nowhere")(planned(["my name"], uri=[str(root / "a.gif")])))
+
+    assert found["filename"] == [b"my name"]
+    assert found["image"] == [(root / "a.gif").read_bytes()]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("empty.jpg", "the file is empty"),
+        ("text.jpg", "not an image: the file starts with b'hello'"),
+        ("short.png", "truncated: the png has no end"),
+        ("a.tiff", "a TIFF, which TensorFlow does not decode; --image_format jpeg or png makes one that it reads"),
+        ("gone.jpg", "no such file: it vanished after it was listed"),
+        ("folder.jpg", "cannot be read: Is a directory"),
+    ],
+)
+def test_rejects(root: Path, name: str, reason: str) -> None:
+    chunk = ImageEncoder(str(root))(planned([name], line=[7]))
+
+    assert [(reject.source, reject.line, reject.stage, reject.reason) for reject in chunk.rejects] == [(name, 7, "write", reason)]
+    assert (chunk.framed, chunk.examples, image_stats(chunk).sizes.count) == (b"", 0, 0)
+
+
+def test_a_bad_record_changes_no_other(root: Path) -> None:
+    encoder = ImageEncoder(str(root))
+    good = encoder(planned(["a.jpeg", "a.gif"]))
+    mixed = encoder(planned(["text.jpg", "a.jpeg", "gone.jpg", "a.gif", "empty.jpg"]))
+
+    assert mixed.framed == good.framed
+    assert mixed.stats == good.stats
+    assert [reject.source for reject in mixed.rejects] == ["text.jpg", "gone.jpg", "empty.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("verify", "accepted"),
+    [
+        ("none", {"a.png", "a.tiff", "empty.jpg", "text.jpg", "short.png", "damaged.gif", "pixel.png"}),
+        ("header", {"a.png", "damaged.gif", "pixel.png"}),
+        ("decode", {"a.png", "pixel.png"}),
+    ],
+)
+def test_how_far_images_are_checked(root: Path, verify: str, accepted: set[str]) -> None:
+    names = ["a.png", "a.tiff", "empty.jpg", "text.jpg", "short.png", "damaged.gif", "pixel.png"]
+    encoder = ImageEncoder(str(root), verify)
+    chunk = encoder(planned(names))
+    found = examples(chunk)
+
+    assert {example["filename"][0].decode() for example in found} == accepted
+    assert len(chunk.rejects) == len(names) - len(accepted)
+    assert all(("height" in example) is encoder.measures is (verify != "none") for example in found)
+
+
+@pytest.mark.parametrize("reencode", [None, Reencode("png")])
+@pytest.mark.parametrize(("limit", "good"), [(48, True), (47, False)])
+def test_the_limit_of_pixels(root: Path, reencode: Reencode | None, limit: int, good: bool) -> None:
+    chunk = ImageEncoder(str(root), reencode=reencode, max_pixels=limit)(planned(["a.gif"]))
+
+    assert chunk.examples == good
+    if not good:
+        assert chunk.rejects[0].reason == "a gif of 8 x 6 pixels is more than --max_pixels 47: a decompression bomb?"
+
+
+def test_reencoded_images(root: Path) -> None:
+    encoder = ImageEncoder(str(root), "none", Reencode("jpeg", (4, 5)))
+    found = examples(encoder(planned(["a.tiff", "a.webp"])))
+
+    assert encoder.measures
+    for example in found:
+        with Image.open(io.BytesIO(example["image"][0])) as image:
+            assert (image.format, image.size, image.mode) == ("JPEG", (4, 5), "RGB")
+        assert (example["width"], example["height"]) == ([4], [5])
+
+
+def test_odd_names(root: Path) -> None:
+    names = ["a b.png", "100%.png", "#1.png", "'quoted\".png", "new\nline.png", "rösti.png", "[x]*?.png"]
+    for name in names:
+        (root / name).write_bytes(encode("png"))
+
+    found = examples(ImageEncoder(str(root))(planned(names)))
+
+    assert [example["filename"][0].decode() for example in found] == names
+
+
+MEBI = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rows", "expected"),
+    [
+        ([10] * 5, 2, [2, 2, 1]),
+        ([10] * 4, 4, [4]),
+        ([MEBI] * 3, 64, [1, 1, 1]),
+        ([5 * MEBI, 1, 1], 64, [1, 2]),
+        ([MEBI // 2] * 5, 64, [2, 2, 1]),
+        ([1], 1, [1]),
+    ],
+)
+def test_chunks_are_bounded_in_rows_and_bytes(sizes: list[int], rows: int, expected: list[int]) -> None:
+    batch = planned([str(index) for index in range(len(sizes))], sizes)
+    parts = list(chunks(batch, rows))
+
+    assert [len(part) for part in parts] == expected
+    assert [name for part in parts for name in part["name"].to_pylist()] == batch["name"].to_pylist()
+
+
+def test_any_chunks_give_the_same_bytes(root: Path) -> None:
+    batch = planned(["a.jpeg", "text.jpg", "a.png", "a.gif", "a.bmp", "gone.jpg", "a.webp"], label=list(range(7)))
+    encoder = ImageEncoder(str(root))
+
+    whole = encoder(batch).framed
+
+    for rows in (1, 2, 3):
+        assert b"".join(encoder(chunk).framed for chunk in chunks(batch, rows)) == whole

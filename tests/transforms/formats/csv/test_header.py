@@ -1,0 +1,44 @@
+"""Headers, and what is taken for CSV and is not. What a file with such a header is, test_read_csv.py has."""
+
+import pytest
+
+from shardmill.errors import UserError
+from transforms.formats.csv.header import START_BYTES, check_start, column_problem, header_columns
+from transforms.formats.csv.scan import Dialect
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        (["a"], None),
+        (["a", "A", " a"], None),
+        ([], "names no columns"),
+        (["a", ""], "has no name for column 2 of 2; give every column a name"),
+        (["a", "b", "b", "b", "a"], "names the column 'a' 2 times; rename or drop all but one"),
+    ],
+)
+def test_names_of_columns(columns: list[str], problem: str | None) -> None:
+    assert column_problem(columns) == problem
+
+
+@pytest.mark.parametrize("start", [b"", b"PAR1,PAR2"[:START_BYTES], b"BZh9,a\n", b"a,b\n", "é,b\n".encode()])
+def test_text_is_no_other_format(start: bytes) -> None:
+    check_start(start, "a.csv", "utf-8")
+
+
+def test_a_byte_order_mark_is_fine_in_its_encoding() -> None:
+    check_start(b"\xff\xfea\0", "a.csv", "utf-16")
+    with pytest.raises(UserError, match=r"^a.csv is not CSV; it begins like UTF-16"):
+        check_start(b"\xff\xfea\0", "a.csv", "utf-8")
+
+
+def test_a_parquet_file() -> None:
+    with pytest.raises(UserError, match=r"^a.csv is not CSV; it begins like a Parquet file"):
+        check_start(b"PAR1\x15\x04\x15\x10", "a.csv", "utf-8")
+
+
+def test_where_and_what() -> None:
+    assert header_columns(b'a,"b"\n', Dialect(), "a.csv, line 1", "utf-8") == ("a", "b")
+    assert header_columns(b"", Dialect(), "a.csv, line 1", "utf-8") == ()
+    with pytest.raises(UserError, match=r"^a.csv, line 3: the header is not cp1252; give the encoding"):
+        header_columns(b"a,\xff", Dialect(), "a.csv, line 3", "cp1252")

@@ -1,0 +1,301 @@
+"""What cannot be read is counted: by the arithmetic, and end to end over every route whose records lie inside files."""
+
+import bz2
+import gzip
+import json
+import os
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from shardmill import example, tfrecord
+from tests.end_to_end.test_bad_tables import check_consistent
+from tests.support.command import Result, Run, write_files
+from tests.support.table_results import Table, convert
+from transforms.files.references import Reject
+from transforms.formats.damage import Damage, Losses, failure, of_compressed, settle, unread_file
+from transforms.stores.compressed import TruncatedError, open_decompressed
+
+BAD = Reject("a.csv", 3, "read", "the row has 2 fields")
+GROUP = Reject("b.parquet", 101, "read", "row group 1", 900, 5000)
+REST = Reject("c.csv.gz", 41, "read", "damaged", 60, 700, "estimated")
+CUT = Reject("d.csv.gz", 7, "read", "ends too early", 1, 0, "at least")
+
+
+def test_only_what_is_more_than_a_record_is_a_loss() -> None:
+    assert BAD.to_json() == {"source": "a.csv", "line": 3, "stage": "read", "reason": "the row has 2 fields"}
+    position = {"source": "c.csv.gz", "line": 41, "stage": "read", "reason": "damaged"}
+    assert REST.to_json() == {**position, "records": 60, "size_bytes": 700, "count": "estimated"}
+    assert [reject.is_loss for reject in (BAD, GROUP, REST, CUT, unread_file("e", 9, "index", "no"))] == [False, *[True] * 4]
+
+
+def test_losses_in_words() -> None:
+    assert str(Losses.of([BAD, GROUP])) == "900 records in 1 damaged file cannot be read, 5,000 bytes"
+    assert str(Losses.of([GROUP, REST])) == "about 960 records in 2 damaged files cannot be read, 5,700 bytes"
+    words = ", and how many more were in 1 file cut short or unlisted nobody knows"
+    assert str(Losses.of([CUT])) == f"at least 1 record in 1 damaged file cannot be read, 0 bytes{words}"
+    assert str(Losses.of([CUT, REST, BAD])) == f"about 61 records in 2 damaged files cannot be read, 700 bytes{words}"
+    assert Losses.of([BAD]).files == 0
+
+
+def test_what_is_known_for_certain_does_not_fail_a_job() -> None:
+    assert failure([BAD, GROUP], "fail") is None
+    assert failure([BAD, CUT, REST], "reject") is None
+    words = failure([BAD, CUT, REST], "fail")
+    assert words is not None
+    assert words.startswith("about 61 records in 2 damaged files")
+    assert "such as 'c.csv.gz': damaged; " in words
+    assert "--on_damaged_file reject" in words
+
+
+@pytest.mark.parametrize(
+    ("error", "size", "read", "expected"),
+    [
+        (TruncatedError("x", good_bytes=1000, made_bytes=9000), 4000, 50, (150, 3000, "estimated")),
+        (TruncatedError("x", good_bytes=3999, made_bytes=9000), 4000, 50, (1, 1, "estimated")),
+        (TruncatedError("x", good_bytes=4000, made_bytes=8000, is_cut=True), 4000, 50, (1, 0, "at least")),
+        (TruncatedError("x", 4000, 8000, promised_bytes=20_000, is_cut=True), 4000, 50, (75, 0, "estimated")),
+        (TruncatedError("x", good_bytes=0, made_bytes=0), 4000, 0, (None, 4000, "estimated")),
+        (TruncatedError("x", is_cut=True), 4000, 0, (None, 4000, "at least")),
+    ],
+)
+def test_the_rest_of_a_compressed_file(error: TruncatedError, size: int, read: int, expected: tuple[object, ...]) -> None:
+    reject = of_compressed(error, size).reject("a", 1, "read", "x", read, size)
+    assert (reject.records, reject.size_bytes, reject.count) == expected
+
+
+def test_files_of_which_nothing_was_read_are_estimated_by_all_others() -> None:
+    whole = unread_file("e.csv.gz", 500, "index", "no")
+    rest = Damage("x", 100, 0.5).reject("c", 1, "read", "x", 20, 300)
+    settled, records = settle([BAD, rest, whole], 221 + 10 + 1, 2200 + 100 + 500)
+    assert [reject.records for reject in settled] == [1, 10, 50]
+    assert records == 221 + 10 + 50
+    assert settle([whole], 1, 500) == ([Reject("e.csv.gz", None, "index", "no", 1, 500, "estimated")], 1)
+
+
+@pytest.mark.parametrize(("suffix", "compress"), [("gz", gzip.compress), ("bz2", bz2.compress), ("zst", zstandard.compress)])
+def test_how_far_compressed_data_could_be_read(tmp_path: Path, suffix: str, compress: Callable[[bytes], bytes]) -> None:
+    contents = np.random.default_rng(0).bytes(3_000_000)
+    data = compress(contents)
+    damaged = [("cut", data[: len(data) // 2], True), ("flipped", flipped(data, len(data) // 2), False)]
+    for name, stored, is_cut in damaged[: 1 if suffix == "zst" else 2]:
+        (tmp_path / name).write_bytes(stored)
+        with open_decompressed(str(tmp_path / name), f"a.{suffix}") as stream, pytest.raises(TruncatedError) as raised:
+            stream.readlines()
+        error = raised.value
+        assert error.is_cut == is_cut
+        assert abs(error.good_bytes - len(data) // 2) < 1 << 20 or not is_cut  # bytes that are not compressed break no stream
+        assert error.made_bytes <= len(contents)
+        assert error.promised_bytes == (len(contents) if is_cut and suffix == "zst" else 0)
+
+
+# End to end.
+
+ROWS = 3_000
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    """`data` with 16 bytes changed."""
+    return data[:at] + bytes(byte ^ 0x5A for byte in data[at : at + 16]) + data[at + 16 :]
+
+
+def csv_text(first: int, rows: int = ROWS) -> bytes:
+    return b"id,name\n" + b"".join(b"%d,%x\n" % (n, n * 2654435761 % 2**32) for n in range(first, first + rows))
+
+
+def json_text(first: int, rows: int = ROWS) -> bytes:
+    return b"".join(b'{"id": %d, "name": "%x"}\n' % (n, n * 2654435761 % 2**32) for n in range(first, first + rows))
+
+
+def lines_text(first: int, rows: int = ROWS) -> bytes:
+    return b"".join(b"%d %x\n" % (n, n * 2654435761 % 2**32) for n in range(first, first + rows))
+
+
+def records(first: int, rows: int = ROWS) -> bytes:
+    return b"".join(
+        tfrecord.frame(example.encode_example({"id": [n], "name": [b"%x" % (n * 2654435761 % 2**32)]}))
+        for n in range(first, first + rows)
+    )
+
+
+def framed_offset(data: bytes, number: int) -> int:
+    """Where record `number`, from 0, starts."""
+    at = 0
+    for _ in range(number):
+        at += int.from_bytes(data[at : at + 8], "little") + tfrecord.OVERHEAD
+    return at
+
+
+TEXTS: dict[str, tuple[str, Callable[..., bytes]]] = {
+    "csv": ("csv", csv_text),
+    "jsonl": ("jsonl", json_text),
+    "text": ("txt", lines_text),
+    "reshard": ("tfrecord", records),
+}
+# Of each route: files that are cut at two thirds, and files that are damaged in their middle. Zstandard has no checksum as it is
+# written by default, so what is damaged there may be other values, and nobody can tell.
+COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "bz2": bz2.compress, "zst": zstandard.compress}
+SUFFIXES = {route: ("gz",) if route == "reshard" else tuple(COMPRESSORS) for route in TEXTS}
+
+
+def check_fails_then_passes(run: Run, folder: Path, tmp_path: Path, route: str, *words: str) -> Table:
+    """A job that fails by default and says what is lost, and publishes the rest where that is allowed."""
+    flags = ("--max_reject_fraction", "0.9", "--no_shuffle")
+    failed: Result = run(route, "--input", folder, "--output", tmp_path / "out", "--name", "n", *flags)
+    assert failed.status == 1
+    for word in (*words, "--on_damaged_file reject", "nothing was published", "1.0.0-rejects.jsonl"):
+        assert word in failed.err
+    assert not list((tmp_path / "out").rglob("_SUCCESS"))
+    table = convert(route, folder, tmp_path / "out", *flags, "--on_damaged_file", "reject")
+    check_consistent(table)
+    assert json.loads((table.directory / "manifest.json").read_text())["configuration"]["on_damaged_file"] == "reject"
+    return table
+
+
+def file_of(row: dict[str, object]) -> int:
+    """Which of some files of ROWS rows a row is of, by its number."""
+    number = row["id"] if "id" in row else int(bytes(row["text"]).split()[0])  # type: ignore[call-overload]
+    return int(number) // ROWS  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("route", TEXTS)
+def test_compressed_files_that_are_cut(run: Run, tmp_path: Path, route: str) -> None:
+    name, write = TEXTS[route]
+    files = {f"a.{name}": write(0)}
+    size = {"gz": ROWS, "bz2": ROWS, "zst": 6 * ROWS}  # Zstandard gives 128 KiB out at once
+    for number, suffix in enumerate(SUFFIXES[route], 1):
+        data = COMPRESSORS[suffix](write(number * ROWS, size[suffix]))
+        files[f"{number}.{name}.{suffix}"] = data[: len(data) * 2 // 3]
+    table = check_fails_then_passes(
+        run, write_files(tmp_path / "in", files), tmp_path, route, "nobody knows", "data ends too early"
+    )
+    kept = Counter(min(file_of(row), 3) for row in table.rows)
+    assert kept[0] == ROWS
+    rejects = {reject["source"]: reject for reject in table.rejects()}
+    assert rejects.keys() == files.keys() - {f"a.{name}"}
+    for number, suffix in enumerate(SUFFIXES[route], 1):
+        reject, lost = rejects[f"{number}.{name}.{suffix}"], size[suffix] - kept[number]
+        assert lost > 0
+        if suffix == "zst":  # whose header promises so many bytes
+            assert reject["count"] == "estimated"
+            assert 0.9 * lost < reject["records"] < 1.1 * lost
+        else:
+            assert reject["count"] == "at least"
+            assert reject["records"] == 1 or not kept[number]
+    assert kept[1]  # of gzip, a part was read
+    assert table.dataset.manifest.rejects["lost"]["uncounted_files"] == min(len(SUFFIXES[route]), 2)
+
+
+@pytest.mark.parametrize("route", TEXTS)
+def test_compressed_files_that_are_damaged(run: Run, tmp_path: Path, route: str) -> None:
+    name, write = TEXTS[route]
+    files = {f"a.{name}": write(0)}
+    for number, suffix in enumerate(SUFFIXES[route][:2], 1):
+        data = COMPRESSORS[suffix](write(number * ROWS))
+        files[f"{number}.{name}.{suffix}"] = flipped(data, len(data) * 2 // 3)
+    table = check_fails_then_passes(run, write_files(tmp_path / "in", files), tmp_path, route, "about ", "such as ")
+    told = table.dataset.manifest.rejects["lost"]
+    rejects = {reject["source"]: reject for reject in table.rejects() if "records" in reject}
+    assert rejects.keys() == files.keys() - {f"a.{name}"}
+    assert all(reject["count"] == "estimated" and reject["size_bytes"] > 1000 for reject in rejects.values())
+    assert told["records"] == sum(reject["records"] for reject in rejects.values())
+    lost = len(files) * ROWS - len(table.rows)
+    assert lost / 3 < told["records"] < 3 * lost
+    losses = Losses(len(rejects), told["records"], told["size_bytes"], 0, True)
+    assert str(losses) in table.dataset.manifest.notices
+    refused = run(route, "--input", tmp_path / "in", "--output", tmp_path / "2", "--name", "n", "--on_damaged_file", "reject")
+    assert refused.status == 1
+    assert f"{table.dataset.manifest.rejects['records']} of " in refused.err
+    assert "more than --max_reject_fraction 0.01 allows" in refused.err
+
+
+def test_a_row_group_that_is_damaged_is_counted_row_by_row(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    numbers = np.random.default_rng(0)
+    for name in "ab":
+        rows = pa.table({"x": numbers.random(ROWS), "y": numbers.integers(0, 1 << 60, ROWS)})
+        pq.write_table(rows, folder / f"{name}.parquet", row_group_size=ROWS // 2, write_page_checksum=True)
+    group = pq.ParquetFile(folder / "b.parquet").metadata.row_group(1)
+    at = group.column(0).data_page_offset + group.column(0).total_compressed_size // 2
+    (folder / "b.parquet").write_bytes(flipped((folder / "b.parquet").read_bytes(), at))
+    command = ("parquet", "--input", folder, "--output", tmp_path / "out", "--name", "n")
+    failed = run(*command)
+    assert failed.status == 1
+    assert f"{ROWS // 2} of {2 * ROWS} records were rejected, more than --max_reject_fraction 0.01 allows" in failed.err
+    result = run(*command, "--max_reject_fraction", "0.25")  # known for certain, so no other flag is needed
+    assert result.status == 0
+    assert f"{ROWS // 2:,} of {2 * ROWS:,} records rejected" in result.out
+    assert f"NOTE: {ROWS // 2:,} records in 1 damaged file cannot be read, " in result.out
+    table = convert("parquet", folder, tmp_path / "out", "--max_reject_fraction", "0.25", "--overwrite")
+    check_consistent(table)
+    assert run("verify", table.directory).status == 0
+    (reject,) = table.rejects()
+    assert (reject["records"], reject["count"], reject["line"]) == (ROWS // 2, "exact", ROWS // 2 + 1)
+    size = sum(group.column(index).total_compressed_size for index in range(group.num_columns))
+    assert reject["size_bytes"] == size
+    assert table.dataset.manifest.rejects["lost"] == {
+        "files": 1, "records": ROWS // 2, "size_bytes": size, "uncounted_files": 0, "estimated": False,
+    }  # fmt: skip
+
+
+def test_a_parquet_file_without_its_footer_is_estimated_by_the_others(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in "ab":
+        pq.write_table(pa.table({"x": np.random.default_rng(0).random(ROWS)}), folder / f"{name}.parquet")
+    data = (folder / "b.parquet").read_bytes()
+    (folder / "b.parquet").write_bytes(data[: len(data) // 2])
+    table = check_fails_then_passes(run, folder, tmp_path, "parquet", "b.parquet", "about ", f"{len(data) // 2:,} bytes")
+    (reject,) = table.rejects()
+    assert abs(reject["records"] - ROWS // 2) < ROWS // 100
+    assert (reject["size_bytes"], reject["count"]) == (len(data) // 2, "estimated")
+
+
+def test_records_behind_a_broken_length(run: Run, tmp_path: Path) -> None:
+    stored: dict[str, bytes] = {"a.tfrecord": records(0)[:-3]}
+    compressors: list[Callable[[bytes], bytes]] = [bytes, gzip.compress, zlib.compress]
+    for number, compress in enumerate(compressors, 1):
+        data = records(number * ROWS)
+        stored[f"{number}.tfrecord"] = compress(flipped(data, framed_offset(data, ROWS // 4)))
+    folder = write_files(tmp_path / "in", stored)
+    table = check_fails_then_passes(run, folder, tmp_path, "reshard", ".tfrecord", "about ", "nobody knows")
+    assert Counter(map(file_of, table.rows)) == {0: ROWS - 1, 1: ROWS // 4, 2: ROWS // 4, 3: ROWS // 4}
+    *broken, cut = table.rejects()
+    assert (cut["source"], cut["records"], cut["count"]) == ("a.tfrecord", 1, "at least")
+    for reject in broken:
+        assert "has a length that fails its checksum" in reject["reason"]
+        assert reject["count"] == "estimated"
+        assert abs(reject["records"] - 3 * ROWS // 4) < ROWS // 20
+        assert abs(reject["size_bytes"] / len(stored[reject["source"]]) - 0.75) < 0.1
+
+
+def test_records_that_zlib_compressed_are_read(tmp_path: Path) -> None:
+    stored = {f"{level}.tfrecord": zlib.compress(records(level * ROWS), level) for level in (0, 1, 9)}
+    table = convert("reshard", write_files(tmp_path / "in", stored), tmp_path, "--no_shuffle")
+    assert [row["id"] for row in table.rows] == [n for level in (0, 1, 9) for n in range(level * ROWS, (level + 1) * ROWS)]
+    assert table.rejects() == []
+
+
+@pytest.mark.parametrize("route", ["csv", "jsonl", "text", "reshard", "parquet"])
+def test_a_file_that_is_not_there(run: Run, tmp_path: Path, route: str) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    if route == "parquet":
+        name = "parquet"
+        pq.write_table(pa.table({"x": [1, 2, 3]}), folder / "a.parquet")
+    else:
+        name, write = TEXTS[route]
+        (folder / f"a.{name}").write_bytes(write(0))
+    os.symlink("nowhere", folder / f"b.{name}")
+    failed = run(route, "--input", folder, "--output", tmp_path / "out", "--name", "n", "--max_reject_fraction", "0.9")
+    assert failed.status == 1
+    for word in ("at least 1 record", f"'b.{name}': dangling", "--on_damaged_file reject"):
+        assert word in failed.err

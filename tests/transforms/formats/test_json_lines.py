@@ -1,0 +1,379 @@
+"""JSON lines as rows: beside the rules of transforms.columns.types applied value by value, in every block size."""
+
+import gzip
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transforms.columns.arrow import arrow_type, parse_fill
+from transforms.columns.json_values import array_of, column_array, column_type, convert
+from transforms.columns.nested import ColumnError
+from transforms.columns.types import ColumnType, Spelled, merge_types, value_type
+from transforms.files.references import Reject
+from transforms.formats.base import FileRef, Inferred, Rows
+from transforms.formats.json_lines import JsonLinesFormat
+
+Types = Mapping[str, ColumnType]
+Row = dict[str, Any]
+
+
+def file_ref(folder: Path, data: bytes, name: str = "file.jsonl") -> FileRef:
+    path = folder / name
+    path.write_bytes(data)
+    return FileRef(name, str(path), len(data))
+
+
+def infer(format_: JsonLinesFormat, file: FileRef, columns: list[str] | None = None, values_of: str | None = None) -> Inferred:
+    merged = Inferred()
+    for block in format_.index(file):
+        assert not isinstance(block, Reject)
+        for part in format_.infer(block, columns, values_of):
+            merged = merged.merge(part)
+    return merged
+
+
+def read(format_: JsonLinesFormat, file: FileRef, types: Types) -> tuple[list[tuple[int, Row]], list[Reject], int]:
+    rows: list[Rows] = []
+    for block in format_.index(file):
+        assert not isinstance(block, Reject)
+        rows += format_.read(block, types)
+    for part in rows:
+        part.batch.validate(full=True)
+        assert part.batch.schema == pa.schema([(name, arrow_type(column)) for name, column in types.items()])
+        assert part.lines.dtype == np.int64
+    found = [pair for part in rows for pair in zip(part.lines.tolist(), part.batch.to_pylist(), strict=True)]
+    return found, [reject for part in rows for reject in part.rejects], sum(part.blank for part in rows)
+
+
+def table(folder: Path, *lines: str, fill: tuple[tuple[str, str], ...] = (), types: Types | None = None) -> tuple[Any, ...]:
+    """Types, rows without their numbers, and rejects as (line, reason)."""
+    file = file_ref(folder, "\n".join(lines).encode())
+    format_ = JsonLinesFormat(20, fill)
+    types = infer(format_, file).types if types is None else types
+    rows, rejects, _ = read(format_, file, types)
+    return types, [row for _, row in rows], [(reject.line, reject.reason) for reject in rejects]
+
+
+@pytest.mark.parametrize(
+    ("values", "column", "expected"),
+    [
+        (["1", "-2"], ColumnType("int64", None, 2), [1, -2]),
+        (["9223372036854775807"], ColumnType("int64", None, 1), [(1 << 63) - 1]),
+        (["1", "2.5"], ColumnType("float32", None, 2), [1.0, 2.5]),
+        (["9007199254740993", "2.5"], ColumnType("float32", None, 2), [9007199254740992.0, 2.5]),
+        (["true", "false"], ColumnType("bool", None, 2), [1, 0]),
+        (["true", "2"], ColumnType("bytes", None, 2), [b"true", b"2"]),
+        (["true", "2.5"], ColumnType("bytes", None, 2), [b"true", b"2.5"]),
+        (["[true, 1]", "[]"], ColumnType("bytes", -1, 2, empty=1), [[b"true", b"1"], []]),
+        (["[true]", "[]", "[false]"], ColumnType("bool", -1, 3, empty=1), [[1], [], [0]]),
+        (['"a"', '"ä\\u0000"'], ColumnType("bytes", None, 2), [b"a", "ä\0".encode()]),
+        (['"a"', "1", "1.50", "true"], ColumnType("bytes", None, 4), [b"a", b"1", b"1.5", b"true"]),
+        (["1", "null"], ColumnType("int64", None, 1), [1, None]),
+        (["[1,2]", "[3,4]", "null"], ColumnType("int64", 2, 2), [[1, 2], [3, 4], None]),
+        (["[1]", "[3,4.5]", "null"], ColumnType("float32", -1, 2), [[1.0], [3.0, 4.5], []]),
+        (["[1]", "2"], ColumnType("int64", -1, 2), [[1], [2]]),
+        (["[]", "null"], ColumnType("int64", 0, 1), [[], []]),
+        (['["a", 1]', "[true]"], ColumnType("bytes", -1, 2), [[b"a", b"1"], [b"true"]]),
+        (["1e30", "1e-50"], ColumnType("float32", None, 2), [float(np.float32(1e30)), 0.0]),
+        (["1e300", '"x"'], ColumnType("bytes", None, 2), [b"1e+300", b"x"]),
+    ],
+)
+def test_columns(tmp_path: Path, values: list[str], column: ColumnType, expected: list[Any]) -> None:
+    types, rows, rejects = table(tmp_path, *(f'{{"x": {value}}}' for value in values))
+
+    assert types == {"x": column}
+    assert rejects == []
+    assert [row["x"] for row in rows] == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("@", "not JSON: unexpected character, expected a JSON value, at character 1"),
+        ('{"x": 1', "not JSON: unexpected end of data, at character 8"),
+        ('{"x": 1} {"x": 2}', "not JSON: unexpected content after document, at character 10"),
+        ('{"x": NaN}', "not JSON: unexpected character, expected a JSON value, at character 7"),
+        ("[1]", "not a JSON object, but [1]"),
+        ("null", "not a JSON object, but null"),
+        ('{"x": {"a": 1}}', "column 'x': {\"a\": 1} is not a number, a string or a list of them"),
+        ('{"x": [[1, {}]]}', "column 'x': {} is not a number, a string or a list of them"),
+        ('{"x": [[1, 2], [3]]}', "column 'x': lists of 1 and of 2 in one list; expected lists of one length"),
+        ('{"x": [1, null]}', "column 'x': null is not a number, a string or a list of them"),
+        ('{"x": 9223372036854775808}', "column 'x': 9223372036854775808 does not fit a 64-bit integer"),
+        ('{"x": -9223372036854775809}', "column 'x': -9223372036854775809 does not fit a 64-bit integer"),
+        ('{"x": [1, 99999999999999999999]}', "column 'x': 99999999999999999999 does not fit a 64-bit integer"),
+    ],
+)
+def test_lines_that_are_rejects(tmp_path: Path, line: str, reason: str) -> None:
+    for others in (['{"x": 1}', '{"x": 2}'], ['{"x": 1.5}', '{"x": "text"}'], ['{"x": [1, 2]}', '{"x": [3, 4]}']):
+        types, rows, rejects = table(tmp_path, others[0], line, others[1])
+
+        assert rejects == [(2, reason)]
+        assert len(rows) == 2
+        assert types["x"].present == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "column", "reason"),
+    [
+        ("1.5", ColumnType("int64", None, 0), "1.5 is no integer"),
+        ('"a"', ColumnType("int64", None, 0), '"a" is no integer'),
+        ('"1"', ColumnType("float32", None, 0), '"1" is no number'),
+        ("1e39", ColumnType("float32", None, 0), "1e+39 is beyond the range of float32"),
+        ("[1e39]", ColumnType("float32", 1, 0), "1e+39 is beyond the range of float32"),
+        ("true", ColumnType("int64", None, 0), "true is no integer"),
+        ("true", ColumnType("float32", None, 0), "true is no number"),
+        ("[1, false]", ColumnType("int64", 2, 0), "false is no integer"),
+        ("1", ColumnType("bool", None, 0), "1 is no true or false"),
+        ("1.0", ColumnType("bool", None, 0), "1.0 is no true or false"),
+        ("[1]", ColumnType("int64", None, 0), "a list of 1, where one value was expected"),
+        ("[1, 2, 3]", ColumnType("int64", 2, 0), "3 values, where 2 were expected"),
+        ("[]", ColumnType("int64", 2, 0), "0 values, where 2 were expected"),
+        ("1", ColumnType("int64", 2, 0), "1 values, where 2 were expected"),
+    ],
+)
+def test_values_that_do_not_fit(tmp_path: Path, value: str, column: ColumnType, reason: str) -> None:
+    _, rows, rejects = table(tmp_path, "{}", f'{{"x": {value}}}', "{}", types={"x": column})
+
+    assert rejects == [(2, f"column 'x': {reason}")]
+    assert rows == [{"x": None}] * 2
+
+
+@pytest.mark.parametrize(
+    ("value", "column", "expected"),
+    [
+        ("true", ColumnType("bool", None, 0), 1),
+        ("[false, true]", ColumnType("bool", 2, 0), [0, 1]),
+        ("3.0", ColumnType("int64", None, 0), 3),
+        ("3", ColumnType("bytes", None, 0), b"3"),
+        ("3", ColumnType("int64", -1, 0), [3]),
+        ("3", ColumnType("int64", 1, 0), [3]),
+        ("3.4028235e38", ColumnType("float32", None, 0), float(np.finfo(np.float32).max)),
+    ],
+)
+def test_values_that_fit_a_type_that_was_given(tmp_path: Path, value: str, column: ColumnType, expected: Any) -> None:
+    assert table(tmp_path, f'{{"x": {value}}}', types={"x": column})[1:] == ([{"x": expected}], [])
+
+
+def test_of_a_key_given_twice_the_last_counts(tmp_path: Path) -> None:
+    assert table(tmp_path, '{"x": 1, "x": 2}')[1] == [{"x": 2}]
+    (row,) = table(tmp_path, '{"x": 1e19, "x": 1e19}')[1]
+    assert row == {"x": float(np.float32(1e19))}
+
+
+def test_only_the_columns_asked_for_matter(tmp_path: Path) -> None:
+    file = file_ref(tmp_path, b'{"x": {}, "y": 1}\n{"y": 2, "z": [[]]}\n')
+    types = {"y": ColumnType("int64", None, 2)}
+
+    assert infer(JsonLinesFormat(100), file, ["y"]) == Inferred(types, 2)
+    unseen = ColumnType("bytes", None, 0)  # named, and not looked at
+    assert infer(JsonLinesFormat(100, drop=("x", "z", "a")), file) == Inferred({"x": unseen, **types, "z": unseen}, 2)
+    assert read(JsonLinesFormat(100), file, types) == ([(1, {"y": 1}), (2, {"y": 2})], [], 0)
+    assert infer(JsonLinesFormat(100), file).rows == 0
+
+
+def test_columns_are_in_the_order_in_which_they_first_appear(tmp_path: Path) -> None:
+    types, _, _ = table(tmp_path, '{"b": 1}', '{"c": null, "a": "x", "b": 3}', '{"c": [2]}')
+
+    assert types == {"b": ColumnType("int64", None, 2), "a": ColumnType("bytes", None, 1), "c": ColumnType("int64", 1, 1)}
+
+
+def test_a_column_without_any_value_is_none(tmp_path: Path) -> None:
+    assert table(tmp_path, '{"x": null}', "{}") == ({}, [{}, {}], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "column", "expected"),
+    [
+        ("0", ["1", "null"], ColumnType("int64", None, 2), [1, 0]),
+        ("0.5", ["1", "null"], ColumnType("float32", None, 2), [1.0, 0.5]),
+        ("unknown", ['"a"', "null"], ColumnType("bytes", None, 2), [b"a", b"unknown"]),
+        ('"0"', ['"a"', "null"], ColumnType("bytes", None, 2), [b"a", b"0"]),
+        ("unknown", ["1", "null"], ColumnType("bytes", None, 2), [b"1", b"unknown"]),
+        ("7", ["null", "null"], ColumnType("int64", None, 2), [7, 7]),
+        ("7", ["[1, 2]", "null"], ColumnType("int64", -1, 2), [[1, 2], [7]]),
+    ],
+)
+def test_fill(tmp_path: Path, text: str, lines: list[str], column: ColumnType, expected: list[Any]) -> None:
+    types, rows, rejects = table(tmp_path, *(f'{{"x": {line}}}' for line in lines), fill=(("x", text),))
+
+    assert types == {"x": column}
+    assert ([row["x"] for row in rows], rejects) == (expected, [])
+
+
+def test_fill_of_a_column_that_no_row_has(tmp_path: Path) -> None:
+    assert table(tmp_path, "{}", fill=(("x", "7"),))[:2] == ({"x": ColumnType("int64", None, 1)}, [{"x": 7}])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1),
+        ("1.0", 1.0),
+        ('"1"', "1"),
+        ("true", True),
+        ("false", False),
+        ("True", "True"),
+        ("null", "null"),
+        ("[1]", "[1]"),
+        ("NaN", "NaN"),
+        ("", ""),
+        ("07", "07"),
+    ],
+)
+def test_the_value_of_a_fill(text: str, value: Any) -> None:
+    assert parse_fill(text) == value
+    assert type(parse_fill(text)) is type(value)
+
+
+def test_a_fill_beyond_64_bits_is_text() -> None:
+    assert parse_fill("9223372036854775808") == "9223372036854775808"
+
+
+def test_values_are_what_they_are_as_strings(tmp_path: Path) -> None:
+    file = file_ref(tmp_path, '{"x": "ä"}\n{"x": 1}\n{"x": true}\n{"x": 1.5}\n{"x": null}\n{"x": "ä"}\n{"x": ["b", 2]}'.encode())
+
+    assert infer(JsonLinesFormat(10), file, [], "x").values == frozenset({"ä", "1", "true", "1.5", "b", "2"})
+    assert infer(JsonLinesFormat(10, (("x", "none"),)), file, [], "x").values == frozenset(
+        {"ä", "1", "true", "1.5", "b", "2", "none"}
+    )
+
+
+def test_blank_lines_are_counted_and_lines_numbered(tmp_path: Path) -> None:
+    file = file_ref(tmp_path, b'\n{"x": 1}\r\n  \t\n\xef\xbb\xbf\n{"x": 2}')
+    for size in (1, 10, 100):
+        rows, rejects, blank = read(JsonLinesFormat(size), file, {"x": ColumnType("int64", None, 0)})
+
+        assert rows == [(2, {"x": 1}), (5, {"x": 2})]
+        assert [reject.line for reject in rejects] == [4]
+        assert blank == 2
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    assert table(tmp_path, '\ufeff{"x": 1}')[1:] == ([{"x": 1}], [])
+
+
+def test_a_truncated_gzip_file_gives_what_precedes(tmp_path: Path) -> None:
+    data = b"".join(b'{"x": %d}\n' % (number * 7919) for number in range(1000))
+    file = file_ref(tmp_path, gzip.compress(data)[:-40], "file.jsonl.gz")
+    rows, rejects, _ = read(JsonLinesFormat(64), file, {"x": ColumnType("int64", None, 0)})
+
+    assert [row["x"] for _, row in rows] == [number * 7919 for number in range(len(rows))]
+    assert len(rows) > 500
+    assert [reject.line for reject in rejects] == [len(rows) + 1]
+
+
+NUMBERS = st.one_of(
+    st.integers(-3, 3),
+    st.integers(-(1 << 70), 1 << 70),
+    st.sampled_from([(1 << 63) - 1, 1 << 63, -(1 << 63), -(1 << 63) - 1, 1e38, 4e38, 1e19, 9.3e18, 0.1, -0.0, 1e300]),
+)
+SCALARS = st.one_of(NUMBERS, st.booleans(), st.sampled_from(["", "a", "ä\0", "1"]))
+ODD: list[Any] = [{}, [None], [[1]], [[2]], [[1, 2]], [[1], [2]], [[1], 2], [[]], [{}]]
+VALUES: st.SearchStrategy[Any] = st.one_of(
+    SCALARS,
+    SCALARS,
+    st.none(),
+    st.lists(SCALARS, max_size=3),
+    st.sampled_from([{}, [None], [[1]], [[2]], [[1, 2]], [[1], [2]], [[1], 2], [[]], [{}]]),
+)
+BOXES = st.lists(st.floats(-5, 5), min_size=2, max_size=2)
+COLUMNS = st.one_of(
+    *(
+        st.lists(st.one_of(kind, st.none()), max_size=6)
+        for kind in (st.integers(-5, 5), st.floats(-9, 9), st.booleans(), st.text("ab"))
+    ),
+    st.lists(st.lists(st.integers(-5, 5), max_size=2), max_size=6),
+    st.lists(st.lists(st.floats(-5, 5), min_size=2, max_size=2), max_size=6),
+    st.lists(st.lists(BOXES, max_size=2) | st.none(), max_size=6),
+    st.lists(VALUES, max_size=6),
+)
+DTYPES, LENGTHS = st.sampled_from(["int64", "float32", "bytes", "bool"]), st.sampled_from([None, None, -1, 0, 1, 2])
+TYPES = st.one_of(
+    st.builds(ColumnType, DTYPES, LENGTHS, st.just(0)),
+    st.builds(ColumnType, DTYPES, st.sampled_from([-1, 1, 2]), st.just(0), st.sampled_from([(1,), (2,), (1, 2)])),
+)
+
+
+@given(COLUMNS)
+@settings(max_examples=500, deadline=None)
+def test_the_type_of_a_column_is_that_of_its_values(values: list[Any]) -> None:
+    try:
+        found = column_type(values)
+    except ColumnError:
+        return  # then they are looked at one by one
+    expected: dict[str, ColumnType] = {}
+    for value in values:
+        one = value_type(value, textual=False)
+        expected = merge_types(expected, {"x": one} if one is not None else {})
+    assert found == expected.get("x")
+
+
+@given(COLUMNS, TYPES)
+@settings(max_examples=500, deadline=None)
+def test_a_column_is_converted_as_its_values_are(values: list[Any], column: ColumnType) -> None:
+    array = column_array(values, column)
+    if array is not None:
+        array.validate(full=True)
+        assert array.equals(array_of([convert(value, column) for value in values], column))
+
+
+@given(st.lists(st.integers(-5, 5) | st.none()), st.lists(st.floats(-9, 9) | st.none()), st.lists(st.text("ab") | st.none()))
+@settings(max_examples=50, deadline=None)
+def test_common_columns_are_converted_whole(integers: list[Any], floats: list[Any], texts: list[Any]) -> None:
+    columns: list[tuple[list[Any], Spelled]] = [(integers, "int64"), (integers, "float32"), (floats, "float32"), (texts, "bytes")]
+    for values, dtype in columns:
+        assert column_array(values, ColumnType(dtype, None, 0)) is not None
+        assert column_array([[value] for value in values if value is not None], ColumnType(dtype, -1, 0)) is not None
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3), max_size=12), st.integers(1, 200))
+@settings(max_examples=150, deadline=None)
+def test_any_block_size_gives_the_rows(tmp_path_factory: pytest.TempPathFactory, objects: list[Row], block_size: int) -> None:
+    lines = [json.dumps(row).encode() for row in objects]
+    lines[2:2] = [b"", b"nonsense", b" \t"]
+    file = file_ref(tmp_path_factory.mktemp("json"), b"\n".join(lines))
+    inferred = infer(JsonLinesFormat(block_size), file, None, "a")
+    types: dict[str, ColumnType] = {}
+    good = 0
+    for row in objects:
+        try:
+            found = {name: value_type(value, textual=False) for name, value in row.items()}
+        except ColumnError:
+            continue
+        good += 1
+        types = merge_types(types, {name: column for name, column in found.items() if column is not None})
+    # A column whose every value was refused has a type without a value, so that it is not forgotten.
+    assert ({name: column for name, column in inferred.types.items() if column.present}, inferred.rows) == (types, good)
+    assert inferred.types.keys() <= {name for row in objects for name in row}
+
+    rows, rejects, blank = read(JsonLinesFormat(block_size), file, types)
+    assert (rows, rejects, blank) == read(JsonLinesFormat(1 << 20), file, types)
+    used = {number for number, _ in rows}
+    assert len(rows) + len(rejects) + blank == len(lines) - (0 if lines[-1] else 1)
+    assert used.isdisjoint(reject.line for reject in rejects)
+    for number, row in rows:
+        assert row == {name: convert(json.loads(lines[number - 1]).get(name), column) for name, column in types.items()}
+    for reject in rejects:
+        assert reject.line is not None
+        assert not _fits(lines[reject.line - 1], types)
+
+
+def _fits(line: bytes, types: Types) -> bool:
+    try:
+        row = json.loads(line)
+        return all(_is_finite(convert(row.get(name), column)) for name, column in types.items())
+    except ValueError:
+        return False
+
+
+def _is_finite(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)

@@ -1,0 +1,156 @@
+"""Files of lines as blocks and pieces: whatever the sizes, every byte is in one piece, under its line."""
+
+import bz2
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transforms.files.references import Reject
+from transforms.formats.base import BlockRef, FileRef
+from transforms.formats.line_blocks import BOM, Piece, index_lines, read_pieces
+
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".zst": zstandard.ZstdCompressor().compress,
+}
+TEXTS = st.lists(st.sampled_from([b"\n", b"\r\n", b"a", b"bcd", b"\r", b"\xff\x00", b"long " * 9]), max_size=30).map(b"".join)
+
+
+def file_ref(folder: Path, data: bytes, name: str = "file.txt") -> FileRef:
+    path = folder / name
+    path.write_bytes(data)
+    return FileRef(name, str(path), len(data))
+
+
+def pieces(file: FileRef, block_size: int, piece_size: int) -> list[Piece | Reject]:
+    return [piece for block in index_lines(file, block_size) for piece in read_pieces(block, piece_size)]
+
+
+def lines_of(found: list[Piece | Reject]) -> list[tuple[int, bytes]]:
+    """Each line with its number."""
+    lines = []
+    for piece in found:
+        assert isinstance(piece, Piece), piece
+        lines += list(enumerate(_split(piece.data), piece.first_line))
+    return lines
+
+
+def _split(data: bytes) -> list[bytes]:
+    parts = data.split(b"\n")
+    return [part + b"\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+
+
+@given(TEXTS, st.integers(1, 40), st.integers(1, 40))
+@settings(max_examples=200, deadline=None)
+def test_any_sizes_give_the_same_lines(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, block_size: int, piece_size: int
+) -> None:
+    file = file_ref(tmp_path_factory.mktemp("lines"), data)
+    blocks = list(index_lines(file, block_size))
+    found = pieces(file, block_size, piece_size)
+
+    assert lines_of(found) == list(enumerate(_split(data), 1))
+    assert all(isinstance(piece, Piece) and piece.data.endswith(b"\n") for piece in found[:-1])
+    assert [block.offset for block in blocks] == [sum(block.length for block in blocks[:i]) for i in range(len(blocks))]
+    assert sum(block.length for block in blocks) == len(data)
+    assert all(block.length >= block_size for block in blocks[:-1])
+    assert [block.first_line for block in blocks] == [data[: block.offset].count(b"\n") + 1 for block in blocks]
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+@given(TEXTS, st.integers(1, 40))
+@settings(max_examples=30, deadline=None)
+def test_a_compressed_file_is_one_block(tmp_path_factory: pytest.TempPathFactory, suffix: str, data: bytes, size: int) -> None:
+    file = file_ref(tmp_path_factory.mktemp("lines"), COMPRESS[suffix](data), f"file.txt{suffix}")
+
+    assert list(index_lines(file, size)) == [BlockRef(file, 0, file.size_bytes)]
+    assert lines_of(pieces(file, size, size)) == list(enumerate(_split(data), 1))
+
+
+def test_blocks_of_about_the_size_asked_for(tmp_path: Path) -> None:
+    line = b"x" * 99 + b"\n"
+    blocks = list(index_lines(file_ref(tmp_path, line * 10_000), 10_000))
+
+    assert len(blocks) == 100
+    assert {block.length for block in blocks} == {10_000}
+    assert [block.first_line for block in blocks] == list(range(1, 10_001, 100))
+
+
+def test_a_line_longer_than_a_block(tmp_path: Path) -> None:
+    data = b"a\n" + b"x" * 1000 + b"\n" + b"b" * 20 + b"\n"
+    blocks = list(index_lines(file_ref(tmp_path, data), 10))
+
+    assert [(block.offset, block.length, block.first_line) for block in blocks] == [(0, 1003, 1), (1003, 21, 3)]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_a_byte_order_mark_is_stripped_at_the_start_of_the_file_only(tmp_path: Path, suffix: str, size: int) -> None:
+    data = BOM + b"one\n" + BOM + b"two"
+    file = file_ref(tmp_path, COMPRESS[suffix](data) if suffix else data, f"file.txt{suffix}")
+
+    assert lines_of(pieces(file, size, size)) == [(1, b"one\n"), (2, BOM + b"two")]
+
+
+def test_nothing_but_a_byte_order_mark(tmp_path: Path) -> None:
+    assert pieces(file_ref(tmp_path, BOM), 10, 10) == []
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_compressed_file_cut_short_anywhere(tmp_path: Path, suffix: str) -> None:
+    data = b"".join(b"line %d of some\n" % number for number in range(1, 40))
+    whole = COMPRESS[suffix](data)
+    for size in range(len(whole)):
+        *found, last = pieces(file_ref(tmp_path, whole[:size], f"file.txt{suffix}"), 10, 50)
+
+        assert isinstance(last, Reject), size
+        lines = lines_of(found)
+        assert lines == list(enumerate(_split(data), 1))[: len(lines)]
+        assert (last.source, last.line, last.stage) == (f"file.txt{suffix}", len(lines) + 1, "read")
+        assert last.reason.endswith(f"; all from line {len(lines) + 1} on is lost")
+
+
+def test_the_sentence_of_a_truncated_gzip_file(tmp_path: Path) -> None:
+    (reject,) = pieces(file_ref(tmp_path, gzip.compress(b"text\n")[:-3], "file.txt.gz"), 10, 10)[1:]
+
+    assert isinstance(reject, Reject)
+    assert reject.reason == (
+        "the gzip data ends too early, at byte 22 of the compressed file, after 5 bytes of contents; all from line 2 on is lost"
+    )
+
+
+def test_a_file_that_shrank_after_it_was_indexed(tmp_path: Path) -> None:
+    file = file_ref(tmp_path, b"one\ntwo\nthree\n")
+    (block,) = index_lines(file, 100)
+    (tmp_path / "file.txt").write_bytes(b"one\ntw")
+    piece, reject = read_pieces(block, 4)
+
+    assert isinstance(piece, Piece)
+    assert piece.data == b"one\n"
+    assert isinstance(reject, Reject)
+    assert reject.line == 2
+    assert reject.reason.startswith("ends 8 bytes earlier than it did when it was indexed")
+
+
+def test_a_file_that_vanished_after_it_was_indexed(tmp_path: Path) -> None:
+    file = file_ref(tmp_path, b"one\n")
+    (block,) = index_lines(file, 100)
+    (tmp_path / "file.txt").unlink()
+
+    assert list(read_pieces(block, 4)) == [
+        Reject(
+            "file.txt",
+            1,
+            "read",
+            "cannot be read after 0 bytes: No such file or directory; all from line 1 on is lost",
+            None,
+            4,
+            "estimated",
+        )
+    ]

@@ -1,0 +1,249 @@
+"""Text lines as rows: beside a reader that goes line by line in Python, in every encoding and block size."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transforms.columns.types import ColumnType
+from transforms.files.references import Reject
+from transforms.formats.base import MAX_VALUES, FileRef, Inferred, Rows
+from transforms.formats.lines import LinesFormat
+
+TEXT = ColumnType("bytes", None, 0)
+NUMBER = ColumnType("int64", None, 0)
+TYPES = {"text": TEXT, "line_number": NUMBER}
+Found = tuple[list[tuple[int, bytes]], list[Reject], int]  # lines with their numbers, rejects, blank lines
+
+
+def file_ref(folder: Path, data: bytes, name: str = "file.txt") -> FileRef:
+    path = folder / name
+    path.write_bytes(data)
+    return FileRef(name, str(path), len(data))
+
+
+def rows_of(format_: LinesFormat, file: FileRef) -> list[Rows]:
+    found = []
+    for block in format_.index(file):
+        assert not isinstance(block, Reject)
+        found += list(format_.read(block, TYPES))
+    return found
+
+
+def read(format_: LinesFormat, file: FileRef) -> Found:
+    rows = rows_of(format_, file)
+    for part in rows:
+        part.batch.validate(full=True)
+        assert part.batch.schema.types == [pa.large_binary(), pa.int64()]
+        assert part.lines.dtype == np.int64
+        if format_.with_numbers:
+            assert part.batch["line_number"].to_pylist() == part.lines.tolist()
+        else:
+            assert part.batch["line_number"].null_count == len(part.lines)
+    texts = [pair for part in rows for pair in zip(part.lines.tolist(), part.batch["text"].to_pylist(), strict=True)]
+    return texts, [reject for part in rows for reject in part.rejects], sum(part.blank for part in rows)
+
+
+def infer(format_: LinesFormat, file: FileRef, columns: list[str] | None = None, values_of: str | None = None) -> Inferred:
+    merged = Inferred()
+    for block in format_.index(file):
+        assert not isinstance(block, Reject)
+        for part in format_.infer(block, columns, values_of):
+            merged = merged.merge(part)
+    return merged
+
+
+def expected(data: bytes) -> tuple[list[tuple[int, bytes]], list[int], int]:
+    """What the lines of UTF-8 `data` are: rows, numbers of rejects, blank lines."""
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    ended, last = lines[:-1], lines[-1]
+    found = [line.removesuffix(b"\r") for line in ended] + ([last] if last else [])
+    rows, rejects, blank = [], [], 0
+    for number, line in enumerate(found, 1):
+        try:
+            if not line.decode().strip():
+                blank += 1
+            else:
+                rows.append((number, line))
+        except UnicodeDecodeError:
+            rejects.append(number)
+    return rows, rejects, blank
+
+
+PARTS = [
+    b"\n",
+    b"\n",
+    b"\r\n",
+    b"\r",
+    b" ",
+    b"\t",
+    b"a",
+    b"word and word",
+    b"\0",
+    "ä日本".encode(),
+    "\u3000\xa0".encode(),
+    b"\xff",
+    b"\xe3\x80",
+]
+TEXTS = st.lists(st.sampled_from(PARTS), max_size=40).map(b"".join)
+
+
+@given(TEXTS, st.integers(1, 60), st.booleans(), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_any_block_size_gives_the_lines(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, block_size: int, zipped: bool, with_numbers: bool
+) -> None:
+    name, stored = ("file.txt.gz", gzip.compress(data)) if zipped else ("file.txt", data)
+    file = file_ref(tmp_path_factory.mktemp("lines"), stored, name)
+    format_ = LinesFormat(block_size, with_numbers=with_numbers)
+    rows, rejects, blank = read(format_, file)
+
+    assert (rows, [reject.line for reject in rejects], blank) == expected(data)
+    inferred = infer(format_, file, values_of="text")
+    assert inferred.rows == len(rows)
+    assert inferred.values == frozenset(text.decode() for _, text in rows)
+    names = ["text", "line_number"] if with_numbers else ["text"]
+    assert inferred.types == ({name: ColumnType(TYPES[name].dtype, None, len(rows)) for name in names} if rows else {})
+
+
+@pytest.mark.parametrize("character", [chr(code) for code in range(0x10000) if chr(code).isspace()])
+def test_white_space(tmp_path: Path, character: str) -> None:
+    data = f"a\n {character}\nb{character}\n".encode()
+    _, rejects, blank = read(LinesFormat(100), file_ref(tmp_path, data))
+
+    assert (rejects, blank) == ([], 3 if character == "\n" else 1)
+
+
+ENCODINGS = [
+    "utf-8",
+    "utf-8-sig",
+    "latin-1",
+    "cp1252",
+    "shift_jis",
+    "gb18030",
+    "utf-16",
+    "utf-16-le",
+    "utf-16-be",
+    "utf-32",
+    "cp037",
+]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@given(st.text(st.sampled_from("ab \n\r\x00zé~{}"), max_size=60), st.integers(1, 50), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_every_encoding_gives_utf8(
+    tmp_path_factory: pytest.TempPathFactory, encoding: str, text: str, block_size: int, zipped: bool
+) -> None:
+    text = text.encode(encoding, "ignore").decode(encoding)  # without what the encoding does not have
+    stored = text.encode(encoding)
+    name = "file.txt.gz" if zipped else "file.txt"
+    file = file_ref(tmp_path_factory.mktemp("lines"), gzip.compress(stored) if zipped else stored, name)
+    rows, rejects, blank = read(LinesFormat(block_size, encoding), file)
+
+    assert rejects == []
+    assert (rows, [], blank) == expected(text.encode())
+
+
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_a_byte_order_mark_of_utf16_is_no_text(tmp_path: Path, size: int) -> None:
+    for encoding in ("utf-16", "utf-16-le"):
+        rows, _, _ = read(LinesFormat(size, encoding), file_ref(tmp_path, b"\xff\xfe" + "one\ntwo".encode("utf-16-le")))
+
+        assert rows == [(1, b"one"), (2, b"two")]
+
+
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_what_is_not_valid_is_a_reject(tmp_path: Path, size: int) -> None:
+    file = file_ref(tmp_path, b"one\nt\xffwo\nthree\n\xe3\x80")
+    rows, rejects, blank = read(LinesFormat(size), file)
+
+    assert (rows, blank) == ([(1, b"one"), (3, b"three")], 0)
+    assert rejects == [
+        Reject("file.txt", 2, "read", "not utf-8: byte 0xff at position 2 of the line"),
+        Reject("file.txt", 4, "read", "not utf-8: byte 0xe3 at position 1 of the line"),
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 5, 100])
+@pytest.mark.parametrize(
+    ("encoding", "data"),
+    [
+        ("utf-16-le", "one\n".encode("utf-16-le") + b"x\0\0\xd8y\0\n\0" + "three".encode("utf-16-le")),
+        ("cp1252", b"one\nx\x81y\nthree"),
+        ("gb18030", b"one\nx\xffy\nthree"),
+        ("ascii", b"one\nx\x80y\nthree"),
+    ],
+)
+def test_what_is_not_valid_in_another_encoding(tmp_path: Path, size: int, encoding: str, data: bytes) -> None:
+    rows, rejects, _ = read(LinesFormat(size, encoding), file_ref(tmp_path, data))
+
+    assert rows == [(1, b"one"), (3, b"three")]
+    assert rejects == [Reject("file.txt", 2, "read", f"not {encoding}: what follows character 1 of the line")]
+
+
+def test_a_utf16_file_that_ends_within_a_character(tmp_path: Path) -> None:
+    rows, rejects, _ = read(LinesFormat(100, "utf-16-le"), file_ref(tmp_path, "one\ntwo".encode("utf-16-le")[:-1]))
+
+    assert rows == [(1, b"one")]
+    assert [reject.line for reject in rejects] == [2]
+
+
+def test_the_line_ends_are_lf_and_cr_lf(tmp_path: Path) -> None:
+    data = "a\r\n\r\rb\r\nc\x85d\u2028e\fg\r".encode()
+    rows, _, _ = read(LinesFormat(100), file_ref(tmp_path, data))
+
+    assert rows == [(1, b"a"), (2, b"\r\rb"), (3, "c\x85d\u2028e\fg\r".encode())]
+
+
+def test_a_truncated_gzip_file_gives_what_precedes(tmp_path: Path) -> None:
+    data = b"".join(b"line %d\n" % (number * 7919) for number in range(1000))
+    rows, rejects, _ = read(LinesFormat(64), file_ref(tmp_path, gzip.compress(data)[:-40], "file.txt.gz"))
+
+    assert rows == expected(data)[0][: len(rows)]
+    assert len(rows) > 500
+    assert [reject.line for reject in rejects] == [len(rows) + 1]
+
+
+def test_infer_looks_at_the_columns_asked_for(tmp_path: Path) -> None:
+    file = file_ref(tmp_path, b"one\n\ntwo\n")
+    format_ = LinesFormat(100, with_numbers=True)
+
+    assert infer(format_, file, ["line_number"]).types == {"line_number": ColumnType("int64", None, 2)}
+    assert infer(format_, file, [], "line_number") == Inferred({}, 2, frozenset({"1", "3"}))
+
+
+def test_infer_gives_up_on_too_many_values(tmp_path: Path) -> None:
+    lines = [b"%d\n" % number for number in range(MAX_VALUES + 1)]
+
+    for block_size in (1 << 16, 1 << 24):
+        assert infer(LinesFormat(block_size), file_ref(tmp_path, b"".join(lines)), None, "text").values is None
+        assert len(infer(LinesFormat(block_size), file_ref(tmp_path, b"".join(lines[1:])), None, "text").values or ()) == MAX_VALUES
+
+
+def test_the_columns_come_in_the_order_of_the_types(tmp_path: Path) -> None:
+    file = file_ref(tmp_path, b"one\n")
+    format_ = LinesFormat(100, with_numbers=True)
+    (block,) = format_.index(file)
+    assert not isinstance(block, Reject)
+    types: dict[str, Any] = {"line_number": NUMBER, "more": ColumnType("float32", -1, 0), "text": TEXT}
+    (rows,) = format_.read(block, types)
+
+    assert rows.batch.to_pylist() == [{"line_number": 1, "more": [], "text": b"one"}]
+    assert rows.batch.schema.names == list(types)
+
+
+def test_an_empty_file_has_no_blocks(tmp_path: Path) -> None:
+    for encoding in ("utf-8", "utf-16"):
+        assert list(LinesFormat(10, encoding).index(file_ref(tmp_path, b""))) == []
+
+
+@pytest.mark.parametrize("encoding", ["utf-9", "base64", "rot13", "unicode_escape"])
+def test_an_encoding_that_is_none(encoding: str) -> None:
+    with pytest.raises(ValueError, match=f"unknown encoding '{encoding}'|'{encoding}' is no encoding of text files"):
+        LinesFormat(10, encoding)

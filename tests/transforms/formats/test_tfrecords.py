@@ -1,0 +1,330 @@
+"""Existing TFRecord files: what TensorFlow writes is read; whatever the damage, every record is a row or in a reject."""
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardmill import tfrecord
+from shardmill.example import decode_example, encode_example
+from shardmill.tfrecord import OVERHEAD
+from transforms.columns.types import ColumnType
+from transforms.files.references import Reject
+from transforms.formats.base import BlockRef, FileRef, Inferred, Rows
+from transforms.formats.tfrecords import TFRecordFormat, decode_examples, infer_examples
+
+EXAMPLES = [encode_example({"id": [number], "text": [b"x" * number]}) for number in range(7)]
+FILE = b"".join(map(tfrecord.frame, EXAMPLES))
+STARTS = [sum(len(example) + OVERHEAD for example in EXAMPLES[:number]) for number in range(8)]
+Found = tuple[list[tuple[int, bytes]], list[Reject]]
+
+
+def file_ref(folder: Path, data: bytes, name: str = "file.tfrecord") -> FileRef:
+    path = folder / name
+    path.write_bytes(data)
+    return FileRef(name, str(path), len(data))
+
+
+def blocks(file: FileRef, size: int) -> Iterator[BlockRef]:
+    for block in TFRecordFormat(size).index(file):
+        assert isinstance(block, BlockRef)
+        yield block
+
+
+def read(file: FileRef, size: int = 1 << 20) -> Found:
+    rows: list[Rows] = [part for block in blocks(file, size) for part in TFRecordFormat(size).read(block, {})]
+    for part in rows:
+        part.batch.validate(full=True)
+        assert part.batch.schema == pa.schema([("record", pa.large_binary())])
+        assert part.blank == 0
+    records = [pair for part in rows for pair in zip(part.lines.tolist(), part.batch["record"].to_pylist(), strict=True)]
+    return records, [reject for part in rows for reject in part.rejects]
+
+
+def infer(file: FileRef, size: int, columns: list[str] | None = None, values_of: str | None = None) -> Inferred:
+    merged = Inferred()
+    for block in blocks(file, size):
+        for part in TFRecordFormat(size).infer(block, columns, values_of):
+            merged = merged.merge(part)
+    return merged
+
+
+def numbered(records: list[bytes]) -> list[tuple[int, bytes]]:
+    return list(enumerate(records, 1))
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+@pytest.mark.parametrize("size", [1, 100, 1 << 20])
+def test_what_tensorflow_writes(tmp_path: Path, compression: str, size: int) -> None:
+    path = tmp_path / "file.tfrecord"
+    examples = [
+        tf.train.Example(
+            features=tf.train.Features(
+                feature={
+                    "number": tf.train.Feature(int64_list=tf.train.Int64List(value=[index, -index])),
+                    "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[bytes([index]) * index * 100])),
+                }
+            )
+        ).SerializeToString()
+        for index in range(20)
+    ]
+    with tf.io.TFRecordWriter(str(path), compression) as writer:
+        for example in examples:
+            writer.write(example)
+    file = FileRef("file.tfrecord", str(path), path.stat().st_size)
+
+    assert read(file, size) == (numbered(examples), [])
+    assert infer(file, size) == Inferred({"number": ColumnType("int64", 2, 20), "image": ColumnType("bytes", None, 20)}, 20)
+
+
+@given(st.lists(st.integers(0, 400), max_size=20), st.integers(1, 2000), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_any_block_size_gives_the_records(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], block_size: int, zipped: bool
+) -> None:
+    records = [encode_example({"x": [b"y" * size]}) for size in sizes]
+    data = b"".join(map(tfrecord.frame, records))
+    name, stored = ("file.tfrecord.gz", gzip.compress(data)) if zipped else ("file.tfrecord", data)
+    file = file_ref(tmp_path_factory.mktemp("records"), stored, name)
+    found = list(blocks(file, block_size))
+
+    assert read(file, block_size) == (numbered(records), [])
+    assert infer(file, block_size).rows == len(records)
+    assert sum(block.length for block in found) == (len(stored) if found else 0)
+    if not zipped and len(data) >= 2 * block_size:
+        assert all(block_size <= block.length < block_size + 500 for block in found[:-1])
+
+
+def test_many_small_and_some_large_records_are_split(tmp_path: Path) -> None:
+    records = [encode_example({"x": [b"y" * (200_000 if number % 100 == 7 else 20)]}) for number in range(1000)]
+    file = file_ref(tmp_path, b"".join(map(tfrecord.frame, records)))
+
+    assert len(list(blocks(file, 300_000))) > 3
+    assert read(file, 300_000) == (numbered(records), [])
+
+
+@pytest.mark.parametrize("name", ["file.tfrecord", "file.tfrecord.gz"])
+@pytest.mark.parametrize("zipped", [False, True])
+def test_the_contents_say_whether_a_file_is_gzipped(tmp_path: Path, name: str, zipped: bool) -> None:
+    assert read(file_ref(tmp_path, gzip.compress(FILE) if zipped else FILE, name)) == (numbered(EXAMPLES), [])
+
+
+def test_a_length_that_looks_like_gzip(tmp_path: Path) -> None:
+    record = encode_example({"x": [b"y" * 0x88B00]})
+    record = encode_example({"x": [b"y" * (0x88B00 + 0x88B1F - len(record))]})
+    file = file_ref(tmp_path, tfrecord.frame(record))
+
+    assert (tmp_path / "file.tfrecord").read_bytes().startswith(b"\x1f\x8b\x08")
+    assert read(file) == ([(1, record)], [])
+
+
+@pytest.mark.parametrize("block_size", [1, 50, 1 << 20])
+def test_a_file_cut_short_anywhere(tmp_path: Path, block_size: int) -> None:
+    for size in range(1, len(FILE)):
+        check_cut_short(tmp_path, size, block_size)
+
+
+def check_cut_short(tmp_path: Path, size: int, block_size: int) -> None:
+    records, rejects = read(file_ref(tmp_path, FILE[:size]), block_size)
+    whole = max(number for number, start in enumerate(STARTS) if start <= size)
+
+    assert records == numbered(EXAMPLES[:whole])
+    if size == STARTS[whole]:
+        assert rejects == []
+        return
+    have, need = size - STARTS[whole], STARTS[whole + 1] - STARTS[whole]
+    need = need if have >= 12 else 12
+    assert rejects == [
+        Reject(
+            "file.tfrecord",
+            whole + 1,
+            "read",
+            f"record {whole + 1} at byte {STARTS[whole]} is cut short, {have} of {need} bytes, which are lost",
+            1,
+            have,
+            "at least",
+        )
+    ]
+
+
+@pytest.mark.parametrize("block_size", [1, 1 << 20])
+def test_any_flipped_bit(tmp_path: Path, block_size: int) -> None:
+    for bit in range(8 * STARTS[3]):
+        check_flipped(tmp_path, bit, block_size)
+
+
+def check_flipped(tmp_path: Path, bit: int, block_size: int) -> None:
+    data = bytearray(FILE)
+    data[bit // 8] ^= 1 << bit % 8
+    number = max(number for number, start in enumerate(STARTS) if start <= bit // 8)
+    records, rejects = read(file_ref(tmp_path, bytes(data)), block_size)
+    where = f"record {number + 1} at byte {STARTS[number]}"
+
+    if bit // 8 < STARTS[number] + 12:
+        lost = len(FILE) - STARTS[number]
+        assert records == numbered(EXAMPLES)[:number]
+        assert [reject.reason for reject in rejects] == [
+            f"{where} has a length that fails its checksum; the remaining {lost} bytes are lost"
+        ]
+    else:
+        assert records == numbered(EXAMPLES)[:number] + numbered(EXAMPLES)[number + 1 :]
+        assert [reject.reason for reject in rejects] == [f"{where} fails its checksum"]
+    assert [(reject.source, reject.line, reject.stage) for reject in rejects] == [("file.tfrecord", number + 1, "read")]
+
+
+def test_a_gzipped_file_cut_short_anywhere(tmp_path: Path) -> None:
+    whole = gzip.compress(FILE)
+    for size in range(1, len(whole)):
+        records, rejects = read(file_ref(tmp_path, whole[:size], "file.tfrecord.gz"), 50)
+
+        assert records == numbered(EXAMPLES)[: len(records)], size
+        (reject,) = rejects
+        assert reject.line == len(records) + 1
+        assert reject.reason.endswith("the rest of the file is lost")
+
+
+def test_a_broken_length_in_a_gzipped_file(tmp_path: Path) -> None:
+    data = bytearray(FILE)
+    data[STARTS[2]] ^= 1
+    records, rejects = read(file_ref(tmp_path, gzip.compress(data), "file.tfrecord.gz"), 50)
+
+    assert records == numbered(EXAMPLES)[:2]
+    assert [reject.reason for reject in rejects] == [
+        f"record 3 at byte {STARTS[2]} has a length that fails its checksum; the rest of the file is lost"
+    ]
+
+
+@pytest.mark.parametrize("data", [b"x", b"not a TFRecord file at all, but a text", bytes(100)])
+def test_what_is_no_tfrecord_file(tmp_path: Path, data: bytes) -> None:
+    records, rejects = read(file_ref(tmp_path, data))
+
+    assert records == []
+    assert [reject.line for reject in rejects] == [1]
+
+
+def test_an_empty_file_has_no_blocks(tmp_path: Path) -> None:
+    assert list(blocks(file_ref(tmp_path, b""), 10)) == []
+
+
+def test_a_file_that_vanished_after_it_was_indexed(tmp_path: Path) -> None:
+    file = file_ref(tmp_path, FILE)
+    (block,) = blocks(file, 1 << 20)
+    (tmp_path / "file.tfrecord").unlink()
+    (rows,) = TFRecordFormat(100).read(block, {})
+
+    assert [reject.reason for reject in rows.rejects] == [
+        "record 1 at byte 0 cannot be read, and all that follows is lost: No such file or directory"
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 100, 1 << 20])
+def test_records_that_are_no_examples(tmp_path: Path, size: int) -> None:
+    records = [EXAMPLES[0], b"\xff\xff", EXAMPLES[1], b"text", b"", EXAMPLES[2]]
+    file = file_ref(tmp_path, b"".join(map(tfrecord.frame, records)))
+    found, rejects = read(file, size)
+
+    assert found == [(1, EXAMPLES[0]), (3, EXAMPLES[1]), (5, b""), (6, EXAMPLES[2])]  # an empty record is an empty Example
+    assert rejects == [Reject("file.tfrecord", number, "read", f"record {number} is not a tf.train.Example") for number in (2, 4)]
+    assert infer(file, size).rows == 4
+
+
+FEATURES = st.dictionaries(
+    st.sampled_from(["a", "b", "c"]),
+    st.one_of(
+        st.lists(st.binary(max_size=5), min_size=1, max_size=3),
+        st.lists(st.integers(-(1 << 63), (1 << 63) - 1), min_size=1, max_size=3).map(lambda values: np.array(values, np.int64)),
+        st.lists(st.floats(width=32, allow_nan=False), max_size=3).map(lambda values: np.array(values, np.float32)),
+    ),
+)
+# Feature `a`, a list without a value: of bytes, of floats, of integers.
+EMPTY_BYTES, EMPTY_FLOATS, EMPTY_INTEGERS = (b"\n\t\n\x07\n\x01a\x12\x02" + tag + b"\x00" for tag in (b"\x0a", b"\x12", b"\x1a"))
+ODD_RECORDS = st.sampled_from([b"\xff", b"", EMPTY_BYTES, EMPTY_FLOATS, EMPTY_INTEGERS])
+RECORDS = st.lists(st.one_of(FEATURES.map(encode_example), ODD_RECORDS), max_size=8)
+
+
+def plain(values: Any, kind: pa.DataType) -> list[Any]:
+    """A feature as one of `kind`."""
+    found = list(values)
+    if kind.value_type == pa.large_binary():
+        return [value if isinstance(value, bytes) else repr(value.item()).encode().replace(b"inf", b"Infinity") for value in found]
+    return [float(np.float32(value)) if kind.value_type == pa.float32() else int(value) for value in found]
+
+
+@given(RECORDS)
+@settings(max_examples=200, deadline=None)
+def test_decoded_as_one_by_one(records: list[bytes]) -> None:
+    features, bad = decode_examples(pa.array(records, pa.large_binary()))
+    features.validate(full=True)
+
+    assert features.num_rows == len(records)
+    assert bad.tolist() == [record == b"\xff" for record in records]
+    rows: list[dict[str, Any]] = [{} if record == b"\xff" else dict(decode_example(record)) for record in records]
+    assert features.schema.names == sorted({name for row in rows for name in row})
+    for name, column in zip(features.schema.names, features.columns):
+        assert column.to_pylist() == [plain(row[name], column.type) if name in row else None for row in rows]
+
+
+@given(RECORDS, st.integers(0, 8))
+@settings(max_examples=200, deadline=None)
+def test_types_do_not_depend_on_how_records_are_cut(records: list[bytes], cut: int) -> None:
+    whole, merged = inferred(records), inferred(records[:cut]).merge(inferred(records[cut:]))
+
+    assert dict(whole.types) == dict(merged.types)
+    assert whole.rows == merged.rows
+
+
+def inferred(records: list[bytes]) -> Inferred:
+    return infer_examples(decode_examples(pa.array(records, pa.large_binary()))[0])
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_lists_without_values_have_no_say(number: int) -> None:
+    records = [EMPTY_FLOATS] * number + [encode_example({"a": [7]}), EMPTY_FLOATS]
+    expected = {"a": ColumnType("int64", -1, number + 2, empty=number + 1)}
+
+    for cut in range(len(records)):
+        assert inferred(records[:cut]).merge(inferred(records[cut:])).types == expected
+
+
+def test_types() -> None:
+    records = [
+        encode_example({"scalar": [1], "pair": [b"x", b"y"], "ragged": np.array([1.5]), "empty": np.zeros(0), "sometimes": [1]}),
+        encode_example({"scalar": [2], "pair": [b"x", b"y"], "ragged": np.array([1.5, 2]), "empty": np.zeros(0)}),
+    ]
+    features, _ = decode_examples(pa.array(records, pa.large_binary()))
+
+    assert infer_examples(features) == Inferred(
+        {
+            "empty": ColumnType("float32", 0, 2),
+            "pair": ColumnType("bytes", 2, 2),
+            "ragged": ColumnType("float32", -1, 2),
+            "scalar": ColumnType("int64", None, 2),
+            "sometimes": ColumnType("int64", None, 1),
+        },
+        2,
+    )
+    assert infer_examples(features, ["pair"], "scalar") == Inferred({"pair": ColumnType("bytes", 2, 2)}, 2, frozenset({"1", "2"}))
+    assert infer_examples(features, ["pair"], "pair").values == frozenset({"x", "y"})
+    assert infer_examples(features, [], "absent") == Inferred({}, 2)
+
+
+def test_a_feature_of_no_kind_is_absent() -> None:
+    nothing = tf.train.Example(features=tf.train.Features(feature={"x": tf.train.Feature()})).SerializeToString()
+    records = pa.array([nothing, encode_example({"x": [1]})], pa.large_binary())
+
+    assert decode_examples(records)[0].to_pylist() == [{"x": None}, {"x": [1]}]
+    assert decode_examples(records[:1])[0].num_columns == 0
+    assert infer_examples(decode_examples(records[:1])[0]) == Inferred({}, 1)
+
+
+def test_infer_honours_columns_and_values(tmp_path: Path) -> None:
+    file = file_ref(tmp_path, FILE)
+
+    assert infer(file, 1, ["text"], "id") == Inferred({"text": ColumnType("bytes", None, 7)}, 7, frozenset("0123456"))

@@ -1,0 +1,112 @@
+"""The input found: batches, rejects and one summary that adds up, from folders and from manifests."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
+
+from pipelines.running.runner import make_runner
+from transforms.columns.types import ColumnType
+from transforms.files.references import FOUND, Reject, to_batch
+from transforms.inputs.files import ListFiles, ReadManifest, index_listing, measure
+from transforms.inputs.listing import Found, Listed, Skipped
+from transforms.inputs.summary import InputSummary, summarize_batch
+
+REJECT = Reject("bad.jpg", None, "index", "why")
+
+
+def test_a_listing_in_any_order_has_one_summary() -> None:
+    items: list[Listed] = [Found("cat/a.jpg", 5), REJECT, Found("dog/b.jpg", 7), Skipped("x.txt", ".txt file")]
+
+    summaries = [list(index_listing(order))[-1].value for order in (items, items[::-1])]
+
+    assert summaries[0] == summaries[1]
+    assert (summaries[0].records, summaries[0].rejected, summaries[0].size_bytes) == (2, 1, 12)
+    assert summaries[0].folders == Counter(cat=1, dog=1)
+    assert summaries[0].skipped == {".txt file": (1, "x.txt")}
+
+
+def test_an_empty_listing_has_a_summary_too() -> None:
+    (output,) = index_listing([])
+
+    assert output.value == InputSummary()
+
+
+def rows(*names: str, **columns: Any) -> Any:
+    empty: dict[str, list[Any]] = {field.name: [None] * len(names) for field in FOUND}
+    known = {"name": list(names), "line": [index + 2 for index in range(len(names))], "columns": ["{}"] * len(names)}
+    return to_batch(list((empty | known | columns).values()), FOUND)
+
+
+def test_measure(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"12345")
+    (tmp_path / "c.jpg").write_bytes(b"123")
+    batch = rows("a.jpg", "b.jpg", "c", uri=[None, None, str(tmp_path / "c.jpg")])
+
+    measured, types, rejects = measure(batch, str(tmp_path), True)
+
+    assert list(zip(measured["name"].to_pylist(), measured["size"].to_pylist(), strict=True)) == [("a.jpg", 5), ("c", 3)]
+    assert measured.schema == FOUND
+    assert types == {}
+    assert rejects == [Reject("b.jpg", 3, "index", "no such file")]
+
+
+def test_measure_types_the_columns(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / "b").touch()
+    columns = [json.dumps({"n": 1, "box": [1, 2]}), json.dumps({"n": 2.5, "bad": {"x": 1}})]
+
+    _, types, rejects = measure(rows("a", "b", columns=columns), str(tmp_path), False)
+
+    assert types == {"n": ColumnType("int64", None, 1), "box": ColumnType("int64", 2, 1)}
+    assert [reject.reason for reject in rejects] == ["column 'bad': {\"x\": 1} is not a number, a string or a list of them"]
+
+
+def test_list_files(tmp_path: Path) -> None:
+    for name in ("cat/a.jpg", "dog/b.jpg", "dog/notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"123")
+    (tmp_path / "dog" / "gone.jpg").symlink_to("nowhere")
+
+    with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
+        indexed = pipeline | ListFiles(str(tmp_path))
+        names = indexed.files | "Names" >> beam.FlatMap(lambda batch: batch["name"].to_pylist())
+        sources = indexed.rejects | "Sources" >> beam.Map(lambda reject: reject.source)
+        counts = indexed.summary | "Counts" >> beam.Map(lambda s: (s.records, s.rejected, s.size_bytes, s.matched))
+        assert_that(names, equal_to(["cat/a.jpg", "dog/b.jpg"]), label="CheckNames")
+        assert_that(sources, equal_to(["dog/gone.jpg"]), label="CheckSources")
+        assert_that(counts, equal_to([(2, 1, 6, 3)]), label="CheckCounts")
+
+
+def test_read_manifest(tmp_path: Path) -> None:
+    for name in ("a.jpg", "b.jpg"):
+        (tmp_path / name).write_bytes(b"123")
+    lines = ["file_name,label,price", "a.jpg,cat,1", "b.jpg,dog,2.5", "gone.jpg,cat,3", "a.jpg,cat,1", "../x.jpg,cat,4"]
+    (tmp_path / "meta.csv").write_text("\n".join(lines))
+
+    with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
+        indexed = pipeline | ReadManifest(str(tmp_path / "meta.csv"), False)
+        files = indexed.files | "Files" >> beam.FlatMap(
+            lambda batch: zip(*(batch[name].to_pylist() for name in ("name", "size", "label", "line")))
+        )
+        rejects = indexed.rejects | "Rejects" >> beam.Map(lambda reject: (reject.source, reject.line))
+        summary = indexed.summary | "Summary" >> beam.Map(
+            lambda s: (s.records, s.rejected, sorted(s.labels.items()), s.columns["price"].dtype, s.columns["price"].present)
+        )
+        assert_that(files, equal_to([("a.jpg", 3, "cat", 2), ("b.jpg", 3, "dog", 3)]), label="CheckFiles")
+        assert_that(rejects, equal_to([("gone.jpg", 4), ("a.jpg", 5), ("../x.jpg", 6)]), label="CheckRejects")
+        assert_that(summary, equal_to([(2, 3, [("cat", 1), ("dog", 1)], "float32", 2)]), label="CheckSummary")
+
+
+def test_the_fingerprint_is_that_of_the_files() -> None:
+    items: list[Listed] = [Found(f"{index}.jpg", index) for index in range(25_000)]
+    outputs = list(index_listing(items))
+    batches, summary = outputs[:-1], outputs[-1].value
+
+    assert [len(batch) for batch in batches] == [10_000, 10_000, 5_000]
+    assert summary.fingerprint == sum(summarize_batch(batch).fingerprint for batch in batches) % (1 << 128)
+    assert list(index_listing(items[::-1]))[-1].value.fingerprint == summary.fingerprint

@@ -1,0 +1,230 @@
+"""Files below a folder or matching a glob; names as they are, loops and what cannot be read."""
+
+import glob
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Run, write_files
+from transforms.files.references import Reject
+from transforms.inputs.listing import Found, Listed, Skipped, input_root, is_glob, list_input, matches
+
+
+def touch(root: Path, *names: str) -> Path:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"12345")
+    return root
+
+
+def listed(pattern: object) -> list[Listed]:
+    return sorted(list_input(str(pattern)), key=str)
+
+
+def found(pattern: object) -> list[str]:
+    return sorted(item.name for item in list_input(str(pattern)) if isinstance(item, Found))
+
+
+def others(pattern: object) -> list[Listed]:
+    return [item for item in listed(pattern) if not isinstance(item, Found)]
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    touch(tmp_path, "a.jpg", "cat/b.PNG", "cat/deep/c.webp", "train/cat/d.tiff")
+
+    assert listed(tmp_path) == [Found(name, 5) for name in ("a.jpg", "cat/b.PNG", "cat/deep/c.webp", "train/cat/d.tiff")]
+    assert listed(f"{tmp_path}/") == listed(tmp_path)
+
+
+def test_what_is_passed_over_is_said(tmp_path: Path) -> None:
+    touch(tmp_path, "cat/a.jpg", "cat/notes.txt", ".hidden.jpg", ".git/x.jpg", "LICENSE")
+
+    assert found(tmp_path) == ["cat/a.jpg"]
+    assert {item.name for item in others(tmp_path) if isinstance(item, Skipped)} == {
+        "cat/notes.txt",
+        ".hidden.jpg",
+        ".git",
+        "LICENSE",
+    }
+
+
+def test_an_empty_class_folder_is_said(tmp_path: Path) -> None:
+    touch(tmp_path, "cat/a.jpg")
+    (tmp_path / "dog").mkdir()
+
+    assert others(tmp_path) == [Skipped("dog", "folder without images")]
+
+
+@pytest.mark.parametrize(
+    "name", ["a b.jpg", "100%.jpg", "#1.jpg", 'it\'s "q".jpg', "new\nline.jpg", "[x].jpg", "*.jpg", "ü.jpg", "-rf.jpg", "a\\b.jpg"]
+)
+def test_odd_names(tmp_path: Path, name: str) -> None:
+    touch(tmp_path, f"cat/{name}")
+
+    assert found(tmp_path) == [f"cat/{name}"]
+    assert found(f"{tmp_path}/*/*.jpg") == [f"cat/{name}"]
+
+
+def test_names_that_are_not_utf_8_are_rejected(tmp_path: Path) -> None:
+    (Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jpg"))).touch()
+
+    reject = Reject("\\xff.jpg", None, "index", "the file name is not UTF-8; rename the file")
+    assert listed(tmp_path) == [reject]
+    assert listed(f"{tmp_path}/*.jpg") == [reject]
+
+
+def test_links_are_followed_but_not_round(tmp_path: Path) -> None:
+    touch(tmp_path, "cat/a.jpg")
+    touch(tmp_path.parent / "elsewhere", "b.jpg")
+    (tmp_path / "dog").symlink_to(tmp_path.parent / "elsewhere")
+    (tmp_path / "cat" / "c.jpg").symlink_to("a.jpg")
+    (tmp_path / "cat" / "up").symlink_to("..")
+
+    assert found(tmp_path) == ["cat/a.jpg", "cat/c.jpg", "dog/b.jpg"]
+    assert Skipped("cat/up", "symbolic link loop") in others(tmp_path)
+    assert found(f"{tmp_path}/**/*.jpg") == ["cat/a.jpg", "cat/c.jpg", "dog/b.jpg"]
+
+
+@pytest.mark.parametrize("pattern", ["", "/*", "/**"])
+def test_links_that_lead_nowhere(tmp_path: Path, pattern: str) -> None:
+    touch(tmp_path, "a.jpg")
+    (tmp_path / "gone.jpg").symlink_to("nothing")
+    (tmp_path / "self.jpg").symlink_to("self.jpg")
+    (tmp_path / "one.jpg").symlink_to("other.jpg")
+    (tmp_path / "other.jpg").symlink_to("one.jpg")
+    (tmp_path / "self").symlink_to("self")
+
+    found_ = listed(f"{tmp_path}{pattern}")
+
+    assert [item for item in found_ if isinstance(item, Found)] == [Found("a.jpg", 5)]
+    rejects = {item.source: item.reason for item in found_ if isinstance(item, Reject)}
+    assert rejects.keys() >= {"gone.jpg", "self.jpg", "one.jpg", "other.jpg"}
+    assert all(reason.startswith("dangling or looping symbolic link: ") for reason in rejects.values())
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jpg")
+
+    (item,) = others(tmp_path)
+
+    assert isinstance(item, Skipped)
+    assert item.name == "pipe.jpg"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("*.jpg", ["a.jpg"]),
+        ("*/*.jpg", ["cat/b.jpg", "dog/c.jpg"]),
+        ("cat/*", ["b.jpg", "notes.txt"]),
+        ("[cd]*/*.jpg", ["cat/b.jpg", "dog/c.jpg"]),
+        ("?at/*.jpg", ["cat/b.jpg"]),
+        ("**/*.jpg", ["a.jpg", "cat/b.jpg", "cat/deep/e.jpg", "dog/c.jpg"]),
+        ("**/**/*.jpg", ["a.jpg", "cat/b.jpg", "cat/deep/e.jpg", "dog/c.jpg"]),
+        ("cat/**/*.jpg", ["b.jpg", "deep/e.jpg"]),
+        ("**", ["a.jpg", "cat/b.jpg", "cat/deep/e.jpg", "cat/notes.txt", "dog/c.jpg"]),
+        ("*.png", []),
+    ],
+)
+def test_globs(tmp_path: Path, pattern: str, names: list[str]) -> None:
+    touch(tmp_path, "a.jpg", "cat/b.jpg", "cat/notes.txt", "dog/c.jpg", "cat/deep/e.jpg", ".git/d.jpg", "cat/.x.jpg")
+
+    assert found(tmp_path / pattern) == names
+
+
+def test_a_glob_relative_to_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    touch(tmp_path, "cat/b.jpg", "a.jpg")
+    monkeypatch.chdir(tmp_path)
+
+    assert found("*/*.jpg") == ["cat/b.jpg"]
+    assert found("./*.jpg") == ["a.jpg"]
+    assert found("**/*.jpg") == ["a.jpg", "cat/b.jpg"]
+    assert found("cat/*.jpg") == ["b.jpg"]
+    assert found(".") == ["a.jpg", "cat/b.jpg"]
+
+
+def test_one_file(tmp_path: Path) -> None:
+    touch(tmp_path, "a.jpg", "b.jpg")
+
+    assert found(tmp_path / "a.jpg") == ["a.jpg"]
+
+
+def test_a_folder_named_like_a_glob(tmp_path: Path) -> None:
+    touch(tmp_path, "[x]/a.jpg", "x/b.jpg")
+
+    assert not is_glob(f"{tmp_path}/[x]")
+    assert found(tmp_path / "[x]") == ["a.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "root"),
+    [
+        ("photos/*/*.jpg", "photos"),
+        ("photos/cat*/x", "photos"),
+        ("*.jpg", "."),
+        ("/*.jpg", "/"),
+        ("/data/p?/x", "/data"),
+        ("gs://bucket/photos/**", "gs://bucket/photos"),
+        ("gs://bucket/photos/", "gs://bucket/photos"),
+        ("photos/", "photos"),
+        ("/", "/"),
+    ],
+)
+def test_roots(pattern: str, root: str) -> None:
+    assert input_root(pattern) == root
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern", "good"),
+    [
+        ("a.jpg", "*.jpg", True),
+        ("cat/a.jpg", "*.jpg", False),
+        ("cat/a.jpg", "*/*.jpg", True),
+        ("a.jpg", "**/*.jpg", True),
+        ("cat/deep/a.jpg", "**/*.jpg", True),
+        ("cat/deep/a.jpg", "cat/**", True),
+        ("cat/.x/a.jpg", "**/*.jpg", False),
+        (".a.jpg", "*.jpg", False),
+        (".a.jpg", ".*", True),
+        ("b1.jpg", "[a-c]?.jpg", True),
+        ("B1.jpg", "b1.jpg", False),
+        ("cat/a.jpg", "cat", False),
+    ],
+)
+def test_matches(path: str, pattern: str, good: bool) -> None:
+    assert matches(path.split("/"), pattern.split("/")) is good
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*", "*/*", "**", "**/*.jpg", "c*/**", "**/deep/*", "[ab].*", "**/**", "*/**/*.jpg", ".*", "**/.*"]
+)
+def test_matches_as_the_glob_module_does(tmp_path: Path, pattern: str) -> None:
+    names = ["a.jpg", "b.png", ".h.jpg", "cat/b.jpg", "cat/.x.jpg", "cat/deep/e.jpg", ".git/d.jpg", ".git/deep/f.jpg"]
+    touch(tmp_path, *names)
+    expected = {name for name in glob.glob(pattern, root_dir=tmp_path, recursive=True) if (tmp_path / name).is_file()}
+
+    assert {name for name in names if matches(name.split("/"), pattern.split("/"))} == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "file", "plural"),
+    [
+        (("csv",), "a.csv", "CSV files"),
+        (("jsonl",), "a.jsonl", "JSON lines"),
+        (("text",), "a.txt", "text files"),
+        (("text", "--record", "file"), "a.txt", "text files"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_is_passed_over_is_said_alike_by_every_route(
+    run: Run, tmp_path: Path, command: tuple[str, ...], file: str, plural: str
+) -> None:
+    write_files(tmp_path / "in", {file: b'{"a": 1}\n{"a": 2}\n', "LICENSE": b"", "NOTICE": b"", "x/y.zip": b"", "z/y.zip": b""})
+    result = run(*command, "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", "--dry_run")
+    said = [line for line in (result.out + result.err.replace(";", "\n")).splitlines() if "passed over" in line]
+    assert [line.partition("passed over ")[2] for line in said] == [
+        "2 .zip files, such as 'x/y.zip'",
+        "2 files without suffix, such as 'LICENSE'",
+        f"2 folders without {plural}, such as 'x'",
+    ]

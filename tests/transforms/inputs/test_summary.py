@@ -1,0 +1,111 @@
+"""What is known of the input: the same whatever order its parts come in."""
+
+from collections import Counter
+from functools import reduce
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transforms.columns.types import ColumnType
+from transforms.files.references import FOUND, batches
+from transforms.inputs.summary import InputSummary, MergeSummaries, summarize_batch, summarize_skipped
+
+Row = tuple[Any, ...]
+
+
+def file(name: str, size: int = 100) -> Row:
+    return name, size, None, None, None, None, None
+
+
+def row(name: str, line: int, label: str | None = None, split: str | None = None) -> Row:
+    return name, 1, None, label, split, line, "{}"
+
+
+def summary_of(rows: list[Row]) -> InputSummary:
+    (batch,) = batches(rows, FOUND)
+    return summarize_batch(batch)
+
+
+def test_a_tree() -> None:
+    found = summary_of([file("a.jpg"), file("cats/b.jpg", 5), file("train/cats/c.jpg"), file("train/cats/deep/d.jpg")])
+
+    assert (found.records, found.size_bytes, found.matched) == (4, 305, 4)
+    assert found.folders == Counter({"": 1, "cats": 1, "train/cats": 1, "train/cats/deep": 1})
+    assert not found.labels
+    assert not found.splits
+
+
+def test_a_manifest() -> None:
+    found = summary_of([row("x/a.jpg", 2, "cat", "train"), row("x/b.jpg", 3, None, "train"), row("c.jpg", 4)])
+
+    assert not found.folders
+    assert found.labels == Counter({"cat": 1, "": 2})
+    assert found.splits == Counter({"train": 2, "": 1})
+
+
+def test_matched_counts_the_rejected() -> None:
+    assert summary_of([file("a.jpg")]).merge(InputSummary(rejected=3)).matched == 4
+
+
+PARTS = st.one_of(
+    st.builds(
+        summary_of,
+        st.lists(st.builds(file, st.text(st.sampled_from("ab/"), max_size=6), st.integers(0, 99)), min_size=1, max_size=5),
+    ),
+    st.builds(
+        summary_of,
+        st.lists(st.builds(row, st.sampled_from("ab"), st.integers(1, 9), st.sampled_from("xy")), min_size=1, max_size=4),
+    ),
+    st.builds(summarize_skipped, st.sampled_from([".txt file", "hidden file"]), st.sampled_from("abc")),
+    st.builds(lambda rejected: InputSummary(rejected=rejected), st.integers(0, 3)),
+    st.builds(
+        lambda name, dtype, length: InputSummary(columns={name: ColumnType(dtype, length, 1)}),
+        st.sampled_from("abc"),
+        st.sampled_from(["int64", "float32", "bytes"]),
+        st.sampled_from([None, 2, 3]),
+    ),
+)
+
+
+@given(st.lists(PARTS, max_size=8), st.data())
+@settings(max_examples=100, deadline=None)
+def test_merging_knows_no_order(parts: list[InputSummary], data: st.DataObject) -> None:
+    shuffled = data.draw(st.permutations(parts))
+    cut = data.draw(st.integers(0, len(parts)))
+    combine = MergeSummaries()
+    halves = [reduce(combine.add_input, half, combine.create_accumulator()) for half in (shuffled[:cut], shuffled[cut:])]
+
+    expected = reduce(InputSummary.merge, parts, InputSummary())
+
+    assert combine.extract_output(combine.merge_accumulators(halves)) == expected
+
+
+def test_the_fingerprint_is_of_names_and_sizes() -> None:
+    files = [file("a.jpg"), file("b.jpg"), file("cats/c.jpg")]
+    fingerprint = summary_of(files).fingerprint
+
+    assert summary_of(files[::-1]).fingerprint == fingerprint
+    assert summary_of(files[:1]).merge(summary_of(files[1:])).fingerprint == fingerprint
+    assert fingerprint < 1 << 128
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [file("a.jpg")],
+        [file("a.jpg"), file("b.jpg", 101)],
+        [file("a.jpg"), file("c.jpg")],
+        [file("a.jpg"), file("b.jpg"), file("b.jpg")],
+    ],
+)
+def test_the_fingerprint_tells_inputs_apart(files: list[Row]) -> None:
+    assert summary_of(files).fingerprint != summary_of([file("a.jpg"), file("b.jpg")]).fingerprint
+
+
+def test_skipped_things_are_counted_with_the_first_name() -> None:
+    merged = summarize_skipped("hidden file", "b").merge(summarize_skipped("hidden file", "a"))
+
+    assert merged.skipped == {"hidden file": (2, "a")}
+    assert merged.matched == 0

@@ -1,0 +1,190 @@
+"""How the input is read: which folders are splits, which are classes, and every contradiction named."""
+
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+
+from shardmill.errors import UserError
+from shardmill.labels import ClassNames
+from transforms.columns.types import ColumnType
+from transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES, FolderRoles, split_name
+from transforms.inputs.summary import InputSummary
+from transforms.layout.files import Layout, LayoutOptions, make_layout
+
+OPTIONS = LayoutOptions("--input photos")
+HALVES = (("train", Fraction(1, 2)), ("test", Fraction(1, 2)))
+NUMBER = ColumnType("int64", None, 1)
+
+
+def tree(*folders: str) -> InputSummary:
+    return InputSummary(records=len(folders), folders=Counter(folders))
+
+
+def manifest(labels: list[str], splits: list[str] | None = None, **columns: ColumnType) -> InputSummary:
+    return InputSummary(len(labels), labels=Counter(labels), splits=Counter(splits or [""] * len(labels)), columns=columns)
+
+
+def layout(summary: InputSummary, **options: object) -> Layout:
+    return make_layout(summary, LayoutOptions("--input photos", **options))  # type: ignore[arg-type]
+
+
+def names(made: Layout) -> tuple[str, ...] | None:
+    return made.class_names.names if made.class_names else None
+
+
+@pytest.mark.parametrize(
+    ("folders", "splits", "classes"),
+    [
+        (["", ""], ("train",), None),
+        (["dog", "cat", "cat"], ("train",), ("cat", "dog")),
+        (["", "cat"], ("train",), ("cat",)),
+        (["cat/deep", "cat"], ("train",), ("cat",)),
+        (["train/cat", "test/dog"], ("train", "test"), ("cat", "dog")),
+        (["TRAIN/cat", "Val/cat", "Test/cat"], ("train", "validation", "test"), ("cat",)),
+        (["validation/cat", "val/cat"], ("validation",), ("cat",)),
+        (["train", "test"], ("train", "test"), None),
+        (["train"], ("train",), None),
+        (["", "train/cat"], ("train",), ("cat",)),
+        (["train", "dog"], ("train",), ("dog", "train")),
+        (["training/cat", "Testing/cat"], ("train", "test"), ("cat",)),
+        (["train/cat", "dev/cat", "eval/cat"], ("train", "validation", "test"), ("cat",)),
+    ],
+)
+def test_trees(folders: list[str], splits: tuple[str, ...], classes: tuple[str, ...] | None) -> None:
+    made = layout(tree(*folders))
+
+    assert (made.splits, names(made)) == (splits, classes)
+    assert (made.folders.split is not None) is (made.fractions is None)
+
+
+@pytest.mark.parametrize(
+    ("name", "folders", "found"),
+    [
+        ("a.jpg", CLASSES, (None, None)),
+        ("cat/a.jpg", CLASSES, (None, "cat")),
+        ("cat/deep/a.jpg", CLASSES, (None, "cat")),
+        ("Val/cat/a.jpg", SPLITS_OF_CLASSES, ("validation", "cat")),
+        ("train/cat/deep/a.jpg", SPLITS_OF_CLASSES, ("train", "cat")),
+        ("train/a.jpg", SPLITS_OF_CLASSES, ("train", None)),
+        ("a.jpg", SPLITS_OF_CLASSES, (None, None)),
+    ],
+)
+def test_locate(name: str, folders: FolderRoles, found: tuple[str | None, str | None]) -> None:
+    assert Layout(("train",), None, folders, None).locate(name) == found
+
+
+def test_a_split_folder_beside_a_class_is_said() -> None:
+    assert layout(tree("train", "dog")).notices == (
+        "folder 'train' was taken for a class, not a split, because of 'dog' beside it",
+    )
+    assert layout(tree("train/cat", "test/dog")).notices == ()
+
+
+@pytest.mark.parametrize(
+    ("summary", "splits", "fractions", "classes"),
+    [
+        (manifest(["b", "a"]), ("train",), (Fraction(1),), ("a", "b")),
+        (manifest(["", ""]), ("train",), (Fraction(1),), None),
+        (manifest(["a", "a"], ["Val", "train"]), ("train", "validation"), None, ("a",)),
+        (manifest(["a", "a", "a"], ["zoo", "test", ""]), ("test", "zoo"), None, ("a",)),
+    ],
+)
+def test_manifests(
+    summary: InputSummary, splits: tuple[str, ...], fractions: tuple[Fraction, ...] | None, classes: tuple[str, ...] | None
+) -> None:
+    made = layout(summary)
+
+    assert (made.splits, made.fractions, names(made)) == (splits, fractions, classes)
+
+
+def test_columns_are_in_the_order_of_their_names() -> None:
+    assert list(layout(manifest(["a"], zoo=NUMBER, apple=NUMBER)).columns) == ["apple", "zoo"]
+
+
+def test_given_splits() -> None:
+    made = layout(tree("cat"), fractions=HALVES)
+
+    assert (made.splits, made.fractions) == (("train", "test"), (Fraction(1, 2), Fraction(1, 2)))
+
+
+@pytest.mark.parametrize(("text", "split"), [("val", "validation"), ("VAL", "validation"), ("Train", "train"), ("Zoo", "Zoo")])
+def test_split_names(text: str, split: str) -> None:
+    assert split_name(text) == split
+
+
+def test_frozen_labels() -> None:
+    frozen = ("dog", "cat")
+
+    assert layout(tree("cat"), frozen_labels=frozen).class_names == ClassNames(frozen)
+    assert names(layout(tree("cat", "ant"), frozen_labels=frozen, on_new_label="append")) == ("dog", "cat", "ant")
+    assert names(layout(tree("cat", "ant"), frozen_labels=frozen, on_new_label="reject")) == frozen
+
+
+@pytest.mark.parametrize(
+    ("summary", "options", "sentence"),
+    [
+        (InputSummary(), {}, "^nothing matches --input photos$"),
+        (
+            InputSummary(skipped={".txt file": (3, "a.txt"), "hidden file": (1, ".x")}),
+            {},
+            r"^no images in --input photos: passed over 3 .txt files, such as 'a.txt'; passed over 1 hidden file, .* a glob",
+        ),
+        (tree("train/a", "test/a"), {"fractions": HALVES}, "^--splits was given, but the input's split folders say the split; "),
+        (
+            manifest(["a"], ["train"]),
+            {"fractions": HALVES},
+            "^--splits was given, but the manifest's column 'split' says the split; ",
+        ),
+        (manifest(["a"], ["train"], user=NUMBER), {"group_by": "user"}, "^--group_by was given, but the manifest's"),
+        (tree("train/a"), {"stratify_by": "label"}, "^--stratify_by was given, but the input's split folders"),
+        (tree("cat"), {"frozen_labels": ("dog",)}, "^class 'cat' is in the input but not in --labels_file"),
+        (tree(""), {"frozen_labels": ("dog",)}, "^--labels_file was given, but --input photos has no labels"),
+        (
+            tree("cat"),
+            {"fractions": HALVES, "group_by": "user"},
+            "^--group_by user: no such column; the columns are label; further",
+        ),
+        (
+            tree(""),
+            {"fractions": HALVES, "stratify_by": "label"},
+            "^--stratify_by label: no such column; there are no labels and no columns",
+        ),
+        (manifest(["a"], user=NUMBER), {"fractions": HALVES, "group_by": "usr"}, "no such column; the columns are label, user$"),
+        (manifest(["a"], ["my-split"]), {}, "^split 'my-split' in --input photos: expected letters, digits and '_' only$"),
+        (tree("cat"), {"split_shards": ("test",)}, "^--num_shards test=…: no such split; the splits are train$"),
+        (tree("train/a", "test/a"), {"split_shards": ("val",)}, "^--num_shards val=…: no such split; the splits are train, test$"),
+        (tree(" cat"), {}, "^class name ' cat' cannot stand in a labels file"),
+    ],
+)
+def test_mistakes(summary: InputSummary, options: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        layout(summary, **options)
+
+
+def test_what_was_passed_over_is_said() -> None:
+    summary = tree("cat").merge(InputSummary(skipped={"hidden file": (1, ".x"), ".txt file": (3, "a.txt")}))
+
+    assert layout(summary).notices == (
+        "passed over 3 .txt files, such as 'a.txt'",
+        "passed over 1 hidden file, such as '.x'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("folders", "said"),
+    [
+        (["0", "1", "2"], False),
+        ([str(digit) for digit in range(11)], True),
+        (["1", "2"], True),
+        (["1", "cat"], False),
+    ],
+)
+def test_numeric_class_names_that_are_not_their_ids_are_said(folders: list[str], said: bool) -> None:
+    assert any("all class names are numbers" in notice for notice in layout(tree(*folders)).notices) is said
+
+
+def test_numeric_class_names_name_the_first_that_differs() -> None:
+    (notice,) = layout(tree(*map(str, range(11)))).notices
+
+    assert "class '10' has id 2; give --labels_file" in notice

@@ -1,0 +1,212 @@
+"""How tables are read: columns chosen, types from data or schema, labels, splits, and a sentence for each mistake."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from shardmill.errors import UserError
+from shardmill.features import Feature
+from transforms.columns.types import ColumnType
+from transforms.formats.base import Inferred, KeyColumn
+from transforms.inputs.summary import InputSummary, summarize_files, summarize_header, summarize_skipped
+from transforms.layout.tables import (
+    TableLayout,
+    TableOptions,
+    make_line_layout,
+    make_record_layout,
+    make_table_layout,
+    wanted_columns,
+)
+
+HEADER = ("id", "age", "city", "ok", "empty")
+TYPES = {
+    "city": ColumnType("bytes", None, 9),
+    "id": ColumnType("int64", None, 10),
+    "age": ColumnType("float32", None, 7),
+    "ok": ColumnType("bool", None, 10),
+}
+FILES = summarize_files([("a.csv", 10), ("b.csv", 20)])
+TABLE = FILES.merge(summarize_header(HEADER, "a.csv"))
+SCHEMA = (Feature("id", "int64"), Feature("city", "bytes", "text", required=False))
+
+
+def layout(inferred: Inferred | None = None, summary: InputSummary = TABLE, **options: Any) -> TableLayout:
+    made = Inferred(TYPES, 10, frozenset({"Bern", "Athens"})) if inferred is None else inferred
+    return make_table_layout(summary, made, TableOptions("--input x", **options))
+
+
+def test_features_are_the_columns_in_the_order_of_the_header() -> None:
+    made = layout()
+
+    assert list(made.types) == ["id", "age", "city", "ok"]
+    assert made.features == (
+        Feature("id", "int64"),
+        Feature("age", "float32", required=False),
+        Feature("city", "bytes", "text", required=False),
+        Feature("ok", "int64", "bool"),
+    )
+    assert made.notices == ("column 'empty' has no value in any row, and was left out",)
+    assert (made.splits, made.fractions, made.label) == (("train",), (Fraction(1),), None)
+
+
+def test_without_a_header_columns_are_sorted() -> None:
+    assert [feature.name for feature in layout(summary=FILES).features] == ["age", "city", "id", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"drop": ("age", "ok")}, ["id", "city"]),
+        ({"only": ("ok", "id")}, ["id", "ok"]),
+        ({"only": ("ok",), "label": "city"}, ["city", "ok"]),
+    ],
+)
+def test_chosen_columns(options: dict[str, Any], names: list[str]) -> None:
+    assert [feature.name for feature in layout(**options).features] == names
+
+
+def test_helpers_are_read_though_dropped() -> None:
+    made = layout(drop=("city", "id"), key="id", group_by="city")
+
+    assert list(made.types) == ["age", "ok"]
+    assert made.keys == (KeyColumn("id"), KeyColumn("city"))
+    assert [feature.name for feature in made.features] == ["age", "ok"]
+
+
+def test_a_label_of_strings_has_classes() -> None:
+    made = layout(label="city")
+
+    assert made.features[2] == Feature("city", "int64", "class_label", class_names=("Athens", "Bern"))
+    assert (made.label, made.required_label) == ("city", "city")
+    assert made.class_names is not None
+    assert made.types["city"].dtype == "bytes"
+    frozen = layout(label="city", frozen_labels=("Rome", "Bern"), on_new_label="append")
+    assert frozen.features[2].class_names == ("Rome", "Bern", "Athens")
+
+
+def test_a_label_of_numbers_stays() -> None:
+    made = layout(label="age")
+
+    assert made.features[1] == Feature("age", "float32")  # required now: a row without a label is rejected
+    assert (made.label, made.required_label) == (None, "age")
+
+
+def test_schema_instead_of_inference() -> None:
+    made = layout(Inferred(), schema=SCHEMA)
+
+    assert made.features == SCHEMA
+    assert [(name, column.dtype) for name, column in made.types.items()] == [("id", "int64"), ("city", "bytes")]
+    assert made.notices == ("left out what --schema does not have: columns 'age', 'ok', 'empty'",)
+    assert not TableOptions("", schema=SCHEMA).needs_inference
+
+
+def test_a_schema_s_class_label() -> None:
+    schema = (Feature("id", "int64"), Feature("city", "int64", "class_label", class_names=("", "")))
+    made = layout(Inferred(), schema=schema, label="city", frozen_labels=("Athens", "Bern"))
+
+    assert made.features[1].class_names == ("Athens", "Bern")
+    assert made.types["city"].dtype == "bytes"
+    with pytest.raises(UserError, match=r"holds ids of 2 classes; give their names with --labels_file city.labels.txt"):
+        layout(Inferred(), schema=schema, label="city")
+
+
+def test_a_schema_of_strings_needs_the_classes_of_its_label_alone() -> None:
+    options = TableOptions("", schema=SCHEMA, label="city")
+
+    assert options.needs_inference
+    assert wanted_columns(options) == ["city"]
+    assert layout(Inferred({"city": TYPES["city"]}, 9, frozenset({"Oslo"})), schema=SCHEMA, label="city").class_names is not None
+
+
+def test_which_columns_are_inferred() -> None:
+    assert wanted_columns(TableOptions("")) is None
+    assert wanted_columns(TableOptions("", only=("a", "b"), label="c")) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"label": "citi"}, "--label citi: no such column in --input x; did you mean city\\? the columns are id, age"),
+        ({"key": "x9"}, "--key x9: no such column in --input x; the columns are"),
+        ({"group_by": "agee"}, "--group_by agee: .*did you mean age"),
+        ({"stratify_by": "q"}, "--stratify_by q: no such column"),
+        ({"drop": ("ide",)}, "--drop ide: .*did you mean id"),
+        ({"only": ("zzz",)}, "--only zzz: no such column"),
+        ({"label": "city", "drop": ("city",)}, "--label city is also in --drop"),
+        ({"frozen_labels": ("a",)}, "--labels_file was given, but no --label"),
+        ({"label": "age", "frozen_labels": ("a",)}, "--label age holds numbers"),
+        ({"label": "empty"}, "--label empty has no value in any row"),
+        ({"label": "city", "frozen_labels": ("Bern",)}, "class 'Athens' is in the input but not in --labels_file"),
+        ({"split_shards": ("tests",)}, "--num_shards tests=…: no such split; the splits are train"),
+    ],
+)
+def test_mistakes(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        layout(**options)
+
+
+def test_too_many_classes() -> None:
+    with pytest.raises(UserError, match="--label city has more than 100,000 different values; is it a label"):
+        layout(Inferred(TYPES, 10, None), label="city")
+
+
+def test_a_column_that_a_schema_wants() -> None:
+    with pytest.raises(UserError, match=r"--schema wants column 'cty', which --input x lacks; did you mean city\?"):
+        layout(Inferred(), schema=(Feature("cty", "bytes"),))
+    assert layout(Inferred(), schema=(Feature("cty", "bytes", required=False),)).features
+
+
+def test_headers_that_differ_are_named() -> None:
+    other = TABLE.merge(summarize_header(("id", "age", "city", "ok", "vide"), "b.csv"))
+    with pytest.raises(UserError, match=r"headers differ: 'b.csv' lacks 'empty' and has 'vide' beside what 'a.csv' has$"):
+        layout(summary=other)
+    assert layout(summary=TABLE.merge(summarize_header(HEADER[::-1], "b.csv"))).features == layout().features
+
+
+def test_no_rows() -> None:
+    with pytest.raises(UserError, match="--input x has no rows"):
+        layout(Inferred(), summarize_files([("a.csv", 0)]))
+    assert layout(Inferred()).features == ()  # staging says why none of so many bytes could be read
+
+
+def test_things_passed_over_are_said() -> None:
+    made = layout(summary=TABLE.merge(summarize_skipped(".txt file", "read.me.txt")))
+    assert made.notices[0] == "passed over 1 .txt file, such as 'read.me.txt'"
+
+
+def test_split_folders() -> None:
+    folders = summarize_files([("train/a.csv", 1), ("VAL/x/b.csv", 1)]).merge(summarize_header(HEADER, "train/a.csv"))
+    made = layout(summary=folders)
+
+    assert (made.splits, made.fractions) == (("train", "validation"), None)
+    assert "the splits are those of the folders: VAL (validation), train" in made.notices
+    given = layout(summary=folders, fractions=(("all", Fraction(1)),))
+    assert (given.splits, given.fractions) == (("all",), (Fraction(1),))
+
+
+@pytest.mark.parametrize(
+    ("names", "numbers", "features", "classes"),
+    [
+        (["a.txt"], False, ["text"], None),
+        (["pos/a.txt", "neg/b/c.txt"], True, ["text", "label", "filename", "line_number"], ("neg", "pos")),
+        (["pos/a.txt", "b.txt"], False, ["text"], None),
+        (["train/pos/a.txt", "test/neg/b.txt"], False, ["text", "label"], ("neg", "pos")),
+    ],
+)
+def test_lines(names: list[str], numbers: bool, features: list[str], classes: tuple[str, ...] | None) -> None:
+    made = make_line_layout(summarize_files((name, 1) for name in names), Inferred(), TableOptions("--input x"), numbers)
+
+    assert [feature.name for feature in made.features] == features
+    assert (made.class_names.names if made.class_names else None) == classes
+
+
+def test_lines_without_folders_have_no_labels_file() -> None:
+    with pytest.raises(UserError, match="not every file of --input x lies in a class folder"):
+        make_line_layout(FILES, Inferred(), TableOptions("--input x", frozen_labels=("a",)), False)
+
+
+def test_existing_records_have_no_features_yet() -> None:
+    made = make_record_layout(FILES, Inferred(), TableOptions("--input x"), False)
+
+    assert (list(made.types), made.features) == (["record"], ())

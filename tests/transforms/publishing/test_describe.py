@@ -1,0 +1,181 @@
+"""What a data set says of itself."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from shardmill.features import Feature
+from shardmill.manifest import Manifest
+from shardmill.naming import ShardName
+from shardmill.seal import crc32c
+from transforms.files.references import Reject
+from transforms.publishing.describe import Build, PublishOptions, make_manifest, metadata_texts, notices, rejects_text, stats_json
+from transforms.sharding.balance import ShardCount
+from transforms.sharding.cuts import Division
+from transforms.sharding.key_histogram import to_cuts
+from transforms.statistics.files import ImageStats, merge_by_split
+from transforms.writing.shards import ShardInfo
+
+FEATURES = (Feature("image", "bytes", "image"), Feature("label", "int64", "class_label", class_names=("ant", "bee", "cow")))
+OPTIONS = PublishOptions(
+    "out/", "pets", "1.0.0", False, 0.01, {"": ShardCount(2)}, "photos/", {"seed": 0}, {"shardmill": "0.1.0"}, "1"
+)
+
+
+def shard(split: str, index: int, count: int, labels: Mapping[int, int], rejected: int = 0) -> ShardInfo:
+    examples = sum(labels.values())
+    stats = ImageStats(formats=Counter({"png": examples}), labels=Counter(labels))
+    stats.sizes.add([100] * examples)
+    name = ShardName("pets", split, index, count)
+    return ShardInfo(name, "/tmp/x", examples + rejected, examples, rejected, 100 * examples, 0xABC, stats)
+
+
+def division(examples: int, parts: int) -> Division:
+    return Division(examples, 100 * examples, to_cuts([(index, 0) for index in range(1, parts)]))
+
+
+def made_of(build: Build, shards: list[ShardInfo]) -> Build:
+    """`build` with other shards."""
+    stats = merge_by_split((shard.name.split, shard.stats) for shard in shards if shard.stats is not None)
+    return replace(build, shards=shards, stats=stats)
+
+
+SHARDS = [
+    shard("test", 1, 2, {0: 1}),
+    shard("train", 1, 2, {0: 1, 1: 2}),
+    shard("train", 0, 2, {0: 1, 1: 1}, 1),
+    shard("test", 0, 2, {1: 2}),
+]
+EMPTY = Build(
+    10,
+    900,
+    255,
+    ("train", "test"),
+    {"train": division(6, 2), "test": division(3, 2)},
+    [],
+    [Reject("b.jpg", 3, "write", "the file is empty"), Reject("a.jpg", None, "index", "no label")],
+    {},
+)
+BUILD = made_of(EMPTY, SHARDS)
+
+
+def manifest() -> Manifest:
+    return make_manifest(BUILD, FEATURES, OPTIONS)
+
+
+def test_manifest() -> None:
+    made = manifest()
+
+    assert [split.name for split in made.splits] == ["train", "test"]
+    assert [shard.file for shard in made.split("train").shards] == [
+        "pets-train.tfrecord-00000-of-00002",
+        "pets-train.tfrecord-00001-of-00002",
+    ]
+    assert (made.split("train").examples, made.split("train").rejected, made.split("test").rejected) == (5, 1, 0)
+    assert made.split("train").shards[0].crc32c == "00000abc"
+    assert made.input == {"pattern": "photos/", "records": 10, "size_bytes": 900, "fingerprint": f"{255:032x}"}
+    assert made.rejects == {"records": 2, "reasons": {"no label": 1, "the file is empty": 1}}
+    assert made.compression == ""
+    assert (made.configuration, made.versions) == ({"seed": 0}, {"shardmill": "0.1.0"})
+
+
+def test_the_order_of_arrival_changes_no_text() -> None:
+    turned = replace(made_of(BUILD, SHARDS[::-1]), rejects=BUILD.rejects[::-1])
+
+    assert metadata_texts(make_manifest(turned, FEATURES, OPTIONS), turned) == metadata_texts(manifest(), BUILD)
+    assert rejects_text(turned.rejects) == rejects_text(BUILD.rejects)
+
+
+def test_metadata_texts() -> None:
+    texts = metadata_texts(manifest(), BUILD)
+
+    assert list(texts)[-1] == "manifest.json"
+    assert texts["label.labels.txt"] == "ant\nbee\ncow\n"
+    info = json.loads(texts["dataset_info.json"])
+    assert [(split["name"], split["shardLengths"], split["numBytes"]) for split in info["splits"]] == [
+        ("train", ["2", "3"], "500"),
+        ("test", ["2", "1"], "300"),
+    ]
+    assert "supervisedKeys" in info
+    assert set(json.loads(texts["features.json"])["featuresDict"]["features"]) == {"image", "label"}
+    assert [f.name for f in text_format.Parse(texts["schema.pbtxt"], schema_pb2.Schema()).feature] == ["image", "label"]
+    others = {name: crc32c(text.encode()) for name, text in texts.items() if name != "manifest.json"}
+    assert Manifest.from_json(texts["manifest.json"], "manifest.json") == replace(manifest(), files=others)
+    assert texts["rejects/rejects-00000-of-00001.jsonl"] == rejects_text(BUILD.rejects)
+    assert len(others) == 6
+
+
+def test_gzip_gets_no_file_that_would_lead_tfds_astray() -> None:
+    made = make_manifest(BUILD, FEATURES, replace(OPTIONS, gzip=True))
+
+    assert made.compression == "gzip"
+    assert "dataset_info.json" not in metadata_texts(made, BUILD)
+    assert "features.json" in metadata_texts(made, BUILD)
+
+
+def test_unlabelled_images_have_no_labels_file() -> None:
+    texts = metadata_texts(make_manifest(BUILD, FEATURES[:1], OPTIONS), BUILD)
+
+    assert "label.labels.txt" not in texts
+    assert "supervisedKeys" not in json.loads(texts["dataset_info.json"])
+    assert "label" not in json.loads(texts["stats.json"])["splits"]["train"]["features"]
+
+
+def test_stats() -> None:
+    found: dict[str, Any] = stats_json(manifest(), BUILD)["splits"]
+
+    assert list(found) == ["train", "test"]
+    assert found["train"]["features"]["label"]["classes"] == {"ant": 2, "bee": 3, "cow": 0}
+    assert (found["train"]["examples"], found["train"]["size_bytes"], found["train"]["rejected"]) == (5, 500, 1)
+
+
+def test_an_empty_split_has_a_manifest_entry_but_none_for_tfds() -> None:
+    build = replace(made_of(BUILD, [s for s in SHARDS if s.name.split == "train"]), divisions={"train": division(6, 2)})
+    made = make_manifest(build, FEATURES, OPTIONS)
+
+    assert made.split("test").shards == ()
+    assert [split["name"] for split in json.loads(metadata_texts(made, build)["dataset_info.json"])["splits"]] == ["train"]
+    assert stats_json(made, build)["splits"]["test"]["features"] == {}
+    assert "split 'test' is empty" in made.notices
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ({"": ShardCount(2)}, []),
+        ({"": ShardCount(2), "test": ShardCount(8)}, ["split 'test' has 3 examples, so 2 shards instead of 8"]),
+        ({"": ShardCount(size_bytes=1)}, []),
+    ],
+)
+def test_fewer_shards_than_asked_for_is_said(counts: dict[str, ShardCount], said: list[str]) -> None:
+    found = notices(BUILD, FEATURES, replace(OPTIONS, shard_counts=counts))
+
+    assert [notice for notice in found if "shards instead of" in notice] == said
+
+
+def test_classes_in_one_split_or_none_are_said() -> None:
+    assert notices(BUILD, FEATURES, OPTIONS) == ["class 'cow' has no examples"]
+    lopsided = made_of(BUILD, [shard("train", 0, 2, {0: 3, 1: 1, 2: 1}), shard("test", 0, 2, {0: 2})])
+    assert notices(lopsided, FEATURES, OPTIONS) == [
+        "2 classes, such as 'bee', have examples in one split only ('bee': train); --stratify_by label spreads each class"
+    ]
+    single = made_of(BUILD, [shard("train", 0, 2, {0: 3, 1: 1, 2: 1})])
+    assert notices(single, FEATURES, OPTIONS) == []
+
+
+def test_the_route_s_notices_come_first() -> None:
+    build = replace(BUILD, notices=("passed over 1 hidden file, such as '.x'",))
+
+    assert notices(build, FEATURES, OPTIONS)[0] == "passed over 1 hidden file, such as '.x'"
+
+
+def test_directories() -> None:
+    assert OPTIONS.parent == "out/pets"
+    assert OPTIONS.directory == "out/pets/1.0.0"
+    assert OPTIONS.failed_rejects == "out/pets/1.0.0-rejects.jsonl"

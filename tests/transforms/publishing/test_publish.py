@@ -1,0 +1,313 @@
+"""Publishing: nothing lost, all or nothing, any number of times, and never a neighbour's file."""
+
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import google_crc32c
+import pytest
+
+from shardmill import naming
+from shardmill.dataset import open_dataset
+from shardmill.errors import JobError
+from shardmill.features import Feature
+from shardmill.naming import ShardName
+from transforms.files.references import Reject
+from transforms.publishing import job_folder
+from transforms.publishing.describe import Build, PublishOptions
+from transforms.publishing.publish import check_complete, check_counts, prepare, publish
+from transforms.sharding.balance import ShardCount
+from transforms.sharding.cuts import Division, Divisions
+from transforms.sharding.key_histogram import to_cuts
+from transforms.statistics.files import ImageStats, merge_by_split
+from transforms.stores import locks
+from transforms.writing.shards import ShardInfo
+
+FEATURES = (Feature("image", "bytes", "image"), Feature("label", "int64", "class_label", class_names=("ant", "bee")))
+SHARDS = {"train": 4, "test": 2}
+REJECT = Reject("bad.jpg", None, "write", "the file is empty")
+
+
+def options(output: Path, **changes: object) -> PublishOptions:
+    counts = {"": ShardCount(4), "test": ShardCount(2)}
+    made = PublishOptions(str(output), "flowers", "1.0.0", False, 0.1, counts, "photos/", {}, {}, "1", overwrite=True)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def build(directory: Path, attempt: str = "1", rejects: int = 0, counts: Mapping[str, int] = SHARDS) -> Build:
+    """A build whose shards of ten examples lie in a temporary directory of `directory`."""
+    temporary = directory / naming.temporary_folder("flowers", attempt)
+    locks.release(job_folder.claim(str(directory), temporary.name))
+    divisions: Divisions = {
+        split: Division(10 * number, 0, to_cuts([(index, 0) for index in range(1, number)])) for split, number in counts.items()
+    }
+    shards = []
+    for split, number in counts.items():
+        for index in range(number):
+            path = temporary / f"{split}-{index}"
+            path.write_text(f"{attempt}: {split} {index}")
+            rejected = rejects if (split, index) == ("train", number - 1) else 0
+            crc32c = google_crc32c.value(path.read_bytes())
+            stats = ImageStats(labels=Counter({0: 5, 1: 5}))
+            name = ShardName("flowers", split, index, number)
+            shards.append(ShardInfo(name, str(path), 10, 10 - rejected, rejected, path.stat().st_size, crc32c, stats))
+    by_split = merge_by_split((shard.name.split, shard.stats) for shard in shards if shard.stats is not None)
+    return Build(10 * sum(counts.values()), 0, 0, ("train", "test"), divisions, shards, [REJECT] * rejects, by_split)
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "flowers" / "1.0.0"
+
+
+def run(tmp_path: Path, directory: Path, attempt: str = "1", rejects: int = 0) -> list[str]:
+    prepare(options(tmp_path, job=attempt))
+    return publish(build(directory, attempt, rejects), FEATURES, options(tmp_path, job=attempt))
+
+
+def test_what_is_published(tmp_path: Path, directory: Path) -> None:
+    paths = run(tmp_path, directory)
+
+    names = [
+        str(ShardName("flowers", split, index, SHARDS[split])) for split in ("test", "train") for index in range(SHARDS[split])
+    ]
+    assert paths == [str(directory / name) for name in names]
+    described = {"features.json", "dataset_info.json", "schema.pbtxt", "stats.json", "manifest.json", "label.labels.txt"}
+    assert contents(directory).keys() == {*names, *described, "_SUCCESS"}
+    assert (directory / names[1]).read_text() == "1: test 1"
+    assert (directory.parent / naming.LATEST).read_text() == "1.0.0\n"
+    assert not list(directory.glob(f"{naming.TEMP_PREFIX}*"))
+    assert open_dataset(str(directory.parent)).manifest.split("train").examples == 40
+
+
+def test_publishing_twice_gives_the_same(tmp_path: Path, directory: Path) -> None:
+    prepare(options(tmp_path))
+    made = build(directory)
+    first = publish(made, FEATURES, options(tmp_path))
+    before = contents(tmp_path)
+
+    assert publish(made, FEATURES, options(tmp_path)) == first
+    assert contents(tmp_path) == before
+
+
+def test_a_job_that_was_taken_for_dead_publishes_nothing(tmp_path: Path, directory: Path) -> None:
+    """Another job cleared this one's temporary files, and the older data set has shards of the same names."""
+    run(tmp_path, directory, "older build")
+    before = contents(directory)
+    made = build(directory, "2")
+    shutil.rmtree(Path(made.shards[0].temporary).parent)
+
+    with pytest.raises(JobError, match=r"test-0 has no bytes, but 9 were written: .*Nothing was published"):
+        publish(made, FEATURES, options(tmp_path, job="2"))
+    assert contents(directory) == before
+
+
+def test_a_job_whose_folder_was_given_up_publishes_nothing(tmp_path: Path, directory: Path) -> None:
+    """What is left of its folder was written after another job deleted it, as object stores allow."""
+    made = build(directory, "2")
+    (Path(made.shards[0].temporary).parent / naming.JOB_FILE).unlink()
+
+    with pytest.raises(JobError, match=r"another job took the temporary files of this one"):
+        publish(made, FEATURES, options(tmp_path, job="2"))
+    assert {name.split("/")[0] for name in contents(directory)} == {naming.temporary_folder("flowers", "2")}
+
+
+def test_published_meanwhile_by_another_job(tmp_path: Path, directory: Path) -> None:
+    made = build(directory, "slow")
+    (directory / naming.temporary_folder("flowers", "slow") / naming.JOB_FILE).touch()
+    publish(build(directory, "quick"), FEATURES, options(tmp_path, job="quick"))
+    before = contents(directory)
+
+    with pytest.raises(JobError, match=r"was published by another job while this one ran, and stands: .* --overwrite"):
+        publish(made, FEATURES, options(tmp_path, job="slow", overwrite=False))
+    assert contents(directory) == before
+    publish(made, FEATURES, options(tmp_path, job="slow"))
+    assert (directory / "flowers-test.tfrecord-00001-of-00002").read_text() == "slow: test 1"
+
+
+def test_an_earlier_build_leaves_nothing_behind(tmp_path: Path, directory: Path) -> None:
+    """Other numbers of shards, other splits, rejects, gzip: what is not of the new build goes."""
+    run(tmp_path, directory, "1", rejects=1)
+    for name in (
+        "flowers-train.tfrecord-00000-of-00009",
+        "flowers-val.tfrecord-00000-of-00001.gz",
+        "other.labels.txt",
+        "stats.json.tmp",
+    ):
+        (directory / name).touch()
+    assert (directory / "rejects").is_dir()
+
+    run(tmp_path, directory, "2")
+    run(tmp_path / "fresh", tmp_path / "fresh" / "flowers" / "1.0.0", "2")
+
+    assert contents(directory) == contents(tmp_path / "fresh" / "flowers" / "1.0.0")
+
+
+def test_neighbours_are_never_touched(tmp_path: Path, directory: Path) -> None:
+    neighbours = [
+        tmp_path / "flowers-hard" / "1.0.0" / "flowers-hard-train.tfrecord-00000-of-00004",
+        tmp_path / "flowers2" / "1.0.0" / "_SUCCESS",
+        tmp_path / "flowers" / "1.0.0-old" / "flowers-train.tfrecord-00000-of-00004",
+        tmp_path / "flowers" / "1.0.1" / "flowers-train.tfrecord-00000-of-00004",
+        tmp_path / "flowers" / "1.0.1" / "beam-temp-flowers-7" / "part",
+        tmp_path / "flowers" / "1.0.1-rejects.jsonl",
+        directory / "flowers-train-hard.tfrecord-00000-of-00004",
+        directory / "notes.txt",
+        directory / "mine" / "manifest.json",
+    ]
+    for path in neighbours:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"precious {path.name}")
+
+    run(tmp_path, directory, "1")
+    run(tmp_path, directory, "2")
+
+    assert [path.read_text() for path in neighbours] == [f"precious {path.name}" for path in neighbours]
+
+
+def test_a_published_data_set_stands_while_its_successor_is_made(tmp_path: Path, directory: Path) -> None:
+    run(tmp_path, directory)
+    before = contents(directory)
+
+    prepare(options(tmp_path))
+
+    assert contents(directory) == before
+
+
+def test_prepare_clears_what_an_interrupted_job_left(tmp_path: Path, directory: Path) -> None:
+    run(tmp_path, directory)
+    before = contents(directory)
+    (directory / "beam-temp-flowers-9").mkdir()
+    (directory / "beam-temp-flowers-9" / "part").touch()
+
+    prepare(options(tmp_path))
+
+    assert contents(directory) == before
+    assert not (directory / "beam-temp-flowers-9").exists()
+
+
+def test_prepare_may_run_late(tmp_path: Path, directory: Path) -> None:
+    """A runner repeats the step when shards are written: they stay, and so do those of a job that lives."""
+    build(directory, "mine")
+    other = build(directory, "other")
+    held = job_folder.claim(str(directory), naming.temporary_folder("flowers", "other"))
+    before = contents(directory)
+    for _ in range(2):
+        prepare(options(tmp_path, job="mine"))
+    assert contents(directory) == before
+
+    locks.release(held)
+    prepare(options(tmp_path, job="mine"))
+    assert not Path(other.shards[0].temporary).parent.exists()
+    assert len(contents(directory)) == len(before) / 2
+
+
+def test_rejects_are_listed_in_the_order_of_their_sources(tmp_path: Path, directory: Path) -> None:
+    prepare(options(tmp_path))
+    made = build(directory, rejects=1)
+    others = [Reject("z.jpg", 4, "index", "bad"), Reject("a.jpg", None, "index", "sö")]
+    publish(replace(made, rejects=[*others, REJECT], records=62), FEATURES, options(tmp_path))
+
+    lines = (directory / "rejects" / naming.REJECTS_FILE).read_text().splitlines()
+    assert lines == [
+        '{"source": "a.jpg", "line": null, "stage": "index", "reason": "sö"}',
+        '{"source": "bad.jpg", "line": null, "stage": "write", "reason": "the file is empty"}',
+        '{"source": "z.jpg", "line": 4, "stage": "index", "reason": "bad"}',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rejects", "fraction", "good"),
+    [(0, 0.0, True), (1, 0.0, False), (6, 0.1, True), (7, 0.1, False), (10, 1.0, True)],
+)
+def test_the_limit_of_rejects(tmp_path: Path, directory: Path, rejects: int, fraction: float, good: bool) -> None:
+    prepare(options(tmp_path))
+    made = build(directory, rejects=rejects)
+    chosen = options(tmp_path, max_reject_fraction=fraction)
+
+    if good:
+        assert publish(made, FEATURES, chosen)
+        assert not Path(chosen.failed_rejects).exists()
+        return
+    sentence = f"^{rejects} of 60 records were rejected, more than --max_reject_fraction {fraction} allows; .*: the file is empty"
+    with pytest.raises(JobError, match=sentence):
+        publish(made, FEATURES, chosen)
+    assert not (directory / naming.SUCCESS).exists()
+    assert len((directory.parent / "1.0.0-rejects.jsonl").read_text().splitlines()) == rejects
+
+
+def test_a_success_clears_the_rejects_of_a_failure(tmp_path: Path, directory: Path) -> None:
+    prepare(options(tmp_path))
+    with pytest.raises(JobError):
+        publish(build(directory, rejects=9), FEATURES, options(tmp_path))
+    run(tmp_path, directory, "2")
+
+    assert not (directory.parent / "1.0.0-rejects.jsonl").exists()
+
+
+def test_all_rejected_is_no_data_set_whatever_is_allowed(tmp_path: Path, directory: Path) -> None:
+    prepare(options(tmp_path))
+    made = Build(1, 0, 0, ("train",), {}, [], [REJECT], {})
+
+    with pytest.raises(JobError, match=r"^1 of 1 records were rejected, none is left; "):
+        publish(made, FEATURES, options(tmp_path, max_reject_fraction=1.0))
+
+
+def test_a_failed_job_leaves_the_published_data_set(tmp_path: Path, directory: Path) -> None:
+    run(tmp_path, directory)
+    before = contents(directory)
+    prepare(options(tmp_path))
+    made = build(directory, "2", rejects=9)
+
+    with pytest.raises(JobError):
+        publish(made, FEATURES, options(tmp_path, job="2"))
+
+    assert {name: data for name, data in contents(directory).items() if not name.startswith(naming.TEMP_PREFIX)} == before
+
+
+def test_lost_records_fail_the_job(tmp_path: Path, directory: Path) -> None:
+    made = build(directory)
+
+    with pytest.raises(
+        JobError, match=r"^61 records read, but 60 written and 0 rejected: records were lost; nothing was published$"
+    ):
+        publish(replace(made, records=61), FEATURES, options(tmp_path))
+    with pytest.raises(JobError, match=r"^60 records read, but 60 written and 1 rejected"):
+        check_counts(replace(made, rejects=[REJECT]))
+    short = replace(made.shards[0], examples=9)
+    with pytest.raises(
+        JobError, match=r"^flowers-train.tfrecord-00000-of-00004: 10 records planned, but 9 written and 0 rejected$"
+    ):
+        check_counts(replace(made, shards=[short, *made.shards[1:]]))
+    assert not (directory / naming.SUCCESS).exists()
+
+
+def test_shards_missing_or_twice_fail_the_job(directory: Path) -> None:
+    made = build(directory)
+    shards = list(made.shards)
+    check_complete(shards[::-1], made.divisions)
+
+    with pytest.raises(JobError, match=r"^expected 6 shards, got 5; missing: \[\('train', 0\)\], more than once: \[\]$"):
+        check_complete(shards[1:], made.divisions)
+    with pytest.raises(JobError, match=r"^expected 6 shards, got 7; missing: \[\], more than once: \[\('train', 2\)\]$"):
+        check_complete([*shards, shards[2]], made.divisions)
+    with pytest.raises(
+        JobError, match=r"^expected 6 shards, got 6; missing: \[\('test', 1\)\], more than once: \[\('train', 0\)\]$"
+    ):
+        check_complete([*shards[:-1], shards[0]], made.divisions)
+
+
+def test_a_shard_that_is_nowhere_fails_the_job(tmp_path: Path, directory: Path) -> None:
+    prepare(options(tmp_path))
+    made = build(directory)
+    Path(made.shards[3].temporary).unlink()
+
+    with pytest.raises(JobError, match=r"/train-3 has no bytes, but 10 were written"):
+        publish(made, FEATURES, options(tmp_path))
+    assert not (directory / naming.SUCCESS).exists()

@@ -1,0 +1,149 @@
+"""Runs: what is written sorted is read back, slices lie where cuts say, and merged slices are the shard."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardmill import tfrecord
+from transforms.files.references import to_batch
+from transforms.records.merge import Piece, RunShards, segments
+from transforms.records.run_file import KeyedRecords, Part, key_order, read_key_range, read_keys, write_keys, write_run
+from transforms.records.slices import SLICE, slice_run
+from transforms.sharding.cuts import Division
+from transforms.sharding.key_histogram import Cuts, to_cuts
+
+Key = tuple[int, int]  # (key, tie)
+
+
+def records(keys: list[Key], groups: list[int], names: tuple[str, ...] = ("train", "test")) -> KeyedRecords:
+    """Records whose payload says their key, of differing sizes."""
+    framed = [tfrecord.frame(f"{key}/{tie}".encode() + b"." * (tie % 7)) for key, tie in keys]
+    arrays = [np.array(column, np.uint64) for column in zip(*keys, strict=True)]
+    return KeyedRecords(pa.array(framed, pa.large_binary()), arrays[0], arrays[1], np.array(groups), names)
+
+
+def keys_of(data: bytes) -> list[Key]:
+    payloads = tfrecord.read_records(io.BytesIO(data), "run")
+    return [tuple(map(int, payload.decode().rstrip(".").split("/"))) for payload in payloads]  # type: ignore[misc]
+
+
+keys_and_groups = st.lists(
+    st.tuples(st.tuples(st.integers(0, 5) | st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1)), st.integers(0, 1)), min_size=1
+)
+
+
+@given(keys_and_groups)
+def test_order_is_that_of_group_key_and_tie(rows: list[tuple[Key, int]]) -> None:
+    keys, ties = (np.array([row[0][i] for row in rows], np.uint64) for i in (0, 1))
+    groups = np.array([group for _, group in rows])
+
+    assert [(rows[i][1], *rows[i][0]) for i in key_order(keys, ties, groups)] == sorted((group, *key) for key, group in rows)
+    assert [rows[i][0] for i in key_order(keys, ties)] == sorted(key for key, _ in rows)
+
+
+def test_a_run_is_sorted_and_knows_its_keys(tmp_path: Path) -> None:
+    rows = [((5, 1), 1), ((9, 0), 0), ((5, 0), 1), ((2**64 - 1, 3), 0), ((5, 0), 0)]
+    path = str(tmp_path / "run")
+    run = write_run(path, records([key for key, _ in rows], [group for _, group in rows]))
+
+    expected = [(5, 0), (9, 0), (2**64 - 1, 3), (5, 0), (5, 1)]
+    assert keys_of(Path(path).read_bytes()[: run.index_offset]) == expected
+    grouped = read_keys(run)
+    assert list(grouped) == ["train", "test"]
+    assert [list(zip(keys.tolist(), ties.tolist(), strict=True)) for keys, ties, _ in grouped.values()] == [
+        expected[:3],
+        expected[3:],
+    ]
+    sizes = [len(record) for record in records(expected, [0] * 5).framed.to_pylist()]
+    assert np.concatenate([sizes for _, _, sizes in grouped.values()]).tolist() == sizes
+    assert run.parts == (Part("train", 3, sum(sizes[:3])), Part("test", 2, sum(sizes[3:])))
+    assert read_key_range(path, run.index_offset, run.rows, 1, 3)[0].tolist() == [9, 2**64 - 1]
+
+
+def test_keys_alone_have_no_records(tmp_path: Path) -> None:
+    made = records([(3, 0), (1, 0)], [0, 0], ("ant",))
+    run = write_keys(str(tmp_path / "keys"), made)
+
+    assert run.index_offset == 0
+    keys, _, sizes = read_keys(run)["ant"]
+    assert keys.tolist() == [1, 3]
+    assert sizes.tolist() == [len(record) for record in made.framed.take(pa.array([1, 0])).to_pylist()]
+
+
+def test_a_run_is_never_written_over(tmp_path: Path) -> None:
+    write_run(str(tmp_path / "run"), records([(1, 1)], [0]))
+    with pytest.raises(FileExistsError):
+        write_run(str(tmp_path / "run"), records([(1, 1)], [0]))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4))), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=4)
+)
+def test_boundaries_are_where_part_of_changes(keys: list[Key], cuts: list[Key]) -> None:
+    ordered, cut = sorted(keys), to_cuts(cuts)
+    arrays = [np.array([key[i] for key in ordered], np.uint64) for i in (0, 1)]
+    bounds = cut.bounds(*arrays)
+
+    parts = cut.part_of(*arrays)
+    assert np.diff(bounds).tolist() == [int((parts == part).sum()) for part in range(len(cuts) + 1)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(keys_and_groups, st.integers(1, 5), st.integers(1, 400), st.data())
+def test_slices_of_any_runs_merge_to_the_same_shards(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Key, int]], number: int, segment_bytes: int, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("runs")
+    place = data.draw(st.lists(st.integers(0, number - 1), min_size=len(rows), max_size=len(rows)))
+    cuts = {split: data.draw(st.lists(st.sampled_from([key for key, _ in rows]), max_size=2)) for split in ("train", "test")}
+    divisions = {split: Division(0, 0, to_cuts(keys)) for split, keys in cuts.items()}
+    slices: dict[tuple[str, int], list[tuple[object, ...]]] = {}
+    for run_number in set(place):
+        mine = [row for row, where in zip(rows, place, strict=True) if where == run_number]
+        run = write_run(str(folder / str(run_number)), records([key for key, _ in mine], [group for _, group in mine]))
+        for shard, values in slice_run(run, divisions):
+            slices.setdefault(shard, []).append(values)
+
+    written: dict[str, list[Key]] = {"train": [], "test": []}
+    for shard, rows_of in sorted(slices.items()):
+        source = RunShards(segment_bytes)
+        planned, tasks = source.plan([to_batch([list(column) for column in zip(*rows_of, strict=True)], SLICE)])
+        chunks = [source.encode(task) for task in tasks]
+        found = keys_of(b"".join(bytes(chunk.framed) for chunk in chunks))
+        assert planned == len(found) == sum(chunk.examples for chunk in chunks)
+        part = divisions[shard[0]].cuts.part_of(*(np.array([key[i] for key in found], np.uint64) for i in (0, 1)))
+        assert set(part.tolist()) == {shard[1]}
+        written[shard[0]] += found
+    for group, split in enumerate(("train", "test")):
+        assert written[split] == sorted(key for key, where in rows if where == group)
+
+
+def test_segments_are_of_the_size_asked_for(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    batches = []
+    for number in range(4):
+        keys = rng.integers(0, 2**64, 5000, np.uint64)
+        framed = pa.array([tfrecord.frame(bytes(100))] * 5000, pa.large_binary())
+        run = write_run(str(tmp_path / str(number)), KeyedRecords(framed, keys, keys, np.zeros(5000, np.int64), ["train"]))
+        ((_, values),) = slice_run(run, {"train": Division(20_000, 0, Cuts(np.empty(0, np.uint64), np.empty(0, np.uint64)))})
+        batches.append(to_batch([[value] for value in values], SLICE))
+    _, tasks = RunShards(116_000).plan(batches)
+    sizes = [sum(int(piece.sizes.sum()) for piece in task) for task in tasks]
+
+    assert sum(sizes) == 20_000 * 116
+    assert 15 <= len(sizes) <= 21
+    assert max(sizes) < 2 * 116_000
+
+
+def test_a_key_shared_by_all_is_cut_by_its_ties() -> None:
+    ties = np.arange(10_000, dtype=np.uint64)
+    piece = Piece("run", 0, np.zeros(10_000, np.uint64), ties, np.full(10_000, 100, np.uint32))
+    sizes = [len(task[0].keys) for task in segments([piece], 100_000)]
+
+    assert sum(sizes) == 10_000
+    assert max(sizes) <= 2000

@@ -1,0 +1,141 @@
+"""Cuts found by the graph are those of a sort, for any batches."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that
+
+from pipelines.running.runner import make_runner
+from transforms.sharding import cuts as find_cuts
+from transforms.sharding.balance import example_cuts
+from transforms.sharding.cuts import Division, Divisions, FindByteCuts, FindExampleCuts, Grouped, divide_by_bytes
+from transforms.sharding.key_histogram import Cuts, pick, pick_keys, to_cuts
+
+Rows = list[tuple[str, int, int, int]]  # (group, key, tie, size)
+
+RANDOM = random.Random(11)
+SPREAD: Rows = [(group, RANDOM.getrandbits(64), index, 100 + index % 7) for index in range(3000) for group in ("train", "test")]
+TIED: Rows = [("train", 42, index * 7919 % 3001, 100) for index in range(3000)]
+DENSE: Rows = [("train", 1 << 63 | index, 0, 1 + index % 90) for index in range(3000)]  # all in one bin of the histogram
+
+
+def group(rows: Rows) -> Grouped:
+    arrays: Grouped = {}
+    for name in dict.fromkeys(row[0] for row in rows):
+        keys, ties, sizes = zip(*[row[1:] for row in rows if row[0] == name], strict=True)
+        arrays[name] = np.array(keys, np.uint64), np.array(ties, np.uint64), np.array(sizes, np.int64)
+    return arrays
+
+
+def batches(rows: Rows, size: int) -> list[Rows]:
+    shuffled = random.Random(size).sample(rows, len(rows))
+    return [shuffled[start : start + size] for start in range(0, len(rows), size)]
+
+
+def run(transform: beam.PTransform[Any, Any], parts: list[Rows], check: Callable[[Divisions], None]) -> None:
+    def checked(found: list[Divisions]) -> None:
+        (divisions,) = found
+        check(divisions)
+
+    with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
+        rows = pipeline | beam.Create(range(len(parts))) | beam.Map(parts.__getitem__).with_output_types(Any)
+        divisions = rows | transform
+        assert_that(divisions, checked)
+
+
+def pairs(cuts: Cuts) -> list[tuple[int, int]]:
+    return list(zip(cuts.keys.tolist(), cuts.ties.tolist(), strict=True))
+
+
+def five(_: str, examples: int, __: int) -> list[int]:
+    return example_cuts(examples, min(5, examples))
+
+
+REPEATED: Rows = [("train", (index % 7) << 40, RANDOM.getrandbits(64), 1 + index % 3) for index in range(3000)]
+
+
+@pytest.mark.parametrize(("most_keys", "size"), [(1, 370), (1 << 18, 370), (100, 10_000)])
+@pytest.mark.parametrize("rows", [SPREAD, TIED, DENSE, REPEATED], ids=["spread", "tied", "dense", "repeated"])
+def test_example_cuts_are_those_of_a_sort(rows: Rows, size: int, most_keys: int) -> None:
+    def check(divisions: Divisions) -> None:
+        assert divisions.keys() == {row[0] for row in rows}
+        for name, division in divisions.items():
+            ordered = sorted(row[1:3] for row in rows if row[0] == name)
+            assert division.examples == len(ordered) == 3000
+            assert division.size_bytes == sum(row[3] for row in rows if row[0] == name)
+            assert division.parts == 5
+            assert pairs(division.cuts) == [ordered[rank] for rank in example_cuts(3000, 5)]
+
+    run(FindExampleCuts(group, five, most_keys=most_keys), batches(rows, size), check)
+
+
+def test_equal_keys_are_not_gathered() -> None:
+    """Of a million equal rows, no more travels to where cuts are picked than a histogram's bin for each."""
+    ties = np.random.default_rng(5).integers(0, 1 << 63, 1 << 20, np.uint64) * np.uint64(2)
+    arrays = {"train": (np.full(1 << 20, 42, np.uint64), ties, np.ones(1 << 20, np.int64))}
+
+    def grouped(_: None) -> Grouped:
+        return arrays
+
+    located = find_cuts._locate(find_cuts._histograms(grouped, None)[0], five, 1 << 10)
+    assert find_cuts._keys_in_bins(grouped, None, located) == []
+    ((name, (keys, counts)),) = find_cuts._count_repeats(grouped, None, located)
+    assert (keys.tolist(), counts.tolist()) == ([42], [1 << 20])
+    repeated = find_cuts._gather_ranks(("train", pair) for pair in pick_keys(keys, counts, located.ranks(*name)))
+    in_ties = find_cuts._locate_ties(find_cuts._tie_histograms(grouped, None, repeated)[0], repeated)
+    found = find_cuts._ties_in_bins(grouped, None, in_ties)
+    assert sum(len(part) for _, (part, _) in found) < 400
+    cuts = [tie for key, parts in found for tie, _ in pick(parts[0], parts[1], in_ties.ranks(*key))]
+    assert sorted(cuts) == [int(np.sort(ties)[rank]) for rank in example_cuts(1 << 20, 5)]
+
+
+def uneven(name: str, examples: int, _: int) -> list[int]:
+    return {"none": [], "first": [0], "twice": [2, 2], "end": [examples], "all": [1, 1, examples]}[name]
+
+
+def test_cuts_at_the_ends_and_equal_ones() -> None:
+    rows = [(name, key, 0, 10) for name in ("none", "first", "twice", "end", "all") for key in range(3)]
+    keys, ties = np.arange(3, dtype=np.uint64), np.zeros(3, np.uint64)
+
+    def check(divisions: Divisions) -> None:
+        parts = {name: division.cuts.part_of(keys, ties).tolist() for name, division in divisions.items()}
+        assert parts == {"none": [0, 0, 0], "first": [1, 1, 1], "twice": [0, 0, 2], "end": [0, 0, 0], "all": [0, 2, 2]}
+
+    run(FindExampleCuts(group, uneven), batches(rows, 4), check)
+
+
+def three(_: str, examples: int, __: int) -> int:
+    return min(3, examples)
+
+
+@pytest.mark.parametrize("size", [370, 10_000])
+@pytest.mark.parametrize("rows", [SPREAD, TIED, DENSE], ids=["spread", "tied", "dense"])
+def test_byte_cuts_balance_bytes(rows: Rows, size: int) -> None:
+    def check(divisions: Divisions) -> None:
+        for name, (keys, ties, sizes) in group(rows).items():
+            division = divisions[name]
+            assert pairs(division.cuts) == pairs(divide_by_bytes(keys, ties, sizes, 3).cuts)
+            weights = np.bincount(division.cuts.part_of(keys, ties), sizes)
+            assert len(weights) == division.parts == 3
+            assert weights.max() - weights.min() <= sizes.max()
+
+    run(FindByteCuts(group, three), batches(rows, size), check)
+
+
+@pytest.mark.parametrize("transform", [FindExampleCuts(group, five), FindByteCuts(group, three)])
+def test_nothing_to_divide(transform: beam.PTransform[Any, Any]) -> None:
+    def check(divisions: Divisions) -> None:
+        assert divisions == {}
+
+    run(transform, [], check)
+
+
+def test_parts_of_a_division() -> None:
+    assert Division(0, 0, to_cuts([])).parts == 0
+    assert Division(5, 10, to_cuts([])).parts == 1
+    assert Division(5, 10, to_cuts([(1, 0), (2, 0)])).parts == 3

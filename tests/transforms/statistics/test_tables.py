@@ -1,0 +1,251 @@
+"""Statistics of tables: any batches, merged in any order, give the same; of each feature, what it has and what it lacks."""
+
+import itertools
+import json
+import pickle
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transforms.statistics.hashes import mix
+from transforms.statistics.tables import TableStats
+
+NAMES = {"label": ["cat", "dog", "bird"]}
+
+
+def table_of(size: int, seed: int = 0) -> pa.RecordBatch:
+    """Columns of every type, some with more distinct values than are kept, all with missing ones."""
+    generator = np.random.default_rng(seed)
+
+    def some(values: Any) -> list[Any]:
+        return [None if missing else value for missing, value in zip(generator.random(size) < 0.1, values)]
+
+    words = [b"word%d" % (number**2 // 1000) for number in generator.integers(0, 3000, size)]
+    lists = [generator.integers(0, 1000, length).tolist() for length in generator.integers(0, 4, size)]
+    odd = generator.choice([np.nan, np.inf, -0.0, 1e-45, 3e38], size)
+    columns = {
+        "label": pa.array(some(generator.integers(0, 3, size).tolist()), pa.int64()),
+        "time": pa.array(some((10**18 + generator.integers(0, 10**15, size)).tolist()), pa.int64()),
+        "age": pa.array(some(generator.integers(0, 90, size).tolist()), pa.int64()),
+        "height": pa.array(some(generator.normal(size=size).tolist()), pa.float32()),
+        "odd": pa.array(some(np.where(generator.random(size) < 0.2, odd, 1).tolist()), pa.float32()),
+        "word": pa.array(some(words), pa.large_binary()),
+        "text": pa.array(some([b"%0100d" % number for number in generator.integers(0, 5000, size)]), pa.binary()),
+        "few": pa.array(some(generator.choice(["a", "b", "ü"], size).tolist()), pa.string()),
+        "list": pa.array(some(lists), pa.large_list(pa.int64())),
+        "floats": pa.array(some([[0.5 * number for number in each] for each in lists]), pa.list_(pa.float32())),
+        "words": pa.array(some([[b"w%d" % number for number in each] for each in lists]), pa.large_list(pa.large_binary())),
+        "missing": pa.nulls(size, pa.int64()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def ties_of(size: int) -> np.ndarray:
+    return mix(np.arange(size, dtype=np.uint64))
+
+
+def text_of(stats: TableStats) -> str:
+    """What would stand in stats.json, as it would stand there."""
+    return json.dumps(stats.to_json(NAMES), allow_nan=False)
+
+
+TABLES = {size: table_of(size) for size in (0, 1, 50, 1100, 7000)}
+TEXTS = {size: text_of(TableStats.of(table, ties_of(size), labels=["label"])) for size, table in TABLES.items()}
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.sampled_from(sorted(TABLES)), st.lists(st.integers(0, 7000), max_size=6), st.randoms(use_true_random=False), st.booleans()
+)
+def test_any_batches_in_any_order_give_the_same(size: int, cuts: list[int], order: Any, pickled: bool) -> None:
+    bounds = [0, *sorted(min(cut, size) for cut in cuts), size]
+    pieces = list(itertools.pairwise(bounds))
+    order.shuffle(pieces)
+    table, ties = TABLES[size], ties_of(size)
+    parts = [TableStats.of(table[start:end], ties[start:end], labels=["label"]) for start, end in pieces]
+    added = TableStats()
+    for start, end in pieces:
+        added.add(table[start:end], ties[start:end], labels=["label"])
+    while len(parts) > 1:  # any tree of merges, not just a chain
+        other = parts.pop(order.randrange(len(parts)))
+        parts[order.randrange(len(parts))].merge(pickle.loads(pickle.dumps(other)) if pickled else other)
+
+    assert text_of(parts[0]) == TEXTS[size]
+    assert text_of(added) == TEXTS[size]
+    assert parts[0].examples == added.examples == size
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 99))
+def test_any_order_of_rows_gives_the_same(seed: int) -> None:
+    order = np.random.default_rng(seed).permutation(1100)
+
+    assert text_of(TableStats.of(TABLES[1100].take(pa.array(order)), ties_of(1100)[order], labels=["label"])) == TEXTS[1100]
+
+
+def test_more_values_than_are_counted_at_once() -> None:
+    rows = 10
+    lists = [np.random.default_rng(row).integers(0, 1 << 40, 20_000) for row in range(rows)]
+    batch = pa.RecordBatch.from_pydict(
+        {"v": pa.array(lists, pa.large_list(pa.int64())), "w": pa.array([[b"%d" % n for n in v] for v in lists])}
+    )
+    ties, parts = ties_of(rows), TableStats()
+    for row in range(rows):
+        parts.merge(TableStats.of(batch[row : row + 1], ties[row : row + 1]))
+    whole = TableStats.of(batch, ties)
+
+    assert json.dumps(whole.to_json()) == json.dumps(parts.to_json())
+    assert whole.to_json()["v"]["mean"] == sum(int(v.sum()) for v in lists) / (rows * 20_000)
+
+
+def test_merging_leaves_the_other_as_it_is() -> None:
+    one = TableStats.of(TABLES[1100], ties_of(1100), labels=["label"])
+    merged = TableStats()
+    merged.merge(one)
+    merged.merge(one)
+    merged.merge(TableStats())
+
+    assert text_of(one) == TEXTS[1100]
+    assert merged.examples == 2200
+    assert merged.label_counts("label") == Counter({key: 2 * count for key, count in one.label_counts("label").items()})
+
+
+def test_a_pickled_copy_says_the_same() -> None:
+    stats = TableStats.of(TABLES[7000], ties_of(7000), labels=["label"])
+
+    assert text_of(pickle.loads(pickle.dumps(stats))) == TEXTS[7000]
+
+
+def test_the_size_of_a_column_is_bounded() -> None:
+    generator = np.random.default_rng(0)
+    columns = {
+        "bits": pa.array(generator.integers(-(1 << 63), (1 << 63) - 1, 200_000)),
+        "float": pa.array(generator.integers(0, 1 << 32, 200_000, dtype=np.uint32).view(np.float32)),
+        "text": pa.array([b"%0200d" % number for number in range(200_000)], pa.large_binary()),
+    }
+    for name, column in columns.items():
+        stats = TableStats.of(pa.RecordBatch.from_pydict({name: column}), ties_of(200_000))
+
+        assert len(pickle.dumps(stats)) < 100_000, name
+
+
+def test_counts_and_lengths() -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "label": pa.array([2, 0, None, 2], pa.int64()),
+            "list": pa.array([[1, 2, 3], [], None, [5]], pa.large_list(pa.int64())),
+            "holes": pa.array([[None, 1], None, [None], []], pa.list_(pa.int64())),
+            "none": pa.nulls(4, pa.float32()),
+            "word": pa.array([None, "a", "a", "b"], pa.string()),
+        }
+    )
+    stats = TableStats.of(batch, ties_of(4), labels=("label",)).to_json(NAMES)
+
+    assert stats["label"] == {"count": 3, "missing": 1, "classes": {"cat": 1, "dog": 0, "bird": 2}}
+    assert stats["none"] == {"count": 0, "missing": 4}
+    lengths = stats["list"].pop("values_per_example")
+    assert lengths == {"min": 0, "max": 3, "mean": 4 / 3, "std_dev": pytest.approx(np.std([0, 1, 3]))}
+    assert {key: stats["list"][key] for key in ("count", "missing", "min", "max", "mean")} == {
+        "count": 3,
+        "missing": 1,
+        "min": 1,
+        "max": 5,
+        "mean": 11 / 4,
+    }
+    assert (stats["holes"]["min"], stats["holes"]["distinct"]["count"]) == (1, 1)
+    assert stats["word"]["top_values"] == [{"value": "a", "count": 2}, {"value": "b", "count": 1}]
+
+
+@pytest.mark.parametrize("dtype", [pa.int64(), pa.float32(), pa.large_binary(), pa.string(), pa.list_(pa.binary())])
+def test_no_rows(dtype: pa.DataType) -> None:
+    batch = pa.RecordBatch.from_pydict({"c": pa.array([], dtype)})
+
+    assert TableStats.of(batch, ties_of(0)).to_json() == {"c": {"count": 0, "missing": 0}}
+    assert TableStats().to_json() == {}
+
+
+def test_slices_of_lists_have_their_own_values() -> None:
+    values = pa.array([["a"], None, ["b", "c"], [], ["d"]], pa.list_(pa.string()))
+    batch = pa.RecordBatch.from_pydict({"c": values})
+
+    for start in range(5):
+        for end in range(start, 6):
+            top = TableStats.of(batch[start:end], ties_of(end - start)).to_json()["c"].get("top_values", [])
+            assert "".join(entry["value"] for entry in top) == "".join(
+                "".join(each or []) for each in values[start:end].to_pylist()
+            )
+
+
+def test_what_lies_under_a_missing_list_does_not_count() -> None:
+    offsets, values = pa.array([0, 2, 5, 6], pa.int64()), pa.array(["a", "b", "x", "y", "z", "c"], pa.large_binary())
+    lists = pa.LargeListArray.from_arrays(offsets, values, mask=pa.array([False, True, False]))
+    stats = TableStats.of(pa.RecordBatch.from_pydict({"c": lists}), ties_of(3)).to_json()["c"]
+
+    assert (stats["count"], stats["missing"], stats["values_per_example"]["max"]) == (2, 1, 2)
+    assert [entry["value"] for entry in stats["top_values"]] == ["a", "b", "c"]
+
+
+def test_a_sample_of_lists_takes_values_not_rows() -> None:
+    lists = [["long"] * 99 + [f"rare {row}"] if row % 10 == 0 else [f"word {row}"] for row in range(5000)]
+    batch = pa.RecordBatch.from_pydict({"c": pa.array(lists, pa.list_(pa.string()))})
+    top = TableStats.of(batch, ties_of(5000)).to_json()["c"]["top_values"]
+
+    assert [entry["value"] for entry in top] == ["long"]
+    assert top[0]["count"] == pytest.approx(99 * 500, rel=0.1)
+
+
+def test_labels_of_lists() -> None:
+    batch = pa.RecordBatch.from_pydict({"tags": pa.array([[0, 2], [2], None], pa.list_(pa.int64()))})
+    stats = TableStats.of(batch, ties_of(3), labels=("tags",))
+
+    assert stats.label_counts("tags") == {0: 1, 2: 2}
+    assert stats.to_json({"tags": NAMES["label"]})["tags"]["classes"] == {"cat": 1, "dog": 0, "bird": 2}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "labels", "message"),
+    [
+        (pa.float64(), [], 'feature "c": no statistics of double, only of int64, float32'),
+        (pa.list_(pa.list_(pa.int64())), [], 'feature "c": no statistics of list<item: list<item: int64>>'),
+        (pa.string(), ["c"], 'feature "c": a label has ids of type int64, not string'),
+    ],
+)
+def test_types_that_no_feature_has(dtype: pa.DataType, labels: list[str], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        TableStats.of(pa.RecordBatch.from_pydict({"c": pa.array([], dtype)}), ties_of(0), labels)
+
+
+def test_columns_that_some_examples_lack() -> None:
+    one = pa.RecordBatch.from_pydict({"a": pa.array([1, 2]), "b": pa.array(["x", None])})
+    other = pa.RecordBatch.from_pydict({"c": pa.array([0.5], pa.float32()), "a": pa.array([3])})
+    merged = TableStats.of(one, ties_of(2))
+    merged.merge(TableStats.of(other, ties_of(1)))
+    added = TableStats.of(other, ties_of(1))
+    added.add(one, ties_of(2))
+
+    found = {name: (stats["count"], stats["missing"]) for name, stats in merged.to_json().items()}
+    assert found == {"a": (3, 0), "b": (1, 2), "c": (1, 2)}
+    assert {name: added.to_json()[name] for name in found} == merged.to_json()
+
+
+def test_a_column_of_several_kinds_is_only_counted() -> None:
+    batches = [pa.RecordBatch.from_pydict({"c": column}) for column in (pa.array([1]), pa.array([b"x", None]), pa.array([2, 3]))]
+    merged, added = TableStats(), TableStats()
+    for batch in batches:
+        merged.merge(TableStats.of(batch, ties_of(len(batch))))
+        added.add(batch, ties_of(len(batch)))
+
+    assert merged.to_json() == added.to_json() == {"c": {"count": 4, "missing": 1, "kind": "mixed"}}
+
+
+def test_names_of_classes_that_were_not_counted() -> None:
+    stats = TableStats.of(pa.RecordBatch.from_pydict({"c": pa.array([1])}), ties_of(1))
+
+    for name in ("c", "d"):
+        with pytest.raises(ValueError, match=f'feature "{name}" was not counted as a label: name it in `labels`'):
+            stats.to_json({name: ["a", "b"]})

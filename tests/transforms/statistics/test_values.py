@@ -1,0 +1,147 @@
+"""Statistics of values by kind, as they stand in stats.json, against numpy and Python."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transforms.statistics.hashes import mix
+from transforms.statistics.values import ClassStats, NumericStats, ValueStats
+
+PERCENTS = [1, 5, 10, 25, 50, 75, 90, 95, 99]
+GENERATOR = np.random.default_rng(0)
+
+
+def json_of(stats: ValueStats, values: Any, dtype: pa.DataType, names: list[str] | None = None) -> dict[str, Any]:
+    """The statistics of values, counted in parts of some thousands, read back from JSON."""
+    array = pa.array(values, dtype)
+    ties = mix(np.arange(len(array), dtype=np.uint64))
+    for start in range(0, len(array), 50_000):
+        stats.add(array[start : start + 50_000], ties[start : start + 50_000])
+    return json.loads(json.dumps(stats.to_json(names), allow_nan=False))
+
+
+def integers(values: list[int] | np.ndarray) -> dict[str, Any]:
+    return json_of(NumericStats(), values, pa.int64())
+
+
+def floats(values: list[float] | np.ndarray) -> dict[str, Any]:
+    return json_of(NumericStats.of_floats(), values, pa.float32())
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-70, 70), min_size=1, max_size=60))
+def test_integers(values: list[int]) -> None:
+    stats = integers(values)
+    quantiles = np.percentile(np.array(values), PERCENTS, method="inverted_cdf").tolist()
+
+    assert stats["distinct"] == {"count": len(set(values)), "exact": True}
+    assert (stats["min"], stats["max"], stats["zeros"]) == (min(values), max(values), values.count(0))
+    assert stats["mean"] == sum(values) / len(values)
+    assert stats["std_dev"] == pytest.approx(float(np.std([float(value) for value in values])), rel=1e-6, abs=1e-6)
+    assert list(stats["quantiles"].values()) == pytest.approx(quantiles, rel=2**-53)
+    assert sum(bucket["count"] for bucket in stats["histogram"]) == len(values)
+    top = sorted(Counter(values).items(), key=lambda item: (-item[1], item[0]))[:20]
+    assert [(entry["value"], entry["count"]) for entry in stats["top_values"]] == [
+        (value, count) for value, count in top if count > 1 or len(set(values)) <= 20
+    ]
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(width=32) | st.sampled_from([0.0, -0.0, 1.0, 2.0**-149, float("nan")]), max_size=60))
+def test_floats(values: list[float]) -> None:
+    stats, finite = floats(values), [value for value in values if np.isfinite(value)]
+
+    assert stats.get("nan", 0) == sum(map(np.isnan, values))
+    assert stats.get("infinity", 0) == sum(map(np.isinf, values))
+    assert ("mean" in stats) == bool(finite)
+    if finite:
+        assert stats["distinct"] == {"count": len(set(finite)), "exact": True}
+        assert (stats["min"], stats["max"], stats["zeros"]) == (min(finite), max(finite), finite.count(0))
+        assert stats["mean"] == pytest.approx(np.mean(finite), rel=1e-12, abs=1e-30 * max(map(abs, finite)) or 1e-300)
+        assert list(stats["quantiles"].values()) == np.percentile(finite, PERCENTS, method="inverted_cdf").tolist()
+        assert "top_values" not in stats
+
+
+def test_a_float_is_told_from_its_neighbours() -> None:
+    stats = floats([1.0, 1.0, float("inf"), 2.5])
+
+    assert stats == {
+        "distinct": {"count": 2, "exact": True},
+        "min": 1.0,
+        "max": 2.5,
+        "mean": 1.5,
+        "std_dev": 0.7071067811865476,
+        "zeros": 0,
+        "infinity": 1,
+        "quantiles": {str(percent / 100): 1.0 if percent < 67 else 2.5 for percent in PERCENTS},
+        "quantiles_relative_error": 0.0,
+        "histogram": [{"low": 1.0, "high": 1.0, "count": 2}, {"low": 2.5, "high": 2.5, "count": 1}],
+    }
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        GENERATOR.integers(-(10**6), 10**6, 120_000),
+        1_700_000_000_000_000_000 + GENERATOR.integers(0, 10**15, 120_000),
+        GENERATOR.integers(-(1 << 63), (1 << 63) - 1, 120_000),
+        np.append(GENERATOR.integers(0, 3000, 120_000), [-(1 << 63), (1 << 63) - 1]),
+        (np.exp(GENERATOR.normal(size=120_000) * 2) * 1000).astype(np.int64),
+    ],
+    ids=["millions", "times", "huge", "extremes", "skewed"],
+)
+def test_many_integers(values: np.ndarray) -> None:
+    stats = integers(values)
+    quantiles = np.percentile(values, PERCENTS, method="inverted_cdf").tolist()
+
+    assert not stats["distinct"]["exact"]
+    assert stats["distinct"]["count"] == pytest.approx(len(np.unique(values)), rel=4 * stats["distinct"]["relative_error"])
+    assert stats["distinct"]["count"] <= len(values)
+    assert (stats["min"], stats["max"]) == (values.min(), values.max())
+    assert stats["mean"] == sum(values.tolist()) / len(values)
+    assert list(stats["quantiles"].values()) == pytest.approx(quantiles, rel=stats["quantiles_relative_error"] + 2**-52)
+    assert stats["quantiles_relative_error"] < 0.01
+    assert len(stats["histogram"]) <= 32
+    for bucket in stats["histogram"]:  # from an integer to an integer, with both
+        assert bucket["count"] == pytest.approx(((values >= bucket["low"]) & (values <= bucket["high"])).sum(), abs=1)
+    assert "top_values" not in stats
+
+
+def test_integers_below_64_are_exact_among_millions() -> None:
+    values = np.append(np.arange(64).repeat(3000), np.arange(10**6, 10**6 + 5000))
+    stats = integers(values)
+
+    assert list(stats["quantiles"].values())[:-2] == np.percentile(values, PERCENTS[:-2], method="inverted_cdf").tolist()
+
+
+def test_values_that_occur_once_are_no_top_values() -> None:
+    assert len(integers(list(range(20)))["top_values"]) == 20
+    assert integers([*range(30), 7])["top_values"] == [{"value": 7, "count": 2}]
+
+
+def test_class_ids_are_counted_each_however_many() -> None:
+    ids = np.arange(5000).repeat(np.arange(5000) % 7)
+    classes = json_of(ClassStats(), ids, pa.int64(), [f"class {index}" for index in range(5000)])["classes"]
+
+    assert classes == {f"class {index}": index % 7 for index in range(5000)}
+
+
+def test_classes_without_names() -> None:
+    ids = [2, 0, 2, 9]
+
+    assert json_of(ClassStats(), ids, pa.int64(), ["a", "b", "c"]) == {"classes": {"a": 1, "b": 0, "c": 2}, "ids_without_a_name": 1}
+    assert json_of(ClassStats(), ids, pa.int64()) == {
+        "distinct": {"count": 3, "exact": True},
+        "top_values": [{"value": 2, "count": 2}, {"value": 0, "count": 1}, {"value": 9, "count": 1}],
+    }
+
+
+@pytest.mark.parametrize("stats", [NumericStats(), NumericStats.of_floats()])
+def test_no_values_have_no_statistics(stats: ValueStats) -> None:
+    assert stats.to_json(None) == {}

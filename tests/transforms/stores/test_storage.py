@@ -1,0 +1,125 @@
+"""File operations on local disks, by exact names."""
+
+from pathlib import Path
+
+import pytest
+
+from transforms.stores import storage
+
+ODD = ["[x]*?.jpg", "a b%20#.jpg", "new\nline", "ü.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("directory", "name", "path"), [("a", "b", "a/b"), ("a/", "b", "a/b"), ("/", "b", "/b"), ("gs://b/a/", "c", "gs://b/a/c")]
+)
+def test_join(directory: str, name: str, path: str) -> None:
+    assert storage.join(directory, name) == path
+
+
+@pytest.mark.parametrize(("path", "local"), [("/a/b", True), ("a", True), ("gs://b/a", False), ("s3://b", False)])
+def test_is_local(path: str, local: bool) -> None:
+    assert storage.is_local(path) is local
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("data", [b"", b"x", bytes(range(256)) * 9000])
+def test_reading(tmp_path: Path, name: str, data: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+
+    assert storage.read_bytes(str(path)) == data
+    with storage.open_read(str(path)) as file:
+        assert file.read() == data
+    assert storage.size(str(path)) == len(data)
+    assert storage.exists(str(path))
+
+
+def test_a_file_larger_than_it_says() -> None:
+    # Such as those of /proc, or one that grows: its size reads 0.
+    assert storage.read_bytes("/proc/self/status").startswith(b"Name:")
+
+
+def test_what_is_missing(tmp_path: Path) -> None:
+    path = str(tmp_path / "gone")
+
+    assert not storage.exists(path)
+    for read in (storage.read_bytes, storage.open_read, storage.size):
+        with pytest.raises(FileNotFoundError):
+            read(path)
+    assert list(storage.list_files(path)) == []
+    assert storage.list_folders(path) == []
+    storage.delete([path])
+    storage.delete_tree(path)
+
+
+def test_lists(tmp_path: Path) -> None:
+    for name in ("a", "d/b", "d/e/c", *ODD):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"123")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("d")
+
+    assert dict(storage.list_files(f"{tmp_path}/")) == dict.fromkeys(["a", "d/b", "d/e/c", *ODD], 3)
+    assert storage.list_folders(str(tmp_path)) == ["d", "empty"]
+
+
+def test_text_is_written_whole(tmp_path: Path) -> None:
+    path = tmp_path / "d" / "a.json"
+    storage.write_text(str(path), "größe\n")
+    storage.write_text(str(path), "größer\n")
+
+    assert path.read_bytes() == "größer\n".encode()
+    assert [item.name for item in path.parent.iterdir()] == ["a.json"]
+
+
+def test_rename_twice(tmp_path: Path) -> None:
+    sources, destinations = ([str(tmp_path / f"{kind}{i}") for i in range(3)] for kind in ("temporary", "final"))
+    for index, source in enumerate(sources):
+        Path(source).write_text(str(index))
+    Path(destinations[0]).write_text("an earlier build's")
+    Path(sources[1]).rename(destinations[1])
+
+    for _ in range(2):
+        storage.rename(sources, destinations)
+
+    assert [Path(path).read_text() for path in destinations] == ["0", "1", "2"]
+    assert not any(map(storage.exists, sources))
+
+
+def test_rename_moves_nothing_where_one_is_lost(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+
+    with pytest.raises(FileNotFoundError, match=f"neither {tmp_path}/b nor {tmp_path}/y exists"):
+        storage.rename([str(tmp_path / name) for name in "ab"], [str(tmp_path / name) for name in "xy"])
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_delete_takes_names_as_they_are(tmp_path: Path) -> None:
+    for name in ("*", "a", "b"):
+        (tmp_path / name).touch()
+    (tmp_path / "dangling").symlink_to("nowhere")
+
+    storage.delete(str(tmp_path / name) for name in ("*", "[ab]", "dangling", "gone"))
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_delete_tree(tmp_path: Path) -> None:
+    (tmp_path / "a[1]" / "b").mkdir(parents=True)
+    (tmp_path / "a1").mkdir()
+    (tmp_path / "a[1]" / "out").symlink_to(tmp_path / "a1")
+
+    storage.delete_tree(str(tmp_path / "a[1]"))
+
+    assert [path.name for path in tmp_path.iterdir()] == ["a1"]
+
+
+def test_files_for_a_reader(tmp_path: Path) -> None:
+    storage.write_text(str(tmp_path / "a"), "x")
+    files = storage.BeamFiles()
+
+    with files.open(str(tmp_path / "a")) as file:
+        assert file.read() == b"x"
+    assert files.folders(str(tmp_path)) == ["a"]
+    assert files.exists(str(tmp_path / "a"))
+    assert not files.exists(str(tmp_path / "b"))

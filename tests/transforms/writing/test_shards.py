@@ -1,0 +1,289 @@
+"""Shards as written: bytes, counts and checksums; and the same bytes for any number of threads."""
+
+import gzip
+import io
+import pickle
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import google_crc32c
+import pyarrow as pa
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
+from PIL import Image
+
+from pipelines.running.runner import make_runner
+from shardmill.example import decode_example
+from shardmill.naming import TEMP_PREFIX, ShardName
+from shardmill.tfrecord import read_records
+from transforms.files.images.encode import ImageEncoder
+from transforms.files.references import PLANNED, to_batch
+from transforms.files.source import FileShards
+from transforms.sharding.cuts import Division
+from transforms.sharding.key_histogram import to_cuts
+from transforms.statistics.files import ImageStats
+from transforms.workers.progress import Progress, read_progress
+from transforms.writing.shards import REJECTS, ShardInfo, WriteShards, map_in_order
+from transforms.writing.source import EncodedChunk
+
+FILES = 40
+DIVISIONS = {"train": Division(30, 0, to_cuts([(15, 0)])), "test": Division(FILES - 30, 0, to_cuts([]))}
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for index in range(FILES):
+        Image.new("L", (4 + index, 5), index).save(folder / f"{index:02}.png")
+    (folder / "07.png").write_bytes(b"no image")
+    return folder
+
+
+def batch(indices: range) -> pa.RecordBatch:
+    rows = [(f"{i:02}.png", 100, None, i % 3, None, None, "any", 99 - i, 0, None, None) for i in indices]
+    return to_batch([list(column) for column in zip(*rows)], PLANNED)
+
+
+# In each shard the key falls with the name, and the batches come in no order.
+ELEMENTS = [
+    (("train", 0), [batch(range(8, 15)), batch(range(8))]),
+    (("train", 1), [batch(range(15, 30))]),
+    (("test", 0), [batch(range(30, FILES))]),
+]
+
+
+def temporary_in(directory: Path) -> str:
+    return tempfile.mkdtemp(prefix=f"{TEMP_PREFIX}photos-", dir=directory)
+
+
+def write(images: Path, output: Path, compress: bool = False, files_per_task: int = 64, **options: Any) -> list[ShardInfo]:
+    """Run the PTransform; the ShardInfo of each shard, in order."""
+    output.mkdir()
+    source = FileShards(ImageEncoder(str(images)), files_per_task)
+    with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
+        divisions = pipeline | "Divisions" >> beam.Create([DIVISIONS])
+        temporary = divisions | beam.Map(lambda _: temporary_in(output))
+        written = (
+            pipeline
+            | "Shards" >> beam.Create(ELEMENTS)
+            | WriteShards(str(output), "photos", source, divisions, temporary, compress, **options)
+        )
+        sources = written[REJECTS] | beam.Map(lambda reject: reject.source)
+        assert_that(sources, equal_to(["07.png"]), label="Rejects")
+        _ = written["shards"] | "Save" >> beam.Map(save, str(output))
+    infos = [pickle.loads(path.read_bytes()) for path in output.glob("*.info")]
+    return sorted(infos, key=lambda info: (info.name.split, info.name.shard))
+
+
+def save(info: ShardInfo, output: str) -> None:
+    (Path(output) / f"{info.name}.info").write_bytes(pickle.dumps(info))
+
+
+def names(data: bytes) -> list[str]:
+    found = [decode_example(record)["filename"] for record in read_records(io.BytesIO(data), "shard")]
+    return [bytes(name[0]).decode() for name in found]
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_shards(images: Path, tmp_path: Path, compress: bool) -> None:
+    infos = write(images, tmp_path / "out", compress)
+
+    assert [info.name for info in infos] == [
+        ShardName("photos", "test", 0, 1, compress),
+        ShardName("photos", "train", 0, 2, compress),
+        ShardName("photos", "train", 1, 2, compress),
+    ]
+    assert [(info.planned, info.examples, info.rejected) for info in infos] == [(10, 10, 0), (15, 14, 1), (15, 15, 0)]
+    for info, indices in zip(infos, (range(30, FILES), range(15), range(15, 30)), strict=True):
+        data = Path(info.temporary).read_bytes()
+        assert (info.size_bytes, info.crc32c) == (len(data), google_crc32c.value(data))
+        assert Path(info.temporary).parent.name.startswith(TEMP_PREFIX)
+        assert Path(info.temporary).parent.parent == tmp_path / "out"
+        expected = [f"{i:02}.png" for i in reversed(indices) if i != 7]
+        assert names(gzip.decompress(data) if compress else data) == expected
+        assert isinstance(info.stats, ImageStats)
+        assert info.stats.formats == {"png": info.examples}
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_threads_do_not_change_the_bytes(images: Path, tmp_path: Path, compress: bool) -> None:
+    def contents(output: Path, threads: int, files_per_task: int) -> list[bytes]:
+        return [Path(info.temporary).read_bytes() for info in write(images, output, compress, files_per_task, threads=threads)]
+
+    inline = contents(tmp_path / "inline", 1, 64)
+
+    for threads, files_per_task in [(4, 1), (0, 8)]:
+        assert contents(tmp_path / str(threads), threads, files_per_task) == inline
+
+
+class Meeting:
+    """A source of two shards that can only be written at once; or one of them fails while the other is under way."""
+
+    both_began = threading.Barrier(2, timeout=60)
+    encoded = 0
+
+    def __init__(self, failing: bool) -> None:
+        self.failing = failing
+
+    def plan(self, parts: Any) -> tuple[int, Any]:
+        """One task, or for the shard that does not fail so many that they take 25 seconds."""
+        rows = sum(len(part) for part in parts)
+        self.both_began.wait()
+        return rows, ["fail"] if self.failing and rows == 15 else ["go on"] * (5000 if self.failing else 1)
+
+    def encode(self, task: str) -> EncodedChunk:
+        """Nothing, slowly."""
+        if task == "fail":
+            raise ValueError("a shard that fails")
+        time.sleep(0.005 if self.failing else 0)
+        Meeting.encoded += 1
+        return EncodedChunk(b"", 1)
+
+
+def write_two(source: Meeting, output: Path, threads: int) -> None:
+    with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
+        divisions = pipeline | "Divisions" >> beam.Create([DIVISIONS])
+        temporary = divisions | beam.Map(lambda _: temporary_in(output))
+        elements = pipeline | "Shards" >> beam.Create(ELEMENTS[1:])
+        _ = elements | WriteShards(str(output), "photos", source, divisions, temporary, threads=threads)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_shards_are_written_at_once(tmp_path: Path, threads: int) -> None:
+    write_two(Meeting(failing=False), tmp_path, threads)
+
+    assert len(list(tmp_path.glob(f"{TEMP_PREFIX}*/*"))) == 2
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_shard_that_fails_ends_the_other(tmp_path: Path, threads: int) -> None:
+    before = Meeting.encoded
+
+    with pytest.raises(ValueError, match="a shard that fails"):
+        write_two(Meeting(failing=True), tmp_path, threads)
+
+    assert Meeting.encoded - before < 5000
+
+
+class InThisThread(list[pa.RecordBatch]):
+    """A group as Beam gives it where it is long: in pages that only the thread it was given to may ask for."""
+
+    def __init__(self, parts: list[pa.RecordBatch]) -> None:
+        super().__init__(parts)
+        self.thread = threading.get_ident()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        assert threading.get_ident() == self.thread
+        return super().__iter__()
+
+
+def test_groups_are_read_in_the_thread_they_are_given_to(images: Path, tmp_path: Path) -> None:
+    source = FileShards(ImageEncoder(str(images)))
+    function = WriteShards(str(tmp_path), "photos", source, None, None, threads=2)._write
+    function.setup()
+    function.start_bundle()
+    side = (DIVISIONS, temporary_in(tmp_path), source)
+    out = [item for shard, parts in ELEMENTS for item in function.process((shard, InThisThread(parts)), *side)]
+    out += [item.value for item in function.finish_bundle()]
+    function.teardown()
+
+    infos = [item for item in out if isinstance(item, ShardInfo)]
+    assert [(info.name.split, info.name.shard, info.examples) for info in infos] == [
+        ("train", 0, 14),
+        ("train", 1, 15),
+        ("test", 0, 10),
+    ]
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_progress_is_reported(images: Path, tmp_path: Path, threads: int) -> None:
+    folder = tmp_path / "progress"
+    folder.mkdir()
+    infos = write(images, tmp_path / "out", progress_folder=str(folder), threads=threads)
+
+    assert read_progress(str(folder)) == Progress(FILES, sum(info.size_bytes for info in infos))
+
+
+def test_temporary_directories_differ(tmp_path: Path) -> None:
+    one, other = (temporary_in(tmp_path) for _ in range(2))
+
+    assert one != other
+    assert all(Path(path).is_dir() and Path(path).name.startswith(TEMP_PREFIX) for path in (one, other))
+
+
+class Counting:
+    """Items that remember how many were taken."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.taken = number, 0
+
+    def __iter__(self) -> Iterator[int]:
+        for item in range(self.number):
+            self.taken += 1
+            yield item
+
+
+def square(value: int) -> int:
+    return value * value
+
+
+@pytest.mark.parametrize("window", [1, 2, 7, 100])
+def test_map_in_order(window: int) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        assert list(map_in_order(pool, square, range(50), window)) == [square(value) for value in range(50)]
+        assert list(map_in_order(pool, square, [], window)) == []
+
+
+def test_map_in_order_inline() -> None:
+    assert list(map_in_order(None, square, range(5), 3)) == [0, 1, 4, 9, 16]
+
+
+def test_results_keep_their_order_when_the_first_is_last_to_end() -> None:
+    others = threading.Event()
+
+    def slow_first(value: int) -> int:
+        if value == 0:
+            assert others.wait(10)
+        elif value == 3:
+            others.set()
+        return value
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(map_in_order(pool, slow_first, range(8), 4)) == list(range(8))
+
+
+def test_map_in_order_holds_no_more_than_its_window() -> None:
+    items = Counting(100)
+    with ThreadPoolExecutor(2) as pool:
+        results = map_in_order(pool, square, items, 5)
+        for index in range(20):
+            assert next(results) == square(index)
+            assert items.taken <= index + 5
+
+
+def test_an_error_comes_out_and_the_rest_is_cancelled() -> None:
+    raised = threading.Event()
+    calls: list[int] = []
+
+    def fail_first(value: int) -> int:
+        calls.append(value)
+        if value == 0:
+            raise ValueError("zero")
+        assert raised.wait(10)
+        return value
+
+    items = Counting(1000)
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(ValueError, match="zero"):
+            next(map_in_order(pool, fail_first, items, 5))
+        raised.set()
+    assert items.taken == 5
+    assert len(calls) <= 2  # the one that failed, and the one that had begun

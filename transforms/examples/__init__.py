@@ -1,0 +1,1 @@
+"""tf.train.Examples, thousands at a time: encoded, decoded, framed."""

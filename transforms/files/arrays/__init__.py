@@ -1,0 +1,1 @@
+""".npy arrays of one shape and type."""

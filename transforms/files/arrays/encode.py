@@ -1,0 +1,133 @@
+"""From references to .npy files to framed examples: the array's raw values, label, filename. Pure but for reading the files."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from shardmill import example, tfrecord
+from shardmill.renames import NO_RENAMES, Renames
+from transforms.examples.encode import MAX_RECORD_BYTES
+from transforms.files.arrays.npy import ArrayType, NpyError, read_array
+from transforms.files.images.encode import label_entry, reason
+from transforms.files.references import Reject
+from transforms.layout.files import Layout
+from transforms.statistics.files import ClassNames, NumberStats
+from transforms.stores import storage
+from transforms.writing.source import EncodedChunk
+
+_STAGE = "write"
+
+
+@dataclass(slots=True)
+class ArrayStats:
+    """Statistics of some arrays: sizes in bytes, the range of their finite values unless they are complex, labels by id."""
+
+    feature: str
+    sizes: NumberStats = field(default_factory=NumberStats)
+    low: int | float | None = None
+    high: int | float | None = None
+    nan: int = 0
+    infinity: int = 0
+    labels: Counter[int] = field(default_factory=Counter)
+
+    def add(self, data: bytes, element: str) -> None:
+        """Count one array's values: min and max are exact, in whatever order arrays come."""
+        self.sizes.add([len(data)])
+        values = np.frombuffer(data, np.dtype(element).newbyteorder("<"))
+        if values.dtype.kind == "f":
+            finite = np.isfinite(values)
+            if not finite.all():
+                nan = int(np.count_nonzero(np.isnan(values)))
+                self.nan += nan
+                self.infinity += len(values) - int(np.count_nonzero(finite)) - nan
+                values = values[finite]
+        if values.dtype.kind != "c" and len(values):
+            low, high = values.min().item(), values.max().item()
+            self._widen(low + 0, high + 0)  # -0.0 becomes 0.0, or the order would show; a boolean becomes an integer
+
+    def _widen(self, low: int | float | None, high: int | float | None) -> None:
+        if low is not None and high is not None:
+            self.low = low if self.low is None else min(self.low, low)
+            self.high = high if self.high is None else max(self.high, high)
+
+    def merge(self, other: "ArrayStats") -> None:
+        """Add what `other` counted."""
+        self.sizes.merge(other.sizes)
+        self._widen(other.low, other.high)
+        self.nan += other.nan
+        self.infinity += other.infinity
+        self.labels.update(other.labels)
+
+    def label_counts(self, feature: str) -> Counter[int]:
+        """Arrays by class id; `label` is the only class label there is."""
+        return self.labels
+
+    def to_json(self, class_names: ClassNames) -> dict[str, Any]:
+        """What stands in stats.json for a split: statistics by feature."""
+        values = {"min": self.low, "max": self.high, "nan": self.nan or None, "infinity": self.infinity or None}
+        known = {name: value for name, value in values.items() if value is not None}
+        features: dict[str, Any] = {self.feature: {"size_bytes": self.sizes.to_json(), **({"values": known} if known else {})}}
+        for feature, names in class_names.items():
+            features[feature] = {"classes": {name: self.labels[index] for index, name in enumerate(names)}}
+        return features
+
+
+@dataclass(frozen=True)
+class ArrayEncoder:
+    """Encodes references as tf.train.Example: the array, label, filename, then a manifest's columns.
+
+    Attributes:
+      root: the folder that names are relative to.
+      feature: the name of the array's feature.
+      expected: what all arrays are; others are rejects.
+      because: why that is expected, as rejects say it.
+      renames: what the features are called.
+    """
+
+    root: str
+    feature: str = "image"
+    expected: ArrayType | None = None
+    because: str = ""
+    renames: Renames = NO_RENAMES
+
+    def of_layout(self, layout: Layout) -> "ArrayEncoder":
+        """The encoder for the arrays of an input."""
+        return replace(self, expected=layout.array, because=layout.array_like)
+
+    def __call__(self, batch: pa.RecordBatch) -> EncodedChunk:
+        """Encode the files of a PLANNED batch, in their order."""
+        assert self.expected is not None
+        framed: list[bytes] = []
+        rejects: list[Reject] = []
+        stats = ArrayStats(self.feature)
+        columns = (batch[name].to_pylist() for name in ("name", "size", "uri", "label", "line", "columns"))
+        for name, size, uri, label, line, entries in zip(*columns, strict=True):
+            path = uri or storage.join(self.root, name)
+            try:
+                if size > MAX_RECORD_BYTES:  # not read: it would fill the memory
+                    raise NpyError(f"a file of {size:,} bytes; expected {self.expected}{self.because}")
+                values = read_array(storage.read_bytes(path), self.expected, self.because)
+            except (NpyError, FileNotFoundError, PermissionError, IsADirectoryError) as error:
+                rejects.append(Reject(name, line, _STAGE, reason(error)))
+                continue
+            except OSError as error:
+                if not storage.is_local(path):
+                    raise  # an object store that fails: the runner tries again
+                rejects.append(Reject(name, line, _STAGE, reason(error)))
+                continue
+            parts = (
+                example.bytes_entry_header(self.renames(self.feature), len(values)),
+                values,
+                label_entry(label, self.renames)
+                + example.entry(self.renames("filename"), example.bytes_feature([name.encode()]))
+                + (entries or b""),
+            )
+            record = (example.example_header(sum(map(len, parts))), *parts)
+            framed += (tfrecord.header(sum(map(len, record))), *record, tfrecord.footer(record))
+            stats.add(values, self.expected.element)
+            if label is not None:
+                stats.labels[label] += 1
+        return EncodedChunk(b"".join(framed), stats.sizes.count, rejects, stats)

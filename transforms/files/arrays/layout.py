@@ -1,0 +1,77 @@
+"""What all arrays of an input are to be: as flags say, or as the first file by name is."""
+
+from dataclasses import dataclass, replace
+
+from shardmill.errors import UserError
+from shardmill.features import Feature, Features
+from transforms.examples.encode import MAX_RECORD_BYTES
+from transforms.files.arrays.npy import HEADER_BYTES, ArrayType, NpyError, read_header
+from transforms.inputs.summary import InputSummary
+from transforms.layout.files import Layout, LayoutOptions, make_layout
+from transforms.stores import storage
+
+_REMEDY = "give --shape and --dtype, such as --shape 64,64 --dtype float32"
+_ROOM = 1 << 20  # in a record, for what is beside the array
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayOptions:
+    """What the user said about arrays.
+
+    Attributes:
+      root: the folder that names are relative to.
+      feature: the name of their feature.
+      given: what all are, or None where the first says it.
+    """
+
+    root: str
+    feature: str = "image"
+    given: ArrayType | None = None
+
+
+def make_array_layout(summary: InputSummary, options: LayoutOptions, arrays: ArrayOptions) -> Layout:
+    """As `make_layout`, with the type of all arrays; reads the header of the first file by name unless that is given.
+
+    Raises:
+      UserError: as `make_layout`, or the first file does not say a type.
+      OSError: an object store failed; a runner tries again.
+    """
+    layout = make_layout(summary, options)
+    if arrays.given is not None:
+        _check_size(arrays.given, "--shape and --dtype: ", "")
+        return replace(layout, array=arrays.given, array_like=", as --shape and --dtype say")
+    if summary.first is None:
+        raise UserError(f"{options.source} has no file that says what the arrays are; {_REMEDY}")
+    name, uri = summary.first
+    what = f"{options.source}: {name!r}, the first file by name, does not say what the arrays are: "
+    try:
+        found = _read_type(uri or storage.join(arrays.root, name))
+    except (NpyError, FileNotFoundError) as error:
+        raise UserError(f"{what}{'no such file' if isinstance(error, OSError) else error}; {_REMEDY}") from None
+    except OSError as error:
+        if not storage.is_local(uri or arrays.root):
+            raise
+        raise UserError(f"{what}it cannot be read: {error.strerror or error}; {_REMEDY}") from None
+    _check_size(found, what, f"; {_REMEDY}")
+    notice = f"the arrays are {found}, as is {name!r}, the first by name; others are rejected"
+    return replace(layout, array=found, array_like=f", as in {name}", notices=(*layout.notices, notice))
+
+
+def array_features(layout: Layout, rows: int, feature: str) -> Features:
+    """The features, in the order in which transforms.files.arrays.encode writes them; `rows` are planned."""
+    assert layout.array is not None
+    features = [Feature(feature, "bytes", "array", layout.array.shape, element=layout.array.element)]
+    if layout.class_names is not None:
+        features.append(Feature("label", "int64", "class_label", class_names=layout.class_names.names))
+    features.append(Feature("filename", "bytes", "text"))
+    return (*features, *(column.feature(name, rows) for name, column in layout.columns.items()))
+
+
+def _read_type(path: str) -> ArrayType:
+    with storage.open_read(path) as file:
+        return read_header(file.read(HEADER_BYTES)).type
+
+
+def _check_size(array: ArrayType, what: str, remedy: str) -> None:
+    if array.size_bytes > MAX_RECORD_BYTES - _ROOM:
+        raise UserError(f"{what}{array} is {array.size_bytes:,} bytes; an example holds 2 GB at most{remedy}")

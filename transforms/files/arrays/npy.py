@@ -1,0 +1,136 @@
+"""Arrays in NumPy's format, .npy: their type, and their values as raw bytes, little-endian and row-major. Pure.
+
+Source: numpy.lib.format, whose reader of headers this uses. Pickles are never loaded.
+"""
+
+import io
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib import format as npy
+
+from transforms.columns.nested import in_words
+from transforms.stores.error_text import error_text
+
+# What tf.io.decode_raw reads, by NumPy's names.
+_REAL = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "bool")
+ELEMENTS = (*_REAL, "complex64", "complex128")
+MAX_DIMENSIONS = 32  # of NumPy before 2.0
+HEADER_BYTES = 1 << 16  # a header of numbers is 128; one of 10,000 is refused by NumPy
+_SHOWN = 20  # bytes of what is no .npy file
+
+
+class NpyError(ValueError):
+    """A file that holds no array that can be read, as it will stand in rejects/."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """What all arrays of a data set are: `element`, one of ELEMENTS, and shape."""
+
+    element: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.element} of {in_words(self.shape)}" if self.shape else f"a single {self.element}"
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the values."""
+        return math.prod(self.shape) * np.dtype(self.element).itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a .npy file says of the values behind its header.
+
+    Attributes:
+      type: theirs.
+      dtype: theirs as stored, in either order of bytes.
+      column_major: whether they are in Fortran's order.
+      offset: where they begin.
+    """
+
+    type: ArrayType
+    dtype: "np.dtype[np.generic]"
+    column_major: bool
+    offset: int
+
+
+def read_header(data: bytes) -> Header:
+    """The header of a .npy file that begins with `data`, HEADER_BYTES of it or all.
+
+    Raises:
+      NpyError: it is none, or of an array that cannot be in a data set.
+    """
+    if not data.startswith(npy.MAGIC_PREFIX):
+        raise NpyError(_what_else(data))
+    file = io.BytesIO(data)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of headers that Python 2 wrote
+            version = npy.read_magic(file)
+            if version not in ((1, 0), (2, 0), (3, 0)):
+                raise NpyError(f".npy of version {version[0]}.{version[1]}; expected 1.0, 2.0 or 3.0")
+            # Version 3 differs from 2 in the names of structured types alone, which are refused.
+            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, column_major, dtype = read(file)
+    except NpyError:
+        raise
+    except Exception as error:  # NumPy evaluates the header as Python, which fails in many ways
+        raise NpyError(f"its header cannot be read: {error_text(error)[:100]}") from None
+    return Header(_checked_type(dtype, shape), dtype, column_major, file.tell())
+
+
+def read_array(data: bytes, expected: ArrayType | None = None, because: str = "") -> bytes:
+    """The values of the array in a .npy file, little-endian and row-major.
+
+    Args:
+      data: the whole file.
+      expected: the type it must have; None for any.
+      because: why that is expected, for the error.
+
+    Raises:
+      NpyError: there is no such array in it.
+    """
+    header = read_header(data)
+    if expected is not None and header.type != expected:
+        raise NpyError(f"{header.type}; expected {expected}{because}")
+    more = len(data) - header.offset - header.type.size_bytes
+    if more < 0:
+        raise NpyError(f"truncated: {-more:,} of the {header.type.size_bytes:,} bytes of {header.type} are missing")
+    if more:
+        raise NpyError(f"{more:,} bytes follow {header.type}; expected one array and no more")
+    wanted = header.dtype.newbyteorder("<")
+    if header.dtype == wanted and not (header.column_major and len(header.type.shape) > 1):
+        return data[header.offset :]
+    array = np.frombuffer(data, header.dtype, offset=header.offset)
+    shaped = array.reshape(header.type.shape, order="F" if header.column_major else "C")
+    return shaped.astype(wanted, order="C").tobytes()
+
+
+def _checked_type(dtype: "np.dtype[np.generic]", shape: tuple[int, ...]) -> ArrayType:
+    if dtype.kind not in "biufc" or dtype.subdtype is not None:
+        raise NpyError(f"an array of dtype {str(dtype)[:40]}; only numbers and booleans can be read")
+    if dtype.name not in ELEMENTS:
+        raise NpyError(f"an array of {dtype.name}, which tf.io.decode_raw does not read; expected one of {', '.join(ELEMENTS)}")
+    found = ArrayType(dtype.name, tuple(map(int, shape)))
+    if any(size < 0 for size in found.shape):
+        raise NpyError(f"its header claims {found}")
+    if len(found.shape) > MAX_DIMENSIONS:
+        raise NpyError(f"an array of {len(found.shape)} dimensions; expected {MAX_DIMENSIONS} at most")
+    if 0 in found.shape:
+        raise NpyError(f"{found} holds no values")
+    return found
+
+
+def _what_else(data: bytes) -> str:
+    """What a file is that is no .npy."""
+    if not data:
+        return "the file is empty"
+    if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return "not .npy, but .npz or another archive; save each array in a file of its own"
+    if data.startswith(b"\x80") and data[1:2] <= b"\x05":
+        return "not .npy, but a pickle, which may run code and is never loaded; save the array with numpy.save"
+    return f"not .npy: it begins with {ascii(data[:_SHOWN])[1:]}"

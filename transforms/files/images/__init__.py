@@ -1,0 +1,1 @@
+"""Images: headers, re-encoding, examples."""

@@ -1,0 +1,50 @@
+"""The features of an image data set, from its layout and from what was written."""
+
+from collections import Counter
+
+from shardmill.features import Feature, Features
+from transforms.layout.files import Layout
+
+TFDS_CANNOT = "TFDS cannot decode"  # so begin the notices of what only other readers can
+
+
+def image_features(layout: Layout, rows: int, measured: bool, formats: Counter[str]) -> Features:
+    """The features, in the order in which transforms.files.images.encode writes them.
+
+    Args:
+      layout: class names and a manifest's columns.
+      rows: records planned: a column with a value in each of them is required.
+      measured: whether height and width are known.
+      formats: of the images written; where there is only one, it is the feature's encoding.
+    """
+    encoding = next(iter(formats)) if len(formats) == 1 and measured else ""
+    features = [Feature("image", "bytes", "image", encoding=encoding)]
+    if layout.class_names is not None:
+        features.append(Feature("label", "int64", "class_label", class_names=layout.class_names.names))
+    features.append(Feature("filename", "bytes", "text"))
+    if measured:
+        features += [Feature("height", "int64"), Feature("width", "int64")]
+    features += [column.feature(name, rows) for name, column in layout.columns.items()]
+    return tuple(features)
+
+
+def turned_notices(turned: int) -> list[str]:
+    """What must be said of images that were stored as they are although EXIF says to turn them."""
+    if not turned:
+        return []
+    images = "1 image is" if turned == 1 else f"{turned:,} images are"
+    return [
+        f"{images} stored sideways, upside down or mirrored, with an EXIF orientation that TensorFlow, TFDS, shardmill.load and "
+        "shardmill.examples do not heed; --image_format jpeg turns them upright"
+    ]
+
+
+def film_notices(formats: Counter[str]) -> list[str]:
+    """What must be said of images by `formats`: films have shape (frames, height, width, 3) unless TensorFlow is told otherwise."""
+    counts = {name: formats[name] for name in ("gif", "webp")}
+    return [
+        f"{TFDS_CANNOT} {number:,} of the images, {name} by format, which TensorFlow takes for a film; "
+        "give --image_format png, or decode with tf.io.decode_image(…, expand_animations=False)"
+        for name, number in counts.items()
+        if number
+    ]

@@ -1,0 +1,107 @@
+"""Image formats from their bytes: recognise, measure, and see whether TensorFlow's decoders would take the file. None is called."""
+
+from dataclasses import dataclass, field, replace
+
+from transforms.files.images import bmp as bmp_file
+from transforms.files.images import foreign as foreign_files
+from transforms.files.images import gif as gif_file
+from transforms.files.images import jpeg as jpeg_file
+from transforms.files.images import png as png_file
+from transforms.files.images import webp as webp_file
+from transforms.files.images.errors import ImageError, UnreadableError
+from transforms.files.images.exif import UPRIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class ImageHeader:
+    """What is known of an image before it is decoded.
+
+    Attributes:
+      format: `jpeg`, `png`, `gif`, `bmp`, `webp` or `tiff`.
+      width, height: in pixels as stored, before any EXIF rotation.
+      orientation: by EXIF, 1 (upright) to 8; known once the structure was checked.
+      scan: where the first scan of a JPEG begins.
+    """
+
+    format: str
+    width: int
+    height: int
+    orientation: int = UPRIGHT
+    scan: int = field(default=0, compare=False)
+
+
+def read_header(data: bytes) -> ImageHeader:
+    """Recognise the image in `data` and measure it. A TIFF is recognised only: its size reads 0.
+
+    Raises:
+      ImageError: empty, of no known format, or with a header that ends early or makes no sense.
+    """
+    if not data:
+        raise ImageError("the file is empty")
+    for magic, name in _MAGICS:
+        if data.startswith(magic):
+            try:
+                header = _measure(data, name)
+            except IndexError:
+                raise ImageError(f"truncated: the {name} header is cut short") from None
+            if name != "tiff" and (header.width <= 0 or header.height <= 0):
+                raise ImageError(f"a {name} of {header.width} x {header.height} pixels")
+            return header
+    raise _unknown(data)
+
+
+def check_structure(data: bytes, header: ImageHeader) -> ImageHeader:
+    """Check that an image is whole, and of a kind that TensorFlow decodes as RGB, as far as is seen without decoding.
+
+    Returns:
+      `header`, with the orientation.
+
+    Raises:
+      ImageError: the end is missing, a chunk is damaged, or TensorFlow does not decode such a file.
+    """
+    turned = header.orientation
+    if header.format == "jpeg":
+        jpeg_file.check(data, header.scan)
+    elif header.format == "png":
+        turned = png_file.check(data)
+    elif header.format == "gif":
+        gif_file.check(data)
+    elif header.format == "bmp":
+        bmp_file.check(data)
+    elif header.format == "webp":
+        turned = webp_file.check(data)
+    else:
+        raise UnreadableError("a TIFF, which TensorFlow does not decode")
+    return header if turned == header.orientation else replace(header, orientation=turned)
+
+
+def _unknown(data: bytes) -> ImageError:
+    what = foreign_files.describe(data)
+    if what in foreign_files.READ_BY_PILLOW:
+        return UnreadableError(f"{what}, which TensorFlow does not decode")
+    if what in foreign_files.READ_BY_NONE:
+        return ImageError(f"{what}, which neither TensorFlow nor Pillow decodes: convert it first")
+    return ImageError(f"not an image: {what or f'the file starts with {data[:8]!r}'}")
+
+
+def _measure(data: bytes, name: str) -> ImageHeader:
+    if name == "jpeg":
+        width, height, turned, scan = jpeg_file.read_segments(data)
+        return ImageHeader(name, width, height, turned, scan)
+    if name == "tiff":
+        data[7]
+        return ImageHeader(name, 0, 0)
+    return ImageHeader(name, *_MEASURES[name](data))
+
+
+_MEASURES = {"png": png_file.measure, "gif": gif_file.measure, "bmp": bmp_file.measure, "webp": webp_file.measure}
+_MAGICS = (
+    (b"\xff\xd8", "jpeg"),
+    (b"\x89PNG\r\n\x1a\n", "png"),
+    (b"GIF87a", "gif"),
+    (b"GIF89a", "gif"),
+    (b"BM", "bmp"),
+    (b"RIFF", "webp"),
+    (b"II*\0", "tiff"),
+    (b"MM\0*", "tiff"),
+)

@@ -1,0 +1,103 @@
+"""The structure of a JPEG from its markers: ITU-T T.81, annex B. No decoder is involved."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from shardmill import spans
+from transforms.files.images.errors import ImageError, UnreadableError
+from transforms.files.images.exif import UPRIGHT, orientation
+
+_SOF = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # frame headers; C4, C8 and CC are DHT, JPG and DAC
+_DECODED = frozenset({0xC0, 0xC1, 0xC2, 0xC9, 0xCA})  # sequential and progressive, Huffman and arithmetic, as libjpeg-turbo does
+_ALONE = frozenset(range(0xD0, 0xD8)) | {0x01}  # markers without a length: RSTn, TEM
+_SOI, _EOI, _SOS, _DHT, _DAC, _DQT, _DNL, _DRI, _APP1, _COM = 0xD8, 0xD9, 0xDA, 0xC4, 0xCC, 0xDB, 0xDC, 0xDD, 0xE1, 0xFE
+_AFTER_SCAN = frozenset({_SOS, _DHT, _DAC, _DQT, _DNL, _DRI, _COM, *range(0xE0, 0xF0)})
+_IN_SCAN = bytes((0x00, *range(0xD0, 0xD8), 0xFF))  # what may follow FF among compressed pixels: stuffing, RSTn, fill
+
+
+def read_segments(data: bytes) -> tuple[int, int, int, int]:
+    """(width, height, EXIF orientation, offset of the first scan).
+
+    Raises:
+      ImageError: there is no marker where one is due, no scan, or a frame that TensorFlow does not decode.
+      IndexError: the file ends before its first scan.
+    """
+    width, height, turned, position = 0, 0, UPRIGHT, 2
+    while True:
+        if data[position] != 0xFF:
+            raise ImageError(f"a jpeg with {data[position]:#04x} at byte {position}, where a marker is due")
+        marker = data[position + 1]
+        if marker == 0xFF:  # fill byte
+            position += 1
+        elif marker in _ALONE:
+            position += 2
+        elif marker == _SOS:
+            return width, height, turned, position
+        elif marker == _EOI:
+            raise ImageError("a jpeg without a scan")
+        else:
+            end = position + 2 + (data[position + 2] << 8 | data[position + 3])
+            if marker in _SOF:
+                _check_frame(marker, data[position + 4], width)
+                height = data[position + 5] << 8 | data[position + 6]
+                width = data[position + 7] << 8 | data[position + 8]
+            elif marker == _APP1 and data.startswith(b"Exif\0\0", position + 4):
+                turned = orientation(data, position + 10, end)
+            position = end
+
+
+def _check_frame(marker: int, bits: int, width: int) -> None:
+    if marker not in _DECODED:
+        raise UnreadableError(f"a jpeg of the kind SOF{marker - 0xC0} (lossless or hierarchical), which TensorFlow does not decode")
+    if bits != 8:
+        raise UnreadableError(f"a jpeg of {bits} bits a sample, which TensorFlow does not decode")
+    if width:
+        raise ImageError("a jpeg with two frame headers")
+
+
+def check(data: bytes, scan: int) -> None:
+    """Walk the markers from the file's start to its end marker.
+
+    Args:
+      data: the file.
+      scan: where the first scan begins.
+
+    Raises:
+      ImageError: the end is missing, or a marker stands where none belongs.
+    """
+    position = _after(data, scan)
+    in_scan = True
+    for place, marker in _strays(data, position):
+        if place < position:  # within a segment
+            continue
+        if not in_scan and place != position and data[position:place].strip(b"\xff"):
+            raise ImageError(f"a jpeg with {data[position]:#04x} at byte {position}, where a marker is due")
+        if marker == _EOI:
+            return
+        if marker not in _AFTER_SCAN:
+            raise ImageError(f"a jpeg with the marker {marker:#04x} at byte {place}, among its compressed pixels")
+        in_scan = marker == _SOS
+        position = _after(data, place)
+    raise ImageError("truncated: the jpeg has no end")
+
+
+def _after(data: bytes, segment: int) -> int:
+    if len(data) < segment + 4:
+        raise ImageError("truncated: the jpeg has no end")
+    size = int.from_bytes(data[segment + 2 : segment + 4], "big")
+    if size < 2:
+        raise ImageError(f"a jpeg whose segment at byte {segment} has {size} bytes")
+    return segment + 2 + size
+
+
+def _strays(data: bytes, start: int) -> Iterator[tuple[int, int]]:
+    """(place, marker) of each FF from `start` on that is neither a compressed byte nor a restart marker."""
+    content = np.frombuffer(data, np.uint8, offset=start) if start < len(data) else np.empty(0, np.uint8)
+    places = spans.find(content, 0xFF)
+    places += 1
+    markers = content.take(places, mode="clip").tobytes()  # the last of all bytes is followed by itself
+    at = -1
+    for marker in markers.translate(None, _IN_SCAN):
+        at = markers.index(marker, at + 1)
+        yield start + int(places[at]) - 1, marker

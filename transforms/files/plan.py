@@ -1,0 +1,193 @@
+"""PTransforms from planned files to shards: exact strata, path order, and the references of each shard."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.pvalue import AsSingleton
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
+from apache_beam.utils.windowed_value import WindowedValue
+
+from transforms.files.references import BATCH_ROWS, SHARD, concatenate
+from transforms.sharding import balance
+from transforms.sharding.balance import ShardCount
+from transforms.sharding.cuts import Divisions, FindByteCuts, FindExampleCuts, Grouped
+from transforms.sharding.group_rows import rows_of
+from transforms.sharding.keys import stratum_cuts
+
+ShardKey = tuple[str, int]  # (split, shard index)
+
+_ROWS_A_SHARD = 256  # below which a batch of one shard is mostly metadata
+_MOST_ROWS = 200_000  # gathered at once: about 20 MB, several times over while they are dealt out
+_DISTRIBUTED = [*SHARD.names, "split"]
+
+
+@dataclass(eq=False)
+class AssignStrata(beam.PTransform):
+    """Planned batches -> the same with their split, exact within each stratum.
+
+    Attributes:
+      splits: their names, in the order in which a stratum is cut.
+      fractions: theirs.
+    """
+
+    splits: Sequence[str]
+    fractions: Sequence[Fraction]
+
+    def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
+        """Cut each stratum at its exact ranks; a file's split is its part."""
+        cuts = pcoll | "CutStrata" >> FindExampleCuts(_by_stratum, partial(_stratum_ranks, tuple(self.fractions)))
+        return pcoll | "SetSplit" >> beam.Map(_set_split, AsSingleton(cuts), tuple(self.splits)).with_output_types(pa.RecordBatch)
+
+
+@dataclass(eq=False)
+class KeepOrder(beam.PTransform):
+    """Planned batches -> the same with keys that sort as their names do, or as their lines do where they come from a manifest.
+
+    All names meet on one worker.
+    """
+
+    def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
+        """Gather, sort, number."""
+        return (
+            pcoll
+            | "ToOneKey" >> beam.WithKeys(0).with_output_types(tuple[int, pa.RecordBatch])
+            | "Gather" >> beam.GroupByKey()
+            | "Number" >> beam.FlatMapTuple(_number).with_output_types(pa.RecordBatch)
+        )
+
+
+@dataclass(eq=False)
+class PlanShards(beam.PTransform):
+    """Planned batches -> each shard's references, and how each split is divided.
+
+    Attributes:
+      shard_count: how many shards a split gets, given its name, examples and bytes.
+      by: what shards are balanced by, `examples` or `bytes`.
+    """
+
+    shard_count: Callable[[str, int, int], int]
+    by: str = "examples"
+
+    def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> Any:  # two PCollections; Beam wants one in an annotation
+        """Find the cuts, then send each batch's rows to their shards; returns (shards, divisions)."""
+        if self.by == "bytes":
+            divisions = pcoll | "CutBytes" >> FindByteCuts(_by_split, self.shard_count)
+        else:
+            divisions = pcoll | "CutExamples" >> FindExampleCuts(_by_split, partial(_shard_ranks, self.shard_count))
+        shards = pcoll | "Distribute" >> beam.ParDo(_DistributeFn(), AsSingleton(divisions)).with_output_types(
+            tuple[ShardKey, pa.RecordBatch]
+        )
+        return shards, divisions
+
+
+class _DistributeFn(beam.DoFn):
+    """Gathers batches before it deals their rows out: a batch of 10,000 rows over 1,000 shards would make crumbs of 10 rows."""
+
+    def start_bundle(self) -> None:
+        self._parts: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def process(self, batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
+        self._divisions = divisions
+        self._parts.append(batch.select(_DISTRIBUTED))
+        self._rows += len(batch)
+        shards = sum(division.parts for division in divisions.values())
+        if self._rows >= min(_ROWS_A_SHARD * shards, _MOST_ROWS):
+            yield from self._flush()
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        for element in self._flush():
+            yield WindowedValue(element, MIN_TIMESTAMP, (GlobalWindow(),))
+
+    def _flush(self) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
+        parts, self._parts, self._rows = self._parts, [], 0
+        if parts:
+            yield from distribute(concatenate(parts), self._divisions)
+
+
+def shard_count(counts: Mapping[str, ShardCount], split: str, examples: int, size_bytes: int) -> int:
+    """Shards of a split by its name, `counts[""]` standing for the splits that `counts` does not name."""
+    return counts.get(split, counts[""]).resolve(examples, size_bytes)
+
+
+def distribute(batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
+    """The rows of a planned batch by shard, as SHARD batches, in the order of split and shard."""
+    names, codes = _encoded(batch, "split")
+    shard = np.zeros(len(codes), np.int64)
+    for name, rows, (keys, ties, _) in zip(names, rows_of(codes, len(names)), _by_split(batch).values(), strict=True):
+        shard[rows] = divisions[name].cuts.part_of(keys, ties)
+    order = np.lexsort((shard, codes))
+    batch, codes, shard = batch.select(SHARD.names).take(pa.array(order)), codes[order], shard[order]
+    starts = np.flatnonzero(np.concatenate(([True], (np.diff(codes) != 0) | (np.diff(shard) != 0)))).tolist()
+    for start, stop in zip(starts, [*starts[1:], len(codes)], strict=True):
+        yield (names[codes[start]], int(shard[start])), batch.slice(start, stop - start)
+
+
+def numpy_column(batch: pa.RecordBatch, name: str) -> np.ndarray:
+    """A numeric column without nulls as an array of shape (n,)."""
+    return batch[name].to_numpy(zero_copy_only=False)
+
+
+def _encoded(batch: pa.RecordBatch, name: str) -> tuple[list[str], np.ndarray]:
+    """The values of a string column in order of appearance, and the index of each row's: int32, shape (n,)."""
+    encoded = batch[name].dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+
+
+def _group(batch: pa.RecordBatch, by: str, key: str) -> Grouped:
+    groups, codes = _encoded(batch, by)
+    arrays = tuple(numpy_column(batch, name) for name in (key, "tie", "size"))
+    return {group: _rows(arrays, rows) for group, rows in zip(groups, rows_of(codes, len(groups)), strict=True)}
+
+
+def _by_split(batch: pa.RecordBatch) -> Grouped:
+    return _group(batch, "split", "key")
+
+
+def _by_stratum(batch: pa.RecordBatch) -> Grouped:
+    return _group(batch, "stratum", "split_key")
+
+
+def _rows(arrays: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    keys, ties, sizes = (array[rows] for array in arrays)
+    return keys, ties, sizes
+
+
+def _stratum_ranks(fractions: tuple[Fraction, ...], stratum: Hashable, examples: int, size_bytes: int) -> list[int]:
+    return stratum_cuts(examples, fractions)
+
+
+def _shard_ranks(count: Callable[[str, int, int], int], split: str, examples: int, size_bytes: int) -> list[int]:
+    return balance.example_cuts(examples, count(split, examples, size_bytes))
+
+
+def _set_split(batch: pa.RecordBatch, divisions: Divisions, splits: tuple[str, ...]) -> pa.RecordBatch:
+    strata, codes = _encoded(batch, "stratum")
+    part = np.zeros(len(codes), np.int64)
+    for name, rows, (keys, ties, _) in zip(strata, rows_of(codes, len(strata)), _by_stratum(batch).values(), strict=True):
+        part[rows] = divisions[name].cuts.part_of(keys, ties)
+    batch = _replace(batch, "split", [splits[index] for index in part])
+    return _replace(_replace(batch, "stratum", pa.nulls(len(part), pa.string())), "split_key", pa.nulls(len(part), pa.uint64()))
+
+
+def _number(_: int, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    batch = concatenate(parts)
+    order = pc.sort_indices(batch, sort_keys=[("line", "ascending"), ("name", "ascending")])
+    batch = batch.take(order)
+    step = (1 << 64) // (len(batch) + 1)  # spread over all bins of the histogram
+    batch = _replace(batch, "key", np.arange(len(batch), dtype=np.uint64) * np.uint64(step))
+    for start in range(0, len(batch), BATCH_ROWS):
+        yield batch.slice(start, BATCH_ROWS)
+
+
+def _replace(batch: pa.RecordBatch, name: str, values: Any) -> pa.RecordBatch:
+    index = batch.schema.get_field_index(name)
+    return batch.set_column(index, batch.schema.field(index), pa.array(values, batch.schema.field(index).type))

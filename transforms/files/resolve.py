@@ -1,0 +1,104 @@
+"""From files found to files planned: split, label and order key of each, and the size its record will have."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from shardmill import tfrecord
+from shardmill.renames import NO_RENAMES, Renames
+from transforms.columns.key_texts import key_texts_of_values
+from transforms.columns.nested import ColumnError
+from transforms.columns.types import encode_columns
+from transforms.files.references import PLANNED, Reject, to_batch
+from transforms.inputs.folders import split_name
+from transforms.layout.files import Layout
+from transforms.sharding import keys
+
+_EXAMPLE_OVERHEAD = 90  # bytes of an image's Example beside payload, name and columns: keys, lengths, label, height, width
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveOptions:
+    """How keys, splits and sizes are computed.
+
+    Attributes:
+      seed: of the order of examples within their split.
+      split_seed: of the assignment to splits.
+      group_by: the column whose equal values stay in one split.
+      stratify_by: the column within whose values splits are exact; the split is then assigned later.
+      renames: what columns are called in examples.
+      record_bytes: the bytes of every encoded image where images are re-encoded to one size, else None.
+    """
+
+    seed: int = 0
+    split_seed: int = 0
+    group_by: str | None = None
+    stratify_by: str | None = None
+    record_bytes: int | None = None
+    renames: Renames = NO_RENAMES
+
+
+def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> Iterator[pa.RecordBatch | Reject]:
+    """The planned files of a FOUND batch, in one batch, and a Reject for each that cannot be planned."""
+    rows = []
+    for name, size, uri, label, split, line, columns in zip(*(batch[i].to_pylist() for i in range(7)), strict=True):
+        values = json.loads(columns) if columns else {}
+        if line is None:
+            split, label = layout.locate(name)
+        label_id, problem = _label_id(label, layout)
+        if problem is None and layout.fractions is None and split is None:
+            problem = "no split: the file lies in no split folder, or the column 'split' is empty"
+        entries = b""
+        try:
+            entries = encode_columns(values, layout.columns, options.renames)
+        except ColumnError as error:
+            problem = problem or str(error)
+        if problem is not None:
+            yield Reject(name, line, "index", problem)
+            continue
+        payload = size if options.record_bytes is None else options.record_bytes
+        planned = payload + len(name.encode()) + len(entries) + _EXAMPLE_OVERHEAD + tfrecord.OVERHEAD
+        values["label"] = label
+        rows.append((name, planned, uri, label_id, line, entries or None, split_name(split or ""), values))
+    if rows:
+        yield _planned(rows, layout, options)
+
+
+def _label_id(label: str | None, layout: Layout) -> tuple[int | None, str | None]:
+    """(id, None), or (None, why the record has none)."""
+    if layout.class_names is None:
+        return None, None
+    if label is None:
+        return None, "no label: the file lies in no class folder, or the column 'label' is empty"
+    label_id = layout.class_names.id(label)
+    return label_id, None if label_id is not None else f"class {label!r} is not in --labels_file"
+
+
+def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: ResolveOptions) -> pa.RecordBatch:
+    names, sizes, uris, labels, lines, entries, splits, values = (list(column) for column in zip(*rows, strict=True))
+    order, tie = _order_keys(names, lines, options.seed)
+    groups = _column(values, options.group_by, names) if options.group_by else names
+    split_key = keys.split_keys(groups, options.split_seed)
+    if layout.fractions is not None and options.stratify_by is None:
+        splits = [layout.splits[index] for index in keys.assign(split_key, keys.thresholds(layout.fractions))]
+    strata = _column(values, options.stratify_by, [""] * len(rows)) if options.stratify_by else [None] * len(rows)
+    stored_key = split_key if options.stratify_by else [None] * len(rows)
+    return to_batch([names, sizes, uris, labels, lines, entries, splits, order, tie, strata, stored_key], PLANNED)
+
+
+def _order_keys(names: list[str], lines: list[int | None], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    if lines[0] is None:  # of a folder, which holds a name once: a tie would be eight bytes a file that do not compress
+        return keys.hash_strings(names, seed), np.zeros(len(names), np.uint64)
+    return keys.order_keys(names, [f"{name}\0{line}" for name, line in zip(names, lines, strict=True)], seed)
+
+
+def _column(values: list[dict[str, Any]], column: str, missing: list[str]) -> list[str]:
+    """What the values of a column are as groups or strata; a missing one is replaced."""
+    found = [None if row.get(column) == "" else row.get(column) for row in values]
+    if column != "label":  # whose values are names of classes, among which "1" and "1.0" are two
+        found = [None if text is None else text.decode() for text in key_texts_of_values(found).to_pylist()]
+    return [instead if text is None else text for text, instead in zip(found, missing, strict=True)]

@@ -1,0 +1,45 @@
+"""Shards of records that are files: the files of a shard in the order of their keys, some at a time."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from transforms.files.references import sorted_by_key
+from transforms.writing.source import EncodedChunk
+
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class FileShards:
+    """A transforms.writing.source.ShardSource over PLANNED files.
+
+    Attributes:
+      encoder: PLANNED batch -> EncodedChunk.
+      files_per_task: how many files a thread takes at once, at most.
+    """
+
+    encoder: Callable[[pa.RecordBatch], EncodedChunk]
+    files_per_task: int = 64
+
+    def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[pa.RecordBatch]]:
+        """The number of files, and batches of them."""
+        batch = sorted_by_key(parts)
+        return len(batch), chunks(batch, self.files_per_task)
+
+    def encode(self, task: pa.RecordBatch) -> EncodedChunk:
+        """The records of some files."""
+        return self.encoder(task)
+
+
+def chunks(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    """Slices of at most `rows` rows and about a mebibyte, so that what is in flight is bounded in both."""
+    start = size = 0
+    for row, row_size in enumerate(batch["size"].to_pylist()):
+        if row > start and (row - start == rows or size + row_size > _CHUNK_BYTES):
+            yield batch.slice(start, row - start)
+            start, size = row, 0
+        size += row_size
+    if start < len(batch):
+        yield batch.slice(start)

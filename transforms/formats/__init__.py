@@ -1,0 +1,1 @@
+"""Records inside files; a new input format is a new file here."""

@@ -1,0 +1,150 @@
+"""What a format of records inside files is to the rest: files are indexed as blocks, a block is read as typed rows.
+
+A format is a frozen dataclass, pure but for reading files, that workers receive pickled. CSV, JSON lines, Parquet, text lines and
+TFRecords are formats.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from transforms.columns.types import ColumnType, merge_types
+from transforms.files.references import Reject
+
+MAX_LINES = (
+    1 << 19
+)  # parsed at once, about: what is kept of each, positions and offsets, may be fifty times the bytes of the shortest
+MAX_VALUES = 100_000  # distinct values of a column that are collected: no label has more classes
+
+
+@dataclass(frozen=True, slots=True)
+class FileRef:
+    """A file of the input.
+
+    Attributes:
+      name: relative to the input's root, as errors and rejects call it.
+      path: where it lies.
+      size_bytes: on disk.
+      key_start, key_span: the file's share of the 64-bit key space where files keep the order of their names.
+    """
+
+    name: str
+    path: str
+    size_bytes: int
+    key_start: int = 0
+    key_span: int = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRef:
+    """Some consecutive records of a file, read by one worker at once.
+
+    Attributes:
+      file: that holds them.
+      offset, length: its bytes, from the start of a record to the end of one; a compressed file is one block, whose length is
+        that of the file on disk. Of a Parquet file, the row group's number and its bytes.
+      first_line: the line, from 1, on which the first record starts; where a format has no lines, the record, from 1.
+      columns: the columns of the file in its order, where a header says them.
+      records: how many there are, where a footer or the index of the file says it.
+    """
+
+    file: FileRef
+    offset: int
+    length: int
+    first_line: int = 1
+    columns: tuple[str, ...] = ()
+    records: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A column that is asked for as the key, the group or the stratum of rows, see transforms.columns.key_texts.
+
+    Attributes:
+      name: of the column, which may be a feature too.
+      is_number: whether it is one of numbers by --schema, whatever its values look like.
+    """
+
+    name: str
+    is_number: bool = False
+
+
+def key_column(name: str) -> str:
+    """How the keys of column `name` are called in a batch, beside the column itself if that is a feature."""
+    return f"\0key:{name}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Some records of one block, typed, in their order.
+
+    Attributes:
+      batch: a column for each type asked for, in that order: int64, float32, large_binary, or a large_list of them; null where a
+        value is missing. Then the texts of each key asked for, which are called by key_column.
+      lines: int64, shape (rows,), the line on which each record starts: with the file's name, its position.
+      rejects: records left out; `source` is the file's name, `stage` is "read".
+      blank: lines without a record that were passed over.
+    """
+
+    batch: pa.RecordBatch
+    lines: np.ndarray
+    rejects: list[Reject] = field(default_factory=list)
+    blank: int = 0
+
+
+def split_rows(rows: Rows, most: int) -> Iterator[Rows]:
+    """The same rows, `most` at a time; what is no row goes with the first of them."""
+    if len(rows.lines) <= most:
+        yield rows
+        return
+    for start in range(0, len(rows.lines), most):
+        batch, lines = rows.batch.slice(start, most), rows.lines[start : start + most]
+        yield Rows(batch, lines) if start else replace(rows, batch=batch, lines=lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """What some rows say of their columns; mergeable in any order.
+
+    Attributes:
+      types: of every column that has a value in some row.
+      rows: how many there are, those left out apart.
+      values: the distinct values of one column, as spelled; None once there are more than MAX_VALUES.
+    """
+
+    types: Mapping[str, ColumnType] = field(default_factory=dict)
+    rows: int = 0
+    values: frozenset[str] | None = frozenset()
+
+    def merge(self, other: "Inferred") -> "Inferred":
+        """What both sets of rows say."""
+        values = None if self.values is None or other.values is None else self.values | other.values
+        if values is not None and len(values) > MAX_VALUES:
+            values = None
+        return Inferred(merge_types(self.types, other.types), self.rows + other.rows, values)
+
+
+class RecordFormat(Protocol):
+    """How the records of one format are found and read. Every method may be called on any worker, any number of times."""
+
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
+        """The blocks of `file`, in order; a Reject for what cannot be read at all.
+
+        Raises:
+          UserError: the file is not what the flags say it is, and the whole input is suspect.
+        """
+
+    def header(self, file: FileRef) -> tuple[str, ...]:
+        """The columns that `file` itself names, in its order; () where its format names none ahead of the records."""
+
+    def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
+        """The types of `columns` (None: all) over the block's rows, and the distinct values of column `values_of`."""
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+        """The rows of a block, in pieces that fit into memory; a row that does not fit `types` is a Reject.
+
+        Formats whose rows have other columns than their records, lines and Examples, leave `keys` to the encoder.
+        """

@@ -1,0 +1,284 @@
+"""CSV and TSV: files with a header or without, as blocks of records, and these as typed rows."""
+
+import contextlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardmill.errors import JobError, UserError
+from transforms.columns.arrow import no_rows, to_batch
+from transforms.columns.key_texts import key_texts, without_leading_zeros
+from transforms.columns.text_types import infer_type
+from transforms.columns.text_values import misfit, parse_values
+from transforms.columns.types import ColumnType
+from transforms.files.references import Count, Reject
+from transforms.formats.base import MAX_VALUES, BlockRef, FileRef, Inferred, KeyColumn, Rows, key_column
+from transforms.formats.csv.header import START_BYTES, check_start, column_problem, header_columns
+from transforms.formats.csv.parse import Parsed, Table, parse_piece
+from transforms.formats.csv.pieces import Head, Lost, Piece, bounded, check_length, read_head, read_pieces, read_ranges, unclosed
+from transforms.formats.csv.scan import Dialect, stitch
+from transforms.formats.damage import of_compressed, unread_file
+from transforms.formats.encodings import BOM, Stream, Utf8Stream, encoding_name, keeps_bytes, to_utf8
+from transforms.stores import storage
+from transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
+from transforms.stores.error_text import error_text
+
+MISSING = ("", "NA", "N/A", "n/a", "NULL", "null", "#N/A", "<NA>")
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """RFC 4180 as Arrow reads it.
+
+    Attributes:
+      delimiter, quote: one ASCII character each; without a quote, "", fields are what stands between the delimiters. Without a
+        delimiter, "", it is a tab in files called .tsv, compressed or not, and a comma in others.
+      columns: the columns of files without a header; None if the first record of each file is one.
+      encoding: of the files, as Python calls it; the values of bytes columns are UTF-8.
+      missing: the texts that stand for a missing value, in quotes too.
+      fill: (column, text) of columns whose missing values are to be read as that text; a mapping will do.
+      block_size: the bytes of a block, about.
+
+    Raises:
+      ValueError: one of these is no good.
+    """
+
+    delimiter: str = ""
+    quote: str = '"'
+    columns: tuple[str, ...] | None = None
+    encoding: str = "utf-8"
+    missing: tuple[str, ...] = MISSING
+    fill: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
+    block_size: int = 16 << 20
+
+    def __post_init__(self) -> None:
+        fill = tuple(self.fill.items() if isinstance(self.fill, Mapping) else self.fill)
+        object.__setattr__(self, "fill", fill)
+        object.__setattr__(self, "missing", tuple(self.missing))
+        object.__setattr__(self, "columns", None if self.columns is None else tuple(self.columns))
+        object.__setattr__(self, "encoding", encoding_name(self.encoding))
+        for what, char in (("delimiter", self.delimiter), ("quote", self.quote)):
+            if char and (len(char) != 1 or not char.isascii() or char.isalnum() or char in "\r\n\0"):
+                raise ValueError(f"the {what} {char!r} is no good; expected one ASCII character that is no letter or digit")
+        if self.delimiter and self.delimiter == self.quote:
+            raise ValueError(f"the delimiter and the quote are both {self.quote!r}; expected two different characters")
+        if self.columns is not None and (problem := column_problem(self.columns)):
+            raise ValueError(f"the columns given for files without a header: {problem}")
+        if not 1 <= self.block_size <= 1 << 30:
+            raise ValueError(f"a block size of {self.block_size} bytes; expected 1 to {1 << 30}")
+
+    def header(self, file: FileRef) -> tuple[str, ...]:
+        """The columns of `file`; none if it is empty.
+
+        Raises:
+          UserError: the header is no good.
+          OSError: the file cannot be read; TruncatedError where its compressed data is damaged.
+        """
+        if self.columns is not None:
+            return self.columns
+        with self._open(file) as (stream, _):
+            return self._header(read_head(stream, self._dialect(file.name), file.name), file)
+
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
+        """The blocks of `file`, in order; a Reject if it is empty or cannot be read.
+
+        Raises:
+          UserError: its header is no good, it is no text, or a quote is never closed.
+        """
+        try:
+            with self._open(file) as (stream, base):
+                yield from self._index(file, stream, base)
+        except TruncatedError as error:
+            count: Count = "at least" if error.is_cut else "estimated"
+            yield unread_file(file.name, file.size_bytes, "index", f"{error}; no record could be read", count)
+        except OSError as error:
+            if not storage.is_local(file.path) and not isinstance(error, FileNotFoundError):
+                raise  # an object store that fails: the runner tries again
+            yield unread_file(file.name, file.size_bytes, "index", f"cannot be read: {error_text(error)}")
+
+    def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
+        """The types of `columns` (None: all the file has) over the block's rows, and the distinct values of `values_of`.
+
+        Raises:
+          UserError: a quote is never closed, in a file that cannot be cut into blocks.
+          JobError: the file has changed since it was indexed.
+        """
+        names = list(block.columns if columns is None else columns)
+        wanted = names if values_of is None or values_of in names else [*names, values_of]
+        for piece in self._pieces(block):
+            if isinstance(piece, Lost):
+                continue  # `read` says so
+            texts, parsed = self._texts(piece, block, wanted, with_lines=False)
+            types = {name: found for name in names if (found := infer_type(texts[name]))}
+            values = frozenset[str]() if values_of is None else _distinct(texts[values_of])
+            yield Inferred(types, parsed.rows, values)
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+        """The rows of a block; one that does not fit `types` is a Reject, as is a record that is not as it should be.
+
+        Raises:
+          UserError: a type of lists, which CSV has none of; or as `infer` does.
+          JobError: as `infer` does.
+        """
+        if lists := [name for name, column in types.items() if column.length is not None]:
+            raise UserError(f"column {lists[0]!r} is to hold lists, and {block.file.name} is CSV, which holds none")
+        records, file = 0, block.file
+        for piece in self._pieces(block):
+            if isinstance(piece, Lost):
+                damage = of_compressed(piece.error, file.size_bytes)
+                reason = f"{damage.reason}; the records from line {piece.line} on are lost"
+                lost = damage.reject(file.name, piece.line, "read", reason, records, file.size_bytes)
+                yield no_rows(types, [lost], keys)
+            else:
+                rows = self._rows(piece, block, types, keys)
+                records += len(rows.batch) + len(rows.rejects)
+                yield rows
+
+    def _rows(self, piece: Piece, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn]) -> Rows:
+        wanted = dict.fromkeys([*types, *(key.name for key in keys)])
+        texts, parsed = self._texts(piece, block, wanted, with_lines=True)
+        values, rejects = {}, {}
+        for name in types:
+            text = texts[name]
+            values[name], misfits = parse_values(text, types[name].dtype)
+            for row, value in zip(misfits.tolist(), text.take(pa.array(misfits)).to_pylist()):
+                if row not in rejects:
+                    reason = f"column {name!r}: {misfit(value, types[name].dtype)}"
+                    rejects[row] = Reject(block.file.name, int(parsed.lines[row]), "read", reason)
+        values |= {key_column(key.name): _keys(texts[key.name], key) for key in keys}
+        batch = to_batch(values, parsed.rows)
+        if not rejects:
+            return Rows(batch, parsed.lines, parsed.rejects, parsed.blank)
+        keep = np.ones(parsed.rows, bool)
+        keep[list(rejects)] = False
+        by_line = sorted([*parsed.rejects, *rejects.values()], key=lambda reject: reject.line or 0)
+        return Rows(batch.filter(pa.array(keep)), parsed.lines[keep], by_line, parsed.blank)
+
+    def _texts(self, piece: Piece, block: BlockRef, wanted: Iterable[str], with_lines: bool) -> tuple[dict[str, pa.Array], Parsed]:
+        """The columns `wanted` as text, with missing values filled; those that the file lacks are missing in all rows."""
+        names = list(wanted)
+        columns = set(block.columns)
+        there = [name for name in names if name in columns]
+        table = Table(block.file.name, block.columns, self._dialect(block.file.name), self.missing, self.encoding)
+        parsed = parse_piece(piece, table, there, with_lines)
+        found = dict(zip(there, parsed.columns))
+        fill = dict(self.fill)
+        texts = {}
+        for name in names:
+            text = found[name] if name in found else pa.nulls(parsed.rows, pa.binary())
+            texts[name] = pc.fill_null(text, fill[name].encode()) if name in fill and text.null_count else text
+        return texts, parsed
+
+    def _pieces(self, block: BlockRef) -> Iterator[Piece | Lost]:
+        dialect = self._dialect(block.file.name)
+        for piece in self._large_pieces(block):
+            if isinstance(piece, Piece):
+                yield from bounded(piece, dialect, block.file.name)
+            else:
+                yield piece
+
+    def _large_pieces(self, block: BlockRef) -> Iterator[Piece | Lost]:
+        file = block.file
+        try:
+            if self._is_cut(file):
+                yield Piece(to_utf8(_read_range(block), self.encoding), block.first_line)
+                return
+            with self._open(file) as (stream, _):
+                head = (
+                    Head(b"", 1, 0, 1, b"") if self.columns is not None else read_head(stream, self._dialect(file.name), file.name)
+                )
+                yield from read_pieces(stream, self._dialect(file.name), self.block_size, file.name, head)
+        except OSError as error:
+            if not storage.is_local(file.path) and not isinstance(error, FileNotFoundError):
+                raise  # an object store that fails: the runner tries again
+            what = error.strerror or error
+            raise JobError(f"{file.name} can no longer be read: {what}; leave the input as it is while a job runs") from error
+
+    def _dialect(self, name: str) -> Dialect:
+        is_tabs = ".tsv" in PurePosixPath(name.lower()).suffixes[-2:]
+        return Dialect((self.delimiter or ("\t" if is_tabs else ",")).encode(), self.quote.encode())
+
+    def _is_cut(self, file: FileRef) -> bool:
+        """Whether blocks can be found in the file's bytes as they are."""
+        return not is_compressed(file.name) and keeps_bytes(self.encoding, f"{self.delimiter},\t{self.quote}\r\n".encode())
+
+    @contextlib.contextmanager
+    def _open(self, file: FileRef) -> Iterator[tuple[Stream, int]]:
+        """The text of `file` after a byte order mark, and the mark's length: as it is if it can be cut, or else UTF-8."""
+        with open_decompressed(file.path, file.name) as raw:
+            start = raw.read(START_BYTES)
+            check_start(start, file.name, self.encoding)
+            if not self._is_cut(file):
+                try:
+                    yield Utf8Stream(_Pushed(start, raw), self.encoding), 0
+                except UnicodeError as error:  # UTF-16 without a byte order mark, say
+                    raise UserError(
+                        f"{file.name} is not {self.encoding}: {error}; give the encoding of the file with --encoding"
+                    ) from None
+            else:
+                text = start.removeprefix(BOM) if self.encoding == "utf-8" else start
+                yield _Pushed(text, raw), len(start) - len(text)
+
+    def _header(self, head: Head, file: FileRef) -> tuple[str, ...]:
+        text = to_utf8(head.record, self.encoding) if self._is_cut(file) else head.record
+        return header_columns(text, self._dialect(file.name), f"{file.name}, line {head.line}", self.encoding)
+
+    def _index(self, file: FileRef, stream: Stream, base: int) -> Iterator[BlockRef | Reject]:
+        head = Head(b"", 1, 0, 1, b"")
+        columns = self.columns
+        if columns is None:
+            head = read_head(stream, self._dialect(file.name), file.name)
+            columns = self._header(head, file)
+            if not columns:
+                yield Reject(file.name, None, "index", "the file is empty: no header")
+                return
+        if not self._is_cut(file):
+            if head.rest or stream.read(1):
+                yield BlockRef(file, 0, file.size_bytes, head.next_line, columns)
+            return
+        begin = base + head.stop
+        ranges = [part for _, part in read_ranges(stream, self._dialect(file.name), self.block_size, begin, head.rest)]
+        stitched = stitch(ranges, begin, head.next_line)
+        if stitched.open_line is not None:
+            raise unclosed(file.name, stitched.open_line, self._dialect(file.name))
+        end = ranges[-1].stop if ranges else begin
+        for (offset, line), (stop, _) in itertools.pairwise([*stitched.cuts, (end, 0)]):
+            check_length(stop - offset, line, file.name)
+            if stop > offset:
+                yield BlockRef(file, offset, stop - offset, line, columns)
+
+
+class _Pushed:
+    """A stream that starts with `start` and goes on with `stream`."""
+
+    def __init__(self, start: bytes, stream: Stream) -> None:
+        self._start, self._stream = start, stream
+
+    def read(self, size: int, /) -> bytes:
+        """About `size` bytes, none at the end only."""
+        start, self._start = self._start, b""
+        return start + self._stream.read(size) if start else self._stream.read(size)
+
+
+def _read_range(block: BlockRef) -> bytes:
+    """The bytes of `block`; raises OSError if the file has fewer."""
+    with storage.open_read(block.file.path) as raw:
+        raw.seek(block.offset)
+        data = raw.read(block.length)
+    if len(data) < block.length:
+        raise OSError(f"it has {block.offset + len(data):,} bytes instead of {block.offset + block.length:,} or more")
+    return data
+
+
+def _distinct(text: pa.Array) -> frozenset[str] | None:
+    values = pc.unique(text.drop_null())
+    return None if len(values) > MAX_VALUES else frozenset(value.decode() for value in values.to_pylist())
+
+
+def _keys(text: pa.Array, key: KeyColumn) -> pa.LargeBinaryArray:
+    return key_texts(without_leading_zeros(text) if key.is_number else text)

@@ -1,0 +1,308 @@
+"""Existing TFRecord files, plain or compressed, whose records pass through; shardmill.tfrecord has the format's sources."""
+
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import BinaryIO, cast
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from shardmill import spans
+from shardmill.tfrecord import OVERHEAD, mask
+from transforms.columns.arrow import slices
+from transforms.columns.types import ColumnType
+from transforms.examples.decode import decode_examples, infer_examples, not_examples, sequence_examples
+from transforms.files.references import Reject
+from transforms.formats.base import BlockRef, FileRef, Inferred, KeyColumn, Rows
+from transforms.formats.damage import Damage, of_compressed
+from transforms.stores import storage
+from transforms.stores.compressed import Decompressed, TruncatedError, open_gzip, open_zlib
+from transforms.stores.error_text import error_text
+
+__all__ = ["TFRecordFormat", "decode_examples", "infer_examples"]
+
+RECORD = "record"
+_STAGE = "read"
+_HEADER = struct.Struct("<QI")
+_GZIP_MAGIC = b"\x1f\x8b"  # RFC 1952, section 2.3.1
+_ZLIB_START = 4 << 10  # more than what zlib takes to say the twelve bytes of a record's header
+_HOP_BYTES = 64 << 10  # read at once where only headers are wanted
+_MASK_DELTA = np.uint32(0xA282EAD8)  # crc32c.h, see shardmill.tfrecord
+_LENGTH = struct.Struct("<Q")
+_FOOTER = np.dtype("<u4")
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TFRecordFormat:
+    """A row for each record: column `record`, its payload. The lines are the records' numbers in their file, from 1.
+
+    Every checksum is verified, and a record that is no tf.train.Example is a reject. A file is compressed if it does not start as a
+    TFRecord does: by gzip if its name ends in .gz or it starts as gzip does, by zlib if what that makes of it starts as a TFRecord.
+
+    Attributes:
+      block_size: bytes of a block, and of a piece of one, about.
+    """
+
+    block_size: int
+
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
+        """Blocks of whole records; all of the file if it is small or compressed.
+
+        What is wrong with a file is left to `read`: its last block ends where the file does.
+        """
+        if not file.size_bytes:
+            return
+        with storage.open_read(file.path) as stream:
+            if file.size_bytes < 2 * self.block_size or _compression(stream, file):
+                yield BlockRef(file, 0, file.size_bytes)
+                return
+            start, first = 0, 1
+            for record, offset in _hop(stream, file.size_bytes):
+                if offset - start >= self.block_size:
+                    yield BlockRef(file, start, offset - start, first, records=record - first)
+                    start, first = offset, record
+            if start < file.size_bytes:
+                yield BlockRef(file, start, file.size_bytes - start, first)
+
+    def header(self, file: FileRef) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
+        """The features of the Examples: one value in every record is a scalar; where kinds differ, the widest holds all."""
+        wanted = None if columns is None else list(columns)
+        for piece in _Scanner(block, self.block_size):
+            features, bad = decode_examples(piece.records)
+            yield infer_examples(features.filter(pa.array(~bad)) if bad.any() else features, wanted, values_of)
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+        """The records, a piece at a time, whatever `types` are."""
+        for piece in _Scanner(block, self.block_size):
+            records, numbers = piece.records, piece.numbers
+            for refused, what in (
+                (not_examples, "is not a tf.train.Example"),
+                (sequence_examples, "is a tf.train.SequenceExample; expected a tf.train.Example"),
+            ):
+                bad = refused(records)
+                if bad.any():
+                    piece.rejects.extend(
+                        Reject(block.file.name, number, _STAGE, f"record {number:,} {what}") for number in numbers[bad].tolist()
+                    )
+                    records, numbers = records.filter(pa.array(~bad)), numbers[~bad]
+            yield Rows(pa.RecordBatch.from_arrays([records], names=[RECORD]), numbers, piece.rejects)
+
+
+def _compression(stream: BinaryIO, file: FileRef) -> Callable[[str], Decompressed] | None:
+    """How the file, at whose start `stream` is, is compressed; a length of a record may look like gzip's first bytes, or zlib's."""
+    head = _read(stream, _ZLIB_START)
+    if _starts_as_tfrecord(head):
+        return None
+    if file.name.lower().endswith(".gz") or head.startswith(_GZIP_MAGIC):
+        return open_gzip
+    try:
+        return open_zlib if _starts_as_tfrecord(zlib.decompressobj().decompress(head, _HEADER.size)) else None
+    except zlib.error:
+        return None
+
+
+def _starts_as_tfrecord(head: bytes) -> bool:
+    return len(head) >= _HEADER.size and _good_length(head, 0)
+
+
+def _good_length(data: bytes, offset: int) -> bool:
+    return mask(google_crc32c.value(data[offset : offset + 8])) == _HEADER.unpack_from(data, offset)[1]
+
+
+def _checksums_match(data: bytes, starts: Positions, ends: Positions, at: Positions) -> npt.NDArray[np.bool_]:
+    """Whether the masked crc32c of each data[start:end] is what stands at `at`."""
+    crcs = spans.checksums(data, starts, ends)
+    stored = np.ndarray(max(len(data) - 3, 0), _FOOTER, data, 0, (1,))[at]
+    return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + _MASK_DELTA == stored
+
+
+def _hop(stream: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
+    """The number and the offset of each record but the first, as far as lengths are good; lengths alone are read."""
+    record, offset = 1, 0
+    while offset + _HEADER.size <= size:
+        stream.seek(offset)
+        data = _read(stream, _HOP_BYTES)
+        position, last = 0, len(data) - _HEADER.size
+        if last < 0:
+            return
+        while position <= last:
+            if not _good_length(data, position):
+                return
+            position += OVERHEAD + _HEADER.unpack_from(data, position)[0]
+            if offset + position > size:
+                return
+            record += 1
+            yield record, offset + position
+        offset += position
+
+
+def _read(stream: BinaryIO, size: int) -> bytes:
+    """Up to `size` bytes, fewer only at the end and before damage; remote file objects may return short reads."""
+    data = stream.read(size)
+    try:
+        while len(data) < size and (more := stream.read(size - len(data))):
+            data += more
+    except TruncatedError:  # which the next call raises again
+        if not data:
+            raise
+    return data
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Piece:
+    """Some consecutive records of a block.
+
+    Attributes:
+      records: payloads whose checksum is good.
+      numbers: int64, shape (records,), of each in its file.
+      rejects: the others.
+    """
+
+    records: pa.LargeBinaryArray
+    numbers: npt.NDArray[np.int64]
+    rejects: list[Reject]
+
+
+class _Scanner:
+    """The records of a block, in pieces."""
+
+    def __init__(self, block: BlockRef, piece_size: int) -> None:
+        self._block = block
+        self._piece_size = piece_size
+        self._left: int | None = block.length  # bytes to be read; None if that is not known
+        self._number = block.first_line  # of the next record
+        self._offset = block.offset
+        self._damage: str | None = None
+        self._error: TruncatedError | None = None
+        self._stream: Decompressed | None = None  # unless the file is plain
+
+    def __iter__(self) -> Iterator[_Piece]:
+        try:
+            with self._open() as stream:
+                yield from self._pieces(stream)
+        except OSError as error:
+            if not storage.is_local(self._block.file.path) and not isinstance(error, FileNotFoundError):
+                raise  # an object store that fails: the runner tries again, where a bad disk will not get better
+            self._damage = f"cannot be read, and all that follows is lost: {error_text(error)}"
+            yield self._end(b"")
+
+    def _open(self) -> BinaryIO:
+        file = self._block.file
+        stream = storage.open_read(file.path)
+        opener = _compression(stream, file) if self._block.offset == 0 else None
+        if opener is not None:
+            stream.close()
+            self._left = None
+            self._stream = opener(file.path)
+            return cast(BinaryIO, self._stream)
+        stream.seek(self._block.offset)
+        return stream
+
+    def _pieces(self, stream: BinaryIO) -> Iterator[_Piece]:
+        data, want, broken = b"", self._piece_size, False
+        while not broken:
+            more = self._more(stream, want)
+            if not more:
+                break
+            data = data + more if data else more
+            heads, stops, position, want, broken = self._records(data)
+            if len(heads):
+                yield self._piece(data, heads, stops)
+            data = data[position:]
+            self._offset += position
+        if data or self._damage is not None:
+            yield self._end(data)
+
+    def _more(self, stream: BinaryIO, want: int) -> bytes:
+        size = max(want, self._piece_size)
+        if self._left is not None:
+            size = self._left if self._left < 2 * size else size
+        try:
+            data = _read(stream, size)
+        except TruncatedError as error:
+            self._damage = f"cannot be read: {error}; the rest of the file is lost"
+            self._error = error
+            return b""
+        if self._left is not None:
+            self._left -= len(data)
+        return data
+
+    def _records(self, data: bytes) -> tuple[Positions, Positions, int, int, bool]:
+        """Where the whole records in `data` start and stop, where what follows starts, how many of its bytes are known to be
+        missing, and whether it cannot be read."""
+        positions: list[int] = []  # of headers
+        position, last = 0, len(data) - _HEADER.size
+        unpack = _LENGTH.unpack_from
+        while position <= last:
+            positions.append(position)
+            position += OVERHEAD + unpack(data, position)[0]
+        heads = np.array(positions, np.int64)
+        stops = np.append(heads[1:], min(position, 1 << 62))  # a broken length may be beyond int64
+        bad = ~_checksums_match(data, heads, heads + 8, heads + 8)
+        if bad.any():  # and so all positions after it are wrong
+            first = int(bad.argmax())
+            self._damage = f"has a length that fails its checksum{self._lost(positions[first])}"
+            return heads[:first], stops[:first], positions[first], 0, True
+        more = position - len(data)
+        if more <= 0 or not positions:
+            return heads, stops, position, 0, False
+        broken = self._left is not None and more > self._left
+        return heads[:-1], stops[:-1], positions[-1], more, broken
+
+    def _piece(self, data: bytes, heads: Positions, stops: Positions) -> _Piece:
+        starts, ends = heads + _HEADER.size, stops - _FOOTER.itemsize
+        good = _checksums_match(data, starts, ends, ends)
+        numbers = np.arange(self._number, self._number + len(heads))
+        self._number += len(heads)
+        rejects = [
+            self._reject(number, self._offset + head, "fails its checksum")
+            for number, head in zip(numbers[~good].tolist(), heads[~good].tolist(), strict=True)
+        ]
+        return _Piece(slices(data, starts, ends, good), numbers[good], rejects)
+
+    def _end(self, data: bytes) -> _Piece:
+        """The one reject for all that is left."""
+        damage = self._damage
+        if damage is None:
+            need = OVERHEAD + _HEADER.unpack_from(data)[0] if len(data) >= _HEADER.size else _HEADER.size
+            have = len(data) + (self._left or 0)
+            damage = f"is cut short, {have:,} of {need:,} bytes, which are lost"
+        reject = self._lose(self._reject(self._number, self._offset, damage), len(data))
+        return _Piece(pa.array([], pa.large_binary()), np.zeros(0, np.int64), [reject])
+
+    def _lose(self, reject: Reject, held_bytes: int) -> Reject:
+        """`reject` with how many records it stands for; `held_bytes` of the damaged ones have been read."""
+        block, before = self._block, self._number - 1
+        left = block.offset + block.length - self._offset
+        if self._left is not None and block.records is not None:
+            return replace(reject, records=max(block.records - (self._number - block.first_line), 1), size_bytes=left)
+        if self._error is not None:
+            damage = of_compressed(self._error, block.file.size_bytes)
+        elif self._damage is None:  # cut short, and nobody knows by how much
+            return replace(reject, size_bytes=held_bytes + self._left if self._left is not None else 0, count="at least")
+        elif self._stream is None:
+            damage = Damage(self._damage, left, left / max(self._offset, 1))
+        else:
+            good, made = max(self._stream.good_bytes, 1), max(self._stream.made_bytes, 1)
+            contents = made - self._offset + (block.file.size_bytes - good) * made / good
+            damage = Damage(self._damage, round(contents * good / made), contents / max(self._offset, 1))
+        return damage.reject(reject.source, reject.line, reject.stage, reject.reason, before, block.length)
+
+    def _lost(self, position: int) -> str:
+        block = self._block
+        if self._left is None:
+            return "; the rest of the file is lost"
+        return f"; the remaining {block.offset + block.length - self._offset - position:,} bytes are lost"
+
+    def _reject(self, number: int, offset: int, problem: str) -> Reject:
+        return Reject(self._block.file.name, number, _STAGE, f"record {number:,} at byte {offset:,} {problem}")

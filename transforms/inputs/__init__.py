@@ -1,0 +1,1 @@
+"""What there is to read: the files and blocks of the input."""

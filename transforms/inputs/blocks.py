@@ -1,0 +1,149 @@
+"""PTransform that finds the blocks of all files, and gathers them into tasks of about one block's bytes."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam.pvalue import TaggedOutput
+
+from transforms.files.references import Reject
+from transforms.formats.base import BlockRef, FileRef, RecordFormat
+from transforms.formats.damage import unread_file
+from transforms.inputs.files import REJECTS, SUMMARIES
+from transforms.inputs.folders import FolderRoles
+from transforms.inputs.listing import FileKind, Found, Skipped, input_root, list_input
+from transforms.inputs.summary import InputSummary, MergeSummaries, summarize_files, summarize_header, summarize_skipped
+from transforms.stores import storage
+from transforms.stores.error_text import error_text
+from transforms.workers.threads import ThreadedFlatMap, windowed
+
+Task = tuple[BlockRef, ...]  # what one worker reads at once: blocks of about `block_size` bytes, or one that is larger
+
+
+class IndexedBlocks(NamedTuple):
+    """What indexing gives: tasks, rejects, and the one InputSummary of all files."""
+
+    tasks: beam.PCollection[Task]
+    rejects: beam.PCollection[Reject]
+    summary: beam.PCollection[InputSummary]
+
+
+@dataclass(eq=False)
+class IndexBlocks(beam.PTransform):
+    """Root -> IndexedBlocks: every block of every file of a folder or a glob.
+
+    Attributes:
+      pattern: the folder or glob.
+      kind: of the files that a folder is searched for.
+      format: of their records.
+      block_size: bytes of a task, about.
+      threads: that index in each worker, see ThreadedFlatMap.
+      roles: what the folders of files mean, where --folders says it.
+    """
+
+    pattern: str
+    kind: FileKind
+    format: RecordFormat
+    block_size: int
+    threads: int = 0
+    roles: FolderRoles | None = None
+
+    def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # IndexedBlocks; Beam reads annotations as element types
+        """List on one worker, index each file on any, gather small files into tasks."""
+        listed = (
+            pbegin
+            | "Pattern" >> beam.Create([self.pattern])
+            | "List" >> beam.FlatMap(_list, self.kind, self.roles).with_outputs(REJECTS, SUMMARIES, main="files")
+        )
+        indexed = (
+            listed["files"]
+            | "SpreadFiles" >> beam.Reshuffle()
+            | "IndexFile"
+            >> beam.ParDo(ThreadedFlatMap(partial(index_file, self.format), self.threads)).with_outputs(
+                REJECTS, SUMMARIES, main="blocks"
+            )
+        )
+        tasks = indexed["blocks"] | "Gather" >> beam.ParDo(_GatherFn(self.block_size)) | "SpreadTasks" >> beam.Reshuffle()
+        rejects = (listed[REJECTS], indexed[REJECTS]) | "AllRejects" >> beam.Flatten()
+        summaries = (listed[SUMMARIES], indexed[SUMMARIES]) | "AllSummaries" >> beam.Flatten()
+        return IndexedBlocks(tasks, rejects, summaries | "Summarize" >> beam.CombineGlobally(MergeSummaries()))
+
+
+def _list(pattern: str, kind: FileKind, roles: FolderRoles | None) -> Iterator[Any]:
+    root = input_root(pattern)
+    summary = InputSummary()
+    found: list[Found] = []
+    for item in list_input(pattern, kind):
+        if isinstance(item, Found):
+            found.append(item)
+        elif isinstance(item, Skipped):
+            summary = summary.merge(summarize_skipped(item.kind, item.name))
+        else:
+            # How many records are in a file that is not there, or in a folder that cannot be listed, nobody knows.
+            yield TaggedOutput(REJECTS, replace(item, count="at least"))
+            summary = summary.merge(InputSummary(rejected=1))
+    yield from to_refs(found, root)
+    yield TaggedOutput(SUMMARIES, summary.merge(summarize_files(((file.name, file.size_bytes) for file in found), roles)))
+
+
+def to_refs(found: Iterable[Found], root: str) -> list[FileRef]:
+    """References to files in the order of their names, each with a share of the key space by its bytes."""
+    files = sorted(found, key=lambda file: file.name)
+    weights = [file.size_bytes + 1 for file in files]  # an empty one has a share too
+    unit = ((1 << 64) - 1) // max(sum(weights), 1)
+    starts = accumulate(weights, initial=0)
+    return [
+        FileRef(file.name, storage.join(root, file.name), file.size_bytes, start * unit, weight * unit)
+        for file, weight, start in zip(files, weights, starts, strict=False)
+    ]
+
+
+def index_file(format_: RecordFormat, file: FileRef) -> list[Any]:
+    """The blocks of a file; rejects, and a summary of headers and rejects, tagged."""
+    blocks: list[Any] = []
+    summary = InputSummary()
+    try:
+        for item in format_.index(file):
+            if isinstance(item, Reject):
+                blocks.append(TaggedOutput(REJECTS, item))
+                summary = summary.merge(InputSummary(rejected=item.counted))
+            else:
+                blocks.append(item)
+        header = format_.header(file) if not summary.rejected else ()
+    except OSError as error:
+        if not storage.is_local(file.path) and not isinstance(error, FileNotFoundError):
+            raise  # an object store that fails: the runner tries again
+        reason = f"cannot be read: {error_text(error)}"
+        blocks = [TaggedOutput(REJECTS, unread_file(file.name, file.size_bytes, "index", reason))]
+        return [*blocks, TaggedOutput(SUMMARIES, InputSummary(rejected=1))]
+    if header:
+        summary = summary.merge(summarize_header(header, file.name))
+    return [*blocks, TaggedOutput(SUMMARIES, summary)]
+
+
+class _GatherFn(beam.DoFn):
+    """Small blocks by the task: 10,000 files of a row each are not 10,000 runs."""
+
+    def __init__(self, block_size: int) -> None:
+        self._block_size = block_size
+
+    def start_bundle(self) -> None:
+        self._blocks: list[BlockRef] = []
+        self._bytes = 0
+
+    def process(self, block: BlockRef) -> Iterator[Task]:
+        if self._blocks and self._bytes + block.length > self._block_size:
+            yield self._flush()
+        self._blocks.append(block)
+        self._bytes += block.length
+
+    def finish_bundle(self) -> Iterator[Any]:
+        if self._blocks:
+            yield windowed(self._flush())
+
+    def _flush(self) -> Task:
+        blocks, self._blocks, self._bytes = tuple(self._blocks), [], 0
+        return blocks

@@ -1,0 +1,289 @@
+"""A manifest of images: CSV with a header, or JSON lines; one row an image."""
+
+import csv
+import io
+import json
+import math
+import os
+import posixpath
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import xxhash
+
+from shardmill.errors import UserError
+from transforms.columns.nested import ColumnError
+from transforms.files.references import Reject
+from transforms.stores import storage
+from transforms.stores.error_text import error_text
+
+FILE_COLUMNS = ("file_name", "image_uri")
+RESERVED = ("image", "filename", "height", "width")  # the features of every image, which a column cannot also be
+_FIELD_LIMIT = 1 << 30  # bytes in one CSV cell; the csv module's default of 128 KiB is less than a caption may have
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: the image's name relative to the manifest's folder, or its URI elsewhere, and the other columns.
+
+    Attributes:
+      line: where the row starts in the manifest, from 1.
+      name: the identity: the relative name, or the URI itself.
+      uri: where to read it, None if that is `name` under the manifest's folder.
+      label, split: the columns of that name, None if there is none or it is empty.
+      columns: further columns by name; text in CSV, JSON values in JSON lines.
+    """
+
+    line: int
+    name: str
+    uri: str | None
+    label: str | None
+    split: str | None
+    columns: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestNames:
+    """How a manifest made for something else names files and labels.
+
+    Attributes:
+      file: the column of files; "" for file_name or image_uri.
+      label: the column of labels.
+      suffix: what follows the names of files, unless they end so.
+      root: the folder that the names are relative to, itself relative to the manifest's.
+    """
+
+    file: str = ""
+    label: str = "label"
+    suffix: str = ""
+    root: str = ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The columns of which one names the file."""
+        return (self.file,) if self.file else FILE_COLUMNS
+
+    def path(self, name: str) -> str:
+        """The name of a file as the manifest would have it."""
+        suffixed = name if name.lower().endswith(self.suffix.lower()) else f"{name}{self.suffix}"
+        return suffixed if not self.root or name.startswith("/") or "://" in name else storage.join(self.root, suffixed)
+
+    def reserved(self, others: Collection[str]) -> tuple[str, ...]:
+        """What no further column is called: features that every example has."""
+        return (*others, *(["label"] if self.label != "label" else []))
+
+
+USUAL_NAMES = ManifestNames()
+
+
+def is_textual(path: str) -> bool:
+    """Whether the manifest is CSV, whose values are all text, rather than JSON lines.
+
+    Raises:
+      UserError: the name says neither.
+    """
+    suffix = posixpath.splitext(path)[1].lower()
+    if suffix in (".jsonl", ".ndjson"):
+        return False
+    if suffix == ".csv":
+        return True
+    raise UserError(f"--manifest {path}: expected a name that ends in .csv or .jsonl")
+
+
+def read_manifest(
+    path: str, allow_outside: bool, reserved: Collection[str] = RESERVED, names: ManifestNames = USUAL_NAMES
+) -> Iterator[Row | Reject]:
+    """The rows of the manifest at `path`, whose columns have no `reserved` names; a row that is no good comes as a Reject.
+
+    Raises:
+      UserError: there is no such file, no column that names the image, or a quote that is never closed.
+    """
+    try:
+        raw = storage.open_read(path)
+    except FileNotFoundError:
+        raise UserError(f"--manifest {path}: no such file") from None
+    except OSError as error:
+        if not storage.is_local(path):
+            raise  # an object store that fails: the runner tries again
+        raise UserError(f"--manifest {path} cannot be read: {error.strerror}") from None
+    folder = posixpath.dirname(path) or "."
+    with raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
+        read_rows = _csv_rows if is_textual(path) else _json_rows
+        values = read_rows(text, path, names.reserved(reserved), names)
+        yield from _without_duplicates(_rows(values, path, folder, allow_outside, names), path)
+
+
+def _rows(
+    values: Iterable[tuple[int, dict[str, Any]] | Reject], path: str, folder: str, allow_outside: bool, names: ManifestNames
+) -> Iterator[Row | Reject]:
+    for value in values:
+        if isinstance(value, Reject):
+            yield value
+            continue
+        line, columns = value
+        name = next((columns.pop(column) for column in names.files if columns.get(column) not in (None, "")), None)
+        for column in names.files:
+            columns.pop(column, None)
+        if names.file and isinstance(name, int) and not isinstance(name, bool):
+            name = str(name)
+        if not isinstance(name, str):
+            yield Reject(path, line, "index", f"the row has no {' or '.join(names.files)}")
+            continue
+        try:
+            identity, uri = _locate(names.path(name), folder, allow_outside)
+            label, split = _text(columns.pop(names.label, None)), _text(columns.pop("split", None))
+        except ValueError as error:
+            yield Reject(name, line, "index", str(error))
+            continue
+        yield Row(line, identity, uri, label, split, columns)
+
+
+def _locate(name: str, folder: str, allow_outside: bool) -> tuple[str, str | None]:
+    """(identity, URI or None) of an image that the manifest in `folder` calls `name`; raises ValueError."""
+    if "\0" in name:
+        raise ValueError("the file name holds a NUL byte")
+    local = storage.is_local(name)
+    if local and name.startswith("/"):
+        name = posixpath.normpath(name)
+    root = os.path.abspath(folder) if local and storage.is_local(folder) else folder
+    if name.startswith("/") or not local:
+        name = name.removeprefix(f"{root.rstrip('/')}/")
+    absolute = name.startswith("/") or not storage.is_local(name)
+    relative = posixpath.normpath(name)
+    if not absolute and relative != ".." and not relative.startswith("../"):
+        return relative, None
+    if not allow_outside:
+        raise ValueError("lies outside the manifest's folder; give --allow_outside if that is meant")
+    return name, name if absolute else posixpath.normpath(storage.join(folder, name))
+
+
+def _text(value: Any) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise ValueError(f"label or split {json.dumps(value)[:60]} is not a string or an integer")
+    return str(value)
+
+
+def _csv_rows(
+    text: io.TextIOWrapper, path: str, reserved: Collection[str], names: ManifestNames
+) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
+    csv.field_size_limit(_FIELD_LIMIT)
+    reader = csv.reader(text, strict=True)
+    header = _next_row(reader, path, 1)
+    if header is None:
+        raise UserError(f"--manifest {path} is empty; expected a header with a column {' or '.join(names.files)}")
+    _check_header(header, path, reserved, names)
+    while True:
+        line = reader.line_num + 1
+        cells = _next_row(reader, path, line)
+        if cells is None:
+            return
+        if not cells:  # a blank line
+            continue
+        if len(cells) != len(header):
+            yield Reject(path, line, "index", f"the row has {len(cells)} fields; the header has {len(header)}")
+        elif problem := _encoding_problem(cells):
+            yield Reject(path, line, "index", problem)
+        else:
+            yield line, dict(zip(header, cells, strict=True))
+
+
+def _next_row(reader: Any, path: str, line: int) -> list[str] | None:
+    try:
+        return next(reader, None)
+    except csv.Error as error:
+        raise UserError(
+            f"--manifest {path}, from line {line}: {error}; check the quotes: a field that opens one must close it, "
+            "and doubles those within"
+        ) from None
+
+
+def _check_header(header: Sequence[str], path: str, reserved: Collection[str], names: ManifestNames) -> None:
+    if _encoding_problem(header):
+        raise UserError(f"--manifest {path}: the header is not UTF-8; save the file as UTF-8")
+    columns = ", ".join(header)[:200]
+    if not set(header) & set(names.files):
+        hint = "" if names.file else "; --file_column says which names the files"
+        raise UserError(f"--manifest {path} has no column {' or '.join(names.files)}; its columns are {columns}{hint}")
+    if names.label != "label" and names.label not in header:
+        raise UserError(f"--label_column {names.label}: --manifest {path} has no such column; its columns are {columns}")
+    for name in header:
+        if header.count(name) > 1:
+            raise UserError(f"--manifest {path} has the column {name!r} twice")
+        _check_column(name, path, reserved)
+
+
+def _check_column(name: str, path: str, reserved: Collection[str]) -> None:
+    if not name:
+        raise UserError(f"--manifest {path} has a column without a name")
+    if name in reserved:
+        raise UserError(f"--manifest {path} has a column {name!r}, which is the name of a feature that every example has")
+
+
+def _json_rows(
+    text: io.TextIOWrapper, path: str, reserved: Collection[str], names: ManifestNames
+) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
+    checked: set[str] = set()
+    found_name, found_label = False, names.label == "label"
+    for line, content in enumerate(text, 1):
+        if not content.strip():
+            continue
+        if problem := _encoding_problem([content]):
+            yield Reject(path, line, "index", problem)
+            continue
+        try:
+            value = json.loads(content, parse_float=_float)
+        except ColumnError as error:
+            yield Reject(path, line, "index", str(error))
+            continue
+        except (ValueError, RecursionError) as error:
+            yield Reject(path, line, "index", f"not JSON: {error_text(error)}")
+            continue
+        if not isinstance(value, dict):
+            yield Reject(path, line, "index", "not a JSON object")
+            continue
+        if problem := _encoding_problem([json.dumps(value, ensure_ascii=False)]):
+            yield Reject(path, line, "index", problem)
+            continue
+        for name in value.keys() - checked:
+            _check_column(name, path, reserved)
+            checked.add(name)
+        found_name = found_name or any(value.get(column) not in (None, "") for column in names.files)
+        found_label = found_label or names.label in value
+        yield line, value
+    if not found_name:
+        raise UserError(f"--manifest {path}: no row has a {' or '.join(names.files)}")
+    if not found_label:
+        raise UserError(f"--label_column {names.label}: no row of --manifest {path} has it")
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):  # which is written as Infinity if it is meant
+        raise ColumnError(f"{text} is beyond the range of float32")
+    return number
+
+
+def _encoding_problem(cells: Sequence[str]) -> str | None:
+    try:
+        for cell in cells:
+            cell.encode()
+    except UnicodeEncodeError:
+        return "the row is not UTF-8"
+    return None
+
+
+def _without_duplicates(rows: Iterable[Row | Reject], path: str) -> Iterator[Row | Reject]:
+    """The rows, the second and later of equal ones as Rejects; equal names with other columns are not equal rows."""
+    seen: dict[int, int] = {}
+    for row in rows:
+        if isinstance(row, Row):
+            content = json.dumps([row.name, row.label, row.split, row.columns], sort_keys=True)
+            digest = xxhash.xxh3_128_intdigest(content.encode())
+            first = seen.setdefault(digest, row.line)
+            if first != row.line:
+                yield Reject(row.name, row.line, "index", f"duplicate of line {first} in {path}")
+                continue
+        yield row

@@ -1,0 +1,242 @@
+"""PTransforms that find the input: a folder or glob, or the rows of a manifest. Batches of references come out."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import TaggedOutput
+
+from transforms.columns.nested import ColumnError
+from transforms.columns.types import ColumnType, merge_types, value_type
+from transforms.files.references import FOUND, Reject, batches
+from transforms.inputs.file_list import RESERVED, USUAL_NAMES, ManifestNames, Row, is_textual, read_manifest
+from transforms.inputs.folders import FolderRoles
+from transforms.inputs.listing import IMAGES, FileKind, Found, Listed, Skipped, list_input
+from transforms.inputs.summary import InputSummary, MergeSummaries, summarize_batch, summarize_skipped
+from transforms.stores import storage
+from transforms.stores.error_text import error_text
+from transforms.stores.links import LinksInside
+
+NO_SUCH_FILE = "no such file"
+REJECTS, SUMMARIES = "rejects", "summaries"
+_REMOTE_THREADS = 32  # a look-up on an object store is one request, tens of milliseconds
+
+
+class Indexed(NamedTuple):
+    """What indexing gives: FOUND batches, rejects, and the one InputSummary of all of it."""
+
+    files: beam.PCollection[pa.RecordBatch]
+    rejects: beam.PCollection[Reject]
+    summary: beam.PCollection[InputSummary]
+
+
+@dataclass(eq=False)
+class ListFiles(beam.PTransform):
+    """Root -> Indexed: every file of a folder or a glob.
+
+    Attributes:
+      pattern: the folder or glob.
+      kind: of the files that a folder is searched for.
+      roles: what their folders mean, where --folders says it.
+    """
+
+    pattern: str
+    kind: FileKind = IMAGES
+    roles: FolderRoles | None = None
+
+    def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
+        """List on one worker; a listing is a stream of small things."""
+        outputs = (
+            pbegin
+            | "Pattern" >> beam.Create([self.pattern])
+            | "List"
+            >> beam.FlatMap(_list, self.kind, self.roles)
+            .with_output_types(pa.RecordBatch)
+            .with_outputs(REJECTS, SUMMARIES, main="files")
+        )
+        return _indexed(outputs["files"], outputs)
+
+
+@dataclass(eq=False)
+class ReadManifest(beam.PTransform):
+    """Root -> Indexed: every row of a manifest, CSV or JSON lines.
+
+    Attributes:
+      path: of the manifest; relative names are taken from its folder.
+      allow_outside: whether files may lie elsewhere.
+      reserved: names that no further column has.
+      names: how files and labels are named.
+    """
+
+    path: str
+    allow_outside: bool
+    reserved: tuple[str, ...] = RESERVED
+    names: ManifestNames = USUAL_NAMES
+
+    def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
+        """Parse on one worker; look up each file's size on all."""
+        rows = (
+            pbegin
+            | "Path" >> beam.Create([self.path])
+            | "Parse"
+            >> beam.FlatMap(_parse, self.allow_outside, self.reserved, self.names)
+            .with_output_types(pa.RecordBatch)
+            .with_outputs(REJECTS, SUMMARIES, main="rows")
+        )
+        measured = (
+            rows["rows"]
+            | "Spread" >> beam.Reshuffle().with_output_types(pa.RecordBatch)
+            | "Measure"
+            >> beam.ParDo(_MeasureFn(self.path, self.allow_outside))
+            .with_output_types(pa.RecordBatch)
+            .with_outputs(REJECTS, SUMMARIES, main="files")
+        )
+        return _indexed(measured["files"], measured, rows)
+
+
+def _indexed(files: beam.PCollection[pa.RecordBatch], outputs: Any, earlier: Any = None) -> Indexed:
+    rejects = outputs[REJECTS]
+    summaries = outputs[SUMMARIES]
+    if earlier is not None:
+        rejects = (rejects, earlier[REJECTS]) | "AllRejects" >> beam.Flatten()
+        summaries = (summaries, earlier[SUMMARIES]) | "AllSummaries" >> beam.Flatten()
+    summary = summaries | "Summarize" >> beam.CombineGlobally(MergeSummaries())
+    return Indexed(files, rejects, summary)
+
+
+def _list(pattern: str, kind: FileKind, roles: FolderRoles | None) -> Iterator[Any]:
+    yield from index_listing(list_input(pattern, kind), roles)
+
+
+def index_listing(listed: Iterable[Listed], roles: FolderRoles | None = None) -> Iterator[Any]:
+    """FOUND batches of what was listed; rejects and summaries, tagged."""
+    summary = InputSummary()
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for item in listed:
+            if isinstance(item, Found):
+                yield item.name, item.size_bytes, None, None, None, None, None
+            else:
+                others.append(item)
+
+    others: list[Skipped | Reject] = []
+    for batch in batches(rows(), FOUND):
+        yield batch
+        summary = summary.merge(summarize_batch(batch, roles=roles))
+    for item in others:
+        if isinstance(item, Reject):
+            yield TaggedOutput(REJECTS, item)
+            summary = summary.merge(InputSummary(rejected=1))
+        else:
+            summary = summary.merge(summarize_skipped(item.kind, item.name))
+    yield TaggedOutput(SUMMARIES, summary)
+
+
+def _parse(path: str, allow_outside: bool, reserved: tuple[str, ...], names: ManifestNames) -> Iterator[Any]:
+    rejects: list[Reject] = []
+    missing = ("", None) if is_textual(path) else (None,)
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for row in read_manifest(path, allow_outside, reserved, names):
+            if isinstance(row, Row):
+                columns = {name: value for name, value in row.columns.items() if value not in missing}
+                yield row.name, 0, row.uri, row.label, row.split, row.line, json.dumps(columns)
+            else:
+                rejects.append(row)
+
+    yield from batches(rows(), FOUND)
+    for reject in rejects:
+        yield TaggedOutput(REJECTS, reject)
+    yield TaggedOutput(SUMMARIES, InputSummary(rejected=len(rejects)))
+
+
+class _MeasureFn(beam.DoFn):
+    """Sizes of the files that rows name, looked up by many threads where each is a request."""
+
+    def __init__(self, path: str, allow_outside: bool) -> None:
+        self._allow_outside = allow_outside
+        self._root = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
+        self._textual = is_textual(path)
+
+    def setup(self) -> None:
+        self._pool = ThreadPoolExecutor(_REMOTE_THREADS, "shardmill-size")
+
+    def teardown(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def process(self, batch: pa.RecordBatch) -> Iterator[Any]:
+        measured, types, rejects = measure(batch, self._root, self._textual, self._allow_outside, self._pool.map)
+        for reject in rejects:
+            yield TaggedOutput(REJECTS, reject)
+        if len(measured):
+            yield measured
+        summary = summarize_batch(measured, types) if len(measured) else InputSummary()
+        missing = [reject.source for reject in rejects if reject.reason == NO_SUCH_FILE]
+        first = {NO_SUCH_FILE: (len(missing), min(missing))} if missing else {}
+        yield TaggedOutput(SUMMARIES, summary.merge(InputSummary(rejected=len(rejects), missing=first)))
+
+
+def measure(
+    batch: pa.RecordBatch,
+    root: str,
+    textual: bool,
+    allow_outside: bool = False,
+    map_: Callable[..., Iterable[int | str]] = map,
+) -> tuple[pa.RecordBatch, dict[str, ColumnType], list[Reject]]:
+    """A manifest's rows with the sizes of their files, the types of their columns, and a Reject for each that has none.
+
+    Args:
+      batch: FOUND, with sizes of 0.
+      root: the folder of the manifest.
+      textual: whether the values of its columns are text.
+      allow_outside: whether symbolic links may lead out of that folder.
+      map_: looks up sizes where any is a request; local ones take microseconds.
+    """
+    paths = [uri or storage.join(root, name) for name, uri in zip(*(batch[i].to_pylist() for i in (0, 2)), strict=True)]
+    size_of = partial(_size, inside=None if allow_outside or not storage.is_local(root) else LinksInside(root))
+    sizes = list(map(size_of, paths) if all(map(storage.is_local, paths)) else map_(size_of, paths))
+    types: dict[str, ColumnType] = {}
+    rejects: list[Reject] = []
+    keep = []
+    for row, size in enumerate(sizes):
+        problem = size if isinstance(size, str) else None
+        if problem is None:
+            try:
+                types = merge_types(types, _row_types(json.loads(batch["columns"][row].as_py()), textual))
+            except ColumnError as error:
+                problem = str(error)
+        if problem is not None:
+            rejects.append(Reject(batch["name"][row].as_py(), batch["line"][row].as_py(), "index", problem))
+        keep.append(problem is None)
+    measured = pa.array([size if isinstance(size, int) else 0 for size in sizes], pa.int64())
+    batch = batch.set_column(1, FOUND.field("size"), measured)
+    return batch.filter(pa.array(keep, pa.bool_())), types, rejects
+
+
+def _row_types(columns: dict[str, Any], textual: bool) -> dict[str, ColumnType]:
+    types = {}
+    for name, value in columns.items():
+        try:
+            column = value_type(value, textual)
+        except ColumnError as error:
+            raise ColumnError(f"column {name!r}: {error}") from None
+        if column is not None:
+            types[name] = column
+    return types
+
+
+def _size(path: str, inside: LinksInside | None) -> int | str:
+    """The size of the file at `path`, or why it has none."""
+    if inside is not None and storage.is_local(path) and not inside(path):
+        return "a symbolic link leads outside the manifest's folder; give --allow_outside if that is meant"
+    try:
+        return storage.size(path)
+    except FileNotFoundError:
+        return NO_SUCH_FILE
+    except OSError as error:
+        return f"cannot be read: {error_text(error)}"

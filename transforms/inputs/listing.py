@@ -1,0 +1,212 @@
+"""Files below a folder or matching a glob, with what was passed over and why. Pure of Beam but for object stores."""
+
+import fnmatch
+import glob
+import os
+import posixpath
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from shardmill.errors import UserError
+from transforms.files.references import Reject
+from transforms.stores import storage
+from transforms.stores.clients import object_store
+
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """What a folder is searched for. A glob takes what it matches, whatever it is called.
+
+    Attributes:
+      plural: how errors call the files.
+      suffixes: of their names, without the first dot, as alternatives of a regular expression; in either case.
+    """
+
+    plural: str
+    suffixes: str
+
+    def accepts(self, name: str) -> bool:
+        """Whether the file called `name`, a path or its last part, is of this kind."""
+        return _pattern(self.suffixes).search(name) is not None
+
+
+IMAGES = FileKind("images", "jpg|jpeg|jpe|jfif|png|gif|bmp|dib|webp|tif|tiff|jp2|ppm|pgm|pbm|pnm|tga|ico|avif|heic|heif")
+ARRAYS = FileKind("arrays", "npy")
+METADATA = "metadata file"  # the kind of what says of files in its folder what they are, by the name that Hugging Face gives it
+_METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
+_MAX_DEPTH = 500  # of folders: what Python's stack has room for
+_WILDCARD = re.compile(r"[*?[]")
+
+
+@lru_cache
+def _pattern(suffixes: str) -> re.Pattern[str]:
+    return re.compile(rf"[^/]\.(?:{suffixes})\Z", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file to convert: its name relative to the root of the input (`/` between parts), and its size in bytes."""
+
+    name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file or folder that is not part of the input, and the kind of thing it is."""
+
+    name: str
+    kind: str
+
+
+Listed = Found | Skipped | Reject
+
+
+def is_glob(pattern: str) -> bool:
+    """Whether `pattern` has wildcards and no file or folder bears it as its name."""
+    if not _WILDCARD.search(pattern):
+        return False
+    return not (storage.is_local(pattern) and os.path.exists(pattern))
+
+
+def input_root(pattern: str) -> str:
+    """The folder that names are relative to: `pattern` itself, or the part of a glob before its first wildcard."""
+    if not is_glob(pattern):
+        if storage.is_local(pattern) and os.path.isfile(pattern):
+            return os.path.dirname(pattern) or "."
+        return pattern.rstrip("/") or "/"
+    parts = pattern.split("/")
+    first = next(index for index, part in enumerate(parts) if _WILDCARD.search(part))
+    return "/".join(parts[:first]) or ("/" if pattern.startswith("/") else ".")
+
+
+def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[Listed]:
+    """Everything that `pattern`, a folder or a glob, holds; of a folder, the files of one kind."""
+    root = input_root(pattern)
+    if not storage.is_local(pattern):
+        yield from _list_remote(pattern, root, kind)
+    elif not is_glob(pattern) and not os.path.isfile(pattern):
+        yield from _walk(root, "", frozenset(), kind)
+    elif "**" in pattern.split("/"):  # which the glob module would follow round every symbolic link loop
+        yield from _walk(root, "", frozenset(), kind, pattern.removeprefix(f"{root}/").lstrip("/").split("/"))
+    else:
+        for path in glob.iglob(pattern) if is_glob(pattern) else [pattern]:
+            if not os.path.isdir(path):
+                yield _stat(os.path.relpath(path, root) if root != "." else os.path.normpath(path), path)
+
+
+def _list_remote(pattern: str, root: str, kind: FileKind) -> Iterator[Listed]:
+    by_glob = is_glob(pattern)
+    wanted = pattern[len(root) + 1 :]
+    prefix = f"{root}/{re.split(_WILDCARD, wanted)[0] if by_glob else ''}"
+    last_hidden = ""
+    for name, size in _objects(pattern, prefix, root):
+        parts = name.split("/")
+        if by_glob:
+            if matches(parts, wanted.split("/")):
+                yield Found(name, size)
+        elif depth := next((depth for depth, part in enumerate(parts, 1) if part.startswith(".")), 0):
+            # Said once of a hidden folder, as of a local one; a listing is sorted, so what lies in it comes together.
+            hidden = "/".join(parts[:depth])
+            if hidden != last_hidden:
+                yield Skipped(hidden, "hidden file")
+            last_hidden = hidden
+        else:
+            yield Found(name, size) if kind.accepts(name) else _skipped(name)
+
+
+def _objects(pattern: str, prefix: str, root: str) -> Iterator[tuple[str, int]]:
+    try:
+        for url, size in object_store(prefix).list(prefix):
+            if not url.endswith("/"):  # a "folder" object of the cloud console
+                yield url[len(root) + 1 :], size
+    except FileNotFoundError:
+        raise UserError(f"--input {pattern}: there is no such bucket") from None
+
+
+def matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether a path matches a glob, both split at `/`, as the glob module has it: `**` is any number of folders."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        below = bool(parts) and not parts[0].startswith(".")
+        return matches(parts, pattern[1:]) or (below and matches(parts[1:], pattern))
+    if not parts or (parts[0].startswith(".") and not pattern[0].startswith(".")):
+        return False
+    return fnmatch.fnmatchcase(parts[0], pattern[0]) and matches(parts[1:], pattern[1:])
+
+
+def _walk(
+    folder: str, prefix: str, ancestors: frozenset[tuple[int, int]], kind: FileKind, wanted: Sequence[str] | None = None
+) -> Iterator[Listed]:
+    """Files below `folder`, following links; a link to a folder that it lies in is passed over.
+
+    `wanted` is a glob split at `/`, which takes what it matches and says nothing of what it does not.
+    """
+    try:
+        status = os.stat(folder)
+        # Sorted names compress better: references are what a job holds in memory.
+        entries = sorted(os.scandir(folder), key=lambda item: item.name)
+    except OSError as error:
+        yield Reject(_printable(prefix or folder), None, "index", f"cannot list the folder: {error.strerror}", count="at least")
+        return
+    here = (status.st_dev, status.st_ino)
+    if here in ancestors:
+        yield Skipped(_printable(prefix[:-1]), "symbolic link loop")
+        return
+    if len(ancestors) > _MAX_DEPTH:
+        yield Reject(_printable(prefix), None, "index", f"folders are nested more than {_MAX_DEPTH} deep", count="at least")
+        return
+    found = 0
+    for item in entries:
+        name = f"{prefix}{item.name}"
+        if wanted is None and item.name.startswith("."):
+            yield Skipped(_printable(name), "hidden file")
+        elif _is_folder(item):
+            found += 1  # or none: then that folder says so itself
+            yield from _walk(item.path, f"{name}/", ancestors | {here}, kind, wanted)
+        elif kind.accepts(item.name) if wanted is None else matches(name.split("/"), wanted):
+            found += 1
+            yield _stat(name, item.path)
+        elif wanted is None:
+            broken = item.is_symlink() and not os.path.exists(item.path)
+            yield Skipped(_printable(name), "broken symbolic link") if broken else _skipped(_printable(name))
+    if prefix and not found and wanted is None:
+        yield Skipped(_printable(prefix[:-1]), f"folder without {kind.plural}")
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # links that lead to one another
+        return False
+
+
+def _stat(name: str, path: str) -> Listed:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return Reject(_printable(name), None, "index", "the file name is not UTF-8; rename the file")
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        link = "dangling or looping symbolic link: " if os.path.islink(path) else ""
+        return Reject(name, None, "index", f"{link}{error.strerror}")
+    if not stat.S_ISREG(status.st_mode):
+        return Skipped(name, "special file")
+    return Found(name, status.st_size)
+
+
+def _skipped(name: str) -> Skipped:
+    if posixpath.basename(name) in _METADATA_NAMES:
+        return Skipped(name, METADATA)
+    suffix = posixpath.splitext(name)[1]
+    return Skipped(name, f"{suffix} file" if suffix else "file without suffix")
+
+
+def _printable(name: str) -> str:
+    """`name` with the bytes that are not UTF-8 written as \\xNN."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

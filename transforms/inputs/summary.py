@@ -1,0 +1,142 @@
+"""What is known of the input once all of it is listed: folders, labels, columns, sizes. Mergeable in any order."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import apache_beam as beam
+import pyarrow as pa
+import xxhash
+
+from transforms.columns.types import ColumnType, merge_types
+from transforms.inputs.folders import FolderRoles, folder_key
+
+_MODULUS = 1 << 128
+
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, slots=True)
+class InputSummary:
+    """Counts over any part of the input.
+
+    Attributes:
+      records: files found.
+      rejected: records that could not be indexed.
+      size_bytes: of all files found.
+      folders: files by the first folders of their names, see folders.folder_key: `""`, `"cats"`, `"train/cats/1"`.
+      labels, splits: rows of a manifest by label and by split; "" where it is missing.
+      columns: types of a manifest's further columns.
+      skipped: what is not part of the input, by kind, as (number, one name).
+      headers: columns of tables, as (number of files, one name).
+      first: the least (name, URI or "") of all files found.
+      missing: files of a manifest that are not there, as (number, one name), by reason.
+      fingerprint: the sum modulo 2^128 of xxh3_128 of each name and size: equal for equal inputs in any order.
+    """
+
+    records: int = 0
+    rejected: int = 0
+    size_bytes: int = 0
+    folders: Counter[str] = field(default_factory=Counter)
+    labels: Counter[str] = field(default_factory=Counter)
+    splits: Counter[str] = field(default_factory=Counter)
+    columns: dict[str, ColumnType] = field(default_factory=dict)
+    skipped: dict[str, tuple[int, str]] = field(default_factory=dict)
+    fingerprint: int = 0
+    headers: dict[tuple[str, ...], tuple[int, str]] = field(default_factory=dict)
+    first: tuple[str, str] | None = None
+    missing: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def merge(self, other: "InputSummary") -> "InputSummary":
+        """The summary of both parts."""
+        return InputSummary(
+            self.records + other.records,
+            self.rejected + other.rejected,
+            self.size_bytes + other.size_bytes,
+            self.folders + other.folders,
+            self.labels + other.labels,
+            self.splits + other.splits,
+            merge_types(self.columns, other.columns),
+            _merge_named(self.skipped, other.skipped),
+            (self.fingerprint + other.fingerprint) % _MODULUS,
+            _merge_named(self.headers, other.headers),
+            min(filter(None, (self.first, other.first)), default=None),
+            _merge_named(self.missing, other.missing),
+        )
+
+    @property
+    def matched(self) -> int:
+        """Records in the input, good or bad: what written and rejected must add up to."""
+        return self.records + self.rejected
+
+
+def _merge_named(one: dict[Key, tuple[int, str]], other: dict[Key, tuple[int, str]]) -> dict[Key, tuple[int, str]]:
+    merged = dict(one)
+    for kind, (number, name) in other.items():
+        mine, first = merged.get(kind, (0, name))
+        merged[kind] = (mine + number, min(first, name))
+    return merged
+
+
+def summarize_skipped(kind: str, name: str) -> InputSummary:
+    """The summary of one thing passed over."""
+    return InputSummary(skipped={kind: (1, name)})
+
+
+def summarize_files(files: Iterable[tuple[str, int]], roles: FolderRoles | None = None) -> InputSummary:
+    """The summary of files that hold records: (name, bytes) of each; `roles` are those of --folders."""
+    listed = list(files)
+    digest = xxhash.xxh3_128_intdigest
+    return InputSummary(
+        size_bytes=sum(size for _, size in listed),
+        folders=Counter(folder_key(name, roles) for name, _ in listed),
+        fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in listed) % _MODULUS,
+    )
+
+
+def summarize_header(columns: tuple[str, ...], name: str) -> InputSummary:
+    """The summary of one file's header."""
+    return InputSummary(headers={columns: (1, name)})
+
+
+def summarize_batch(
+    batch: pa.RecordBatch, columns: dict[str, ColumnType] | None = None, roles: FolderRoles | None = None
+) -> InputSummary:
+    """The summary of a batch of FOUND files; `columns` are the types of their further columns, `roles` those of --folders."""
+    names, sizes = batch["name"].to_pylist(), batch["size"].to_pylist()
+    manifest = batch["line"].null_count < len(names)
+    digest = xxhash.xxh3_128_intdigest
+    return InputSummary(
+        records=len(names),
+        size_bytes=sum(sizes),
+        folders=Counter(folder_key(name, roles) for name in names) if not manifest else Counter(),
+        labels=Counter(label or "" for label in batch["label"].to_pylist()) if manifest else Counter(),
+        splits=Counter(split or "" for split in batch["split"].to_pylist()) if manifest else Counter(),
+        columns=columns or {},
+        fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
+        first=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
+    )
+
+
+class MergeSummaries(beam.CombineFn):
+    """CombineFn over InputSummary."""
+
+    def create_accumulator(self) -> InputSummary:
+        """Nothing seen."""
+        return InputSummary()
+
+    def add_input(self, accumulator: InputSummary, element: InputSummary) -> InputSummary:
+        """Add one part."""
+        return accumulator.merge(element)
+
+    def merge_accumulators(self, accumulators: Iterable[InputSummary]) -> InputSummary:
+        """Add several parts."""
+        merged = InputSummary()
+        for accumulator in accumulators:
+            merged = merged.merge(accumulator)
+        return merged
+
+    def extract_output(self, accumulator: InputSummary) -> InputSummary:
+        """The summary of all."""
+        return accumulator

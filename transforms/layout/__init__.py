@@ -1,0 +1,1 @@
+"""How the input is read: features, classes and splits."""

@@ -1,0 +1,259 @@
+"""How the input is to be read, decided from all of it: which folders are splits, which are classes, what columns mean."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from shardmill import naming
+from shardmill.errors import UserError
+from shardmill.labels import ClassNames, resolve_class_names
+from transforms.columns.types import ColumnType
+from transforms.files.arrays.npy import ArrayType
+from transforms.inputs.folders import (
+    CLASSES,
+    FolderError,
+    FolderRoles,
+    folder_notices,
+    guess_roles,
+    split_name,
+    split_notices,
+)
+from transforms.inputs.listing import ARRAYS, IMAGES, METADATA, FileKind
+from transforms.inputs.summary import InputSummary
+from transforms.stores import storage
+
+DEFAULT_SPLITS = (("train", Fraction(1)),)
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutOptions:
+    """What the user said about splits and labels.
+
+    Attributes:
+      source: how errors call the input.
+      fractions: split names and fractions of `--splits`, None if not given.
+      group_by, stratify_by: columns, or `label`.
+      frozen_labels: the names of `--labels_file`.
+      on_new_label: see shardmill.labels.
+      split_shards: the splits that `--num_shards` names.
+      kind: of the files.
+      folders: what their folders mean, as `--folders` says; None where that is guessed.
+      root: the folder that names are relative to.
+    """
+
+    source: str
+    fractions: tuple[tuple[str, Fraction], ...] | None = None
+    group_by: str | None = None
+    stratify_by: str | None = None
+    frozen_labels: tuple[str, ...] | None = None
+    on_new_label: str = "fail"
+    split_shards: tuple[str, ...] = ()
+    kind: FileKind = IMAGES
+    folders: FolderRoles | None = None
+    root: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The reading of an input.
+
+    Attributes:
+      splits: split names by id.
+      fractions: their fractions, or None where the input itself says the split.
+      folders: what the folders of a name mean.
+      class_names: the class table, or None for unlabelled files.
+      columns: types of a manifest's columns, in the order of their names.
+      notices: what the user must be told at the end.
+      array: what all files are, where they are arrays.
+      array_like: why, as it stands behind what is expected.
+    """
+
+    splits: tuple[str, ...]
+    fractions: tuple[Fraction, ...] | None
+    folders: FolderRoles
+    class_names: ClassNames | None
+    columns: dict[str, ColumnType] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+    array: ArrayType | None = None
+    array_like: str = ""
+
+    def locate(self, name: str) -> tuple[str | None, str | None]:
+        """(split, class name) of a file by its folders; None for what they do not say."""
+        return self.folders.locate(name)
+
+
+def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
+    """Decide how to read the input that `summary` describes.
+
+    Raises:
+      UserError: nothing to convert, an unknown class, contradictory or unknown columns; each names the flag.
+    """
+    _check_not_empty(summary, options)
+    missing = _missing_notices(summary, options)
+    manifest = bool(summary.labels)
+    folders = CLASSES if manifest else read_folders(summary, options)
+    from_input = folders.split is not None or bool(summary.splits.keys() - {""})
+    if from_input:
+        _check_no_split_flags(options, "the manifest's column 'split'" if manifest else "the input's split folders")
+    found = _labels(summary, folders)
+    columns = dict(sorted(summary.columns.items()))
+    _check_columns(options, columns, labelled=bool(found), manifest=manifest)
+    class_names = resolve_class_names(found, options.frozen_labels, options.on_new_label) if found else None
+    if class_names is None and options.frozen_labels is not None:
+        raise UserError(f"--labels_file was given, but {options.source} has no labels: no class folders and no column 'label'")
+    notices = (*missing, *skipped_notices(summary), *folder_notices(summary.folders, folders), *_label_notices(class_names))
+    if from_input:
+        spelled = _split_names(summary, folders)
+        splits = tuple(sorted(set(map(split_name, spelled)), key=split_order))
+        _check_splits(splits, options)
+        notices += tuple(split_notices(spelled, "the manifest" if manifest else "their folders"))
+        return Layout(splits, None, folders, class_names, columns, notices)
+    fractions = options.fractions or DEFAULT_SPLITS
+    splits = tuple(name for name, _ in fractions)
+    _check_splits(splits, options)
+    return Layout(splits, tuple(part for _, part in fractions), folders, class_names, columns, notices)
+
+
+def split_order(split: str) -> tuple[int, str]:
+    """What sorts splits: the usual three first, in their usual order."""
+    usual = ("train", "validation", "test")
+    return usual.index(split) if split in usual else len(usual), split
+
+
+def _check_splits(splits: Sequence[str], options: LayoutOptions) -> None:
+    for split in splits:
+        if not naming.is_split_name(split):
+            raise UserError(f"split {split!r} in {options.source}: expected letters, digits and '_' only")
+    for split in options.split_shards:
+        if split not in splits:
+            raise UserError(f"--num_shards {split}=…: no such split; the splits are {', '.join(splits)}")
+
+
+def _check_not_empty(summary: InputSummary, options: LayoutOptions) -> None:
+    if summary.records or summary.rejected:
+        return
+    if summary.skipped:
+        hint = "they are known by their suffix, and a glob, such as 'folder/*/*', takes every file whatever it is called"
+        if any(kind.lower() == ".npy file" for kind in summary.skipped):
+            hint = ".npy files are arrays, which `shardmill arrays` reads"
+        raise UserError(f"no {options.kind.plural} in {options.source}: {'; '.join(skipped_notices(summary))}; {hint}")
+    raise UserError(f"nothing matches {options.source}")
+
+
+def read_folders(summary: InputSummary, options: LayoutOptions) -> FolderRoles:
+    """What the folders of the input mean.
+
+    Raises:
+      UserError: it cannot be known, or `--folders` names levels that there are not; what was seen, and which flag helps.
+    """
+    if options.folders is not None:
+        _check_levels(summary, options, options.folders)
+        return options.folders
+    if METADATA in summary.skipped and options.kind in (IMAGES, ARRAYS):
+        number, name = summary.skipped[METADATA]
+        textual = " once it is .csv or .jsonl" if name.endswith(".parquet") else ""
+        joined = f", or one file that joins all {number:,}, with a column split" if number > 1 else ""
+        raise UserError(
+            f"{options.source} holds {name!r}, which says what the {options.kind.plural} are: give --manifest with its path"
+            f"{textual}{joined}; or --folders label (split/label, any), to go by the folders and leave it out"
+        )
+    try:
+        return guess_roles(summary.folders)
+    except FolderError as error:
+        raise UserError(
+            f"{options.source}: {error}; {folder_remedy(options.kind.plural, options.kind in (IMAGES, ARRAYS))}"
+        ) from None
+
+
+def folder_remedy(plural: str, manifest: bool = False) -> str:
+    """Which flag says what folders mean; `plural` lie in them, which a `manifest` could list."""
+    by_manifest = ", or --manifest a file that names each with its label" if manifest else ""
+    return (
+        "say what each level of folders is with --folders: label (the first is the class), any/label (the second), split/label, "
+        f"or any (there are no classes); or give --input the folder of the {plural} alone{by_manifest}"
+    )
+
+
+def _check_levels(summary: InputSummary, options: LayoutOptions, roles: FolderRoles) -> None:
+    deepest = max((folder.count("/") + 1 for folder in summary.folders if folder), default=0)
+    if (deepest < roles.depth and roles.label is not None) or (roles.split is not None and deepest <= roles.split):
+        has = f"{options.kind.plural} lie in {deepest or 'no'} folder{'' if deepest == 1 else 's'}"
+        raise UserError(f"--folders {roles} names {roles.depth} levels of folders, but below {options.source} {has}")
+
+
+def _labels(summary: InputSummary, folders: FolderRoles) -> set[str]:
+    if summary.labels:
+        return set(summary.labels) - {""}
+    if folders.label is None:
+        return set()
+    return {parts[folders.label] for parts in _parts(summary) if len(parts) > folders.label} - {""}
+
+
+def _split_names(summary: InputSummary, folders: FolderRoles) -> set[str]:
+    """The splits as the input spells them."""
+    if folders.split is None:
+        return {split for split in summary.splits if split}
+    return {parts[folders.split] for parts in _parts(summary) if len(parts) > folders.split}
+
+
+def _parts(summary: InputSummary) -> list[list[str]]:
+    return [folder.split("/") for folder in summary.folders if folder]
+
+
+def _check_no_split_flags(options: LayoutOptions, source: str) -> None:
+    given = {"--splits": options.fractions, "--group_by": options.group_by, "--stratify_by": options.stratify_by}
+    for flag, value in given.items():
+        if value is not None:
+            raise UserError(
+                f"{flag} was given, but {source} say{'s' if 'column' in source else ''} the split; drop the one or the other"
+            )
+
+
+def _check_columns(options: LayoutOptions, columns: dict[str, ColumnType], labelled: bool, manifest: bool) -> None:
+    known = [*(["label"] if labelled else []), *columns]
+    for flag, column in (("--group_by", options.group_by), ("--stratify_by", options.stratify_by)):
+        if column is not None and column not in known:
+            what = f"the columns are {', '.join(known)}" if known else "there are no labels and no columns"
+            hint = "" if manifest else "; further columns come from a --manifest"
+            raise UserError(f"{flag} {column}: no such column; {what}{hint}")
+
+
+def _missing_notices(summary: InputSummary, options: LayoutOptions) -> list[str]:
+    """What must be said of files that a manifest names and that are not there; a UserError where there is no other."""
+    said = []
+    for number, name in summary.missing.values():
+        elsewhere = name.startswith("/") or not storage.is_local(name)
+        where = f"{name!r} was looked for" + ("" if elsewhere else f" in {options.root}/")
+        if not summary.records:
+            raise UserError(
+                f"{options.source}: none of its {number:,} files is there; {where}; --file_root is the folder of the files, seen "
+                "from the manifest's, --file_suffix what their names lack, such as .jpg"
+            )
+        said.append(
+            f"{number:,} file{'' if number == 1 else 's'} of the manifest {'is' if number == 1 else 'are'} missing: {where}"
+        )
+    return said
+
+
+def skipped_notices(summary: InputSummary) -> list[str]:
+    """What was passed over, in words, whatever the route."""
+    return [
+        f"passed over {number} {kind if number == 1 else _plural(kind)}, such as {name!r}"
+        for kind, (number, name) in sorted(summary.skipped.items())
+    ]
+
+
+def _plural(kind: str) -> str:
+    noun, without, what = kind.partition(" without")
+    return f"{noun}s{without}{what}"
+
+
+def _label_notices(class_names: ClassNames | None) -> list[str]:
+    names: Sequence[str] = class_names.names if class_names else ()
+    if names and all(name.isdecimal() for name in names) and any(int(name) != index for index, name in enumerate(names)):
+        wrong = next(name for index, name in enumerate(names) if int(name) != index)
+        return [
+            f"all class names are numbers, but ids follow the sorted names: class {wrong!r} has id {names.index(wrong)}; "
+            "give --labels_file for another order"
+        ]
+    return []

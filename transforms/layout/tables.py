@@ -1,0 +1,486 @@
+"""How a table is to be read, decided from all of it: features and their types, classes, splits."""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from shardmill import naming
+from shardmill.errors import UserError
+from shardmill.features import DType, Feature, Features
+from shardmill.labels import ClassNames, check_label_name, resolve_class_names
+from transforms.columns.types import ColumnType
+from transforms.formats.base import MAX_VALUES, Inferred, KeyColumn
+from transforms.inputs.folders import (
+    SPLITS,
+    SPLITS_OF_CLASSES,
+    FolderError,
+    FolderRoles,
+    are_splits,
+    check_splits,
+    folder_notices,
+    guess_roles,
+    split_name,
+)
+from transforms.inputs.summary import InputSummary
+from transforms.layout.files import DEFAULT_SPLITS, folder_remedy, skipped_notices, split_order
+
+_BESIDE_SPLITS = "{}: some files lie beside the folders of splits; move them into one of these, or give --input one alone"
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """What the user said about columns, labels and splits.
+
+    Attributes:
+      source: how errors call the input.
+      schema: the features of --schema, None if not given.
+      drop, only: columns that are left out, or alone kept.
+      fill: (column, text) of what stands for missing values.
+      label: the column that is the label.
+      key, group_by, stratify_by: columns, which need not be features.
+      fractions: split names and fractions of --splits, None if not given.
+      frozen_labels: the names of --labels_file.
+      on_new_label: see shardmill.labels.
+      split_shards: the splits that --num_shards names.
+      folders: what those of the files mean, as --folders says; None where that is guessed.
+      plural: how errors call the files.
+      says_label: the flags that were given as `label`, which is the column of --label.
+    """
+
+    source: str
+    schema: Features | None = None
+    drop: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    fill: tuple[tuple[str, str], ...] = ()
+    label: str | None = None
+    key: str | None = None
+    group_by: str | None = None
+    stratify_by: str | None = None
+    fractions: tuple[tuple[str, Fraction], ...] | None = None
+    frozen_labels: tuple[str, ...] | None = None
+    on_new_label: str = "fail"
+    split_shards: tuple[str, ...] = ()
+    folders: FolderRoles | None = None
+    plural: str = "files"
+    says_label: tuple[str, ...] = ()
+
+    @property
+    def helpers(self) -> list[str]:
+        """The columns that are read although they may be no features."""
+        return list(dict.fromkeys(name for name in (self.key, self.group_by, self.stratify_by) if name is not None))
+
+    @property
+    def needs_classes(self) -> bool:
+        """Whether class names must be found in the data although --schema says the types.
+
+        Beside frozen names too: only all rows say whether there is a new one. Where new ones are rejected, each row says it itself.
+        """
+        if self.schema is None or self.label is None or (self.frozen_labels is not None and self.on_new_label == "reject"):
+            return False
+        feature = next((feature for feature in self.schema if feature.name == self.label), None)
+        is_class = feature is not None and feature.kind == "class_label" and self.frozen_labels is not None
+        return is_class or (feature is not None and feature.dtype == "bytes")
+
+    @property
+    def needs_inference(self) -> bool:
+        """Whether a pass over the data comes before it is encoded."""
+        return self.schema is None or self.needs_classes
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """The reading of a table.
+
+    Attributes:
+      types: of the columns to read as features, in their order.
+      features: as published, in the order in which they are encoded.
+      label: the label's column if its values are class names, else None.
+      class_names: its class table.
+      splits: split names by id.
+      fractions: theirs, or None where the folders of the files say the split.
+      notices: what the user must be told at the end.
+      required_label: a label's column whose rows without a value are rejected.
+      kinds: of existing records' features, where a record with another kind of one is rejected.
+      folders: what those of the files mean.
+      keys: the columns to read as keys, groups and strata, which need not be features; not those of lines and existing records.
+    """
+
+    types: Mapping[str, ColumnType]
+    features: Features
+    label: str | None
+    class_names: ClassNames | None
+    splits: tuple[str, ...]
+    fractions: tuple[Fraction, ...] | None
+    notices: tuple[str, ...] = ()
+    required_label: str | None = None
+    kinds: Mapping[str, DType] = field(default_factory=dict)
+    folders: FolderRoles = SPLITS
+    keys: tuple[KeyColumn, ...] = ()
+
+
+def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool = False) -> TableLayout:
+    """Decide how to read the table that `summary` and `inferred` describe.
+
+    Args:
+      summary: of the files.
+      inferred: of their columns; nothing where --schema makes inference needless.
+
+    Raises:
+      UserError: a column that does not exist, headers that differ, a new class, or no rows.
+    """
+    notices = skipped_notices(summary)
+    header = _check_headers(summary, options)
+    # Where there are bytes but no rows, staging finds out why of each.
+    if options.schema is None and not inferred.rows and not summary.rejected and not summary.size_bytes:
+        raise UserError(f"{options.source} has no rows")
+    known = list(header or sorted(inferred.types))
+    if header or (inferred.rows and options.schema is None):  # beside --schema no other column than the label is looked at
+        # A key that no row has today may be there tomorrow: of files without headers that is no mistake.
+        _check_columns(known if header else [*known, *options.drop], options)
+        if not header and wanted_columns(options) is None and (unknown := [name for name in options.drop if name not in known]):
+            notices.append(f"no row has {_quoted(unknown)}, which --drop leaves out; {_hint(unknown[0], known)}")
+    types, features = (
+        _from_schema(known, header, options, notices) if options.schema else _from_data(known, inferred, options, notices)
+    )
+    if not features and (options.schema is not None or inferred.rows):
+        raise UserError(
+            f"no column of {options.source} is left, or has a value in any row; is too much in --drop, or not in --only?"
+        )
+    if any(not feature.name for feature in features):
+        raise UserError(f"{options.source} has a column without a name; give every column a name, or choose some with --only")
+    _check_fill(options)
+    types, features, class_names = _resolve_label(types, features, inferred, options)
+    splits, fractions = _splits(summary, options, notices)
+    label = options.label if class_names is not None else None
+    required = options.label if options.label in types else None  # there is no such column where no row could be read
+    keys = tuple(KeyColumn(name, _is_number(options.schema, name)) for name in options.helpers)
+    return TableLayout(types, tuple(features), label, class_names, splits, fractions, tuple(notices), required, keys=keys)
+
+
+def wanted_columns(options: TableOptions) -> list[str] | None:
+    """The columns whose types must be inferred; None stands for all, of which --drop is left out later."""
+    if options.needs_classes:
+        assert options.label is not None
+        return [options.label]
+    if options.only:
+        return list(dict.fromkeys([*options.only, *([options.label] if options.label else []), *options.helpers]))
+    return None
+
+
+def _check_headers(summary: InputSummary, options: TableOptions) -> tuple[str, ...]:
+    """The columns in the order of the first file; () where files have no headers."""
+    if not summary.headers:
+        return ()
+    ordered = sorted(summary.headers.items(), key=lambda item: item[1][1])
+    (first, (_, first_name)) = ordered[0]
+    for columns, (number, name) in ordered[1:]:
+        if set(columns) == set(first):
+            continue
+        missing, extra = sorted(set(first) - set(columns)), sorted(set(columns) - set(first))
+        parts = [*([f"lacks {_quoted(missing)}"] if missing else []), *([f"has {_quoted(extra)} beside"] if extra else [])]
+        more = f", as {number - 1} more file{'s do' if number > 2 else ' does'}" if number > 1 else ""
+        raise UserError(f"{options.source}: headers differ: {name!r} {' and '.join(parts)} what {first_name!r} has{more}")
+    return first
+
+
+def _check_columns(known: Sequence[str], options: TableOptions) -> None:
+    flags = {
+        "--label": [options.label] if options.label else [],
+        "--key": [options.key] if options.key else [],
+        "--group_by": [options.group_by] if options.group_by else [],
+        "--stratify_by": [options.stratify_by] if options.stratify_by else [],
+        "--drop": options.drop,
+        "--only": options.only,
+        "--fill": [column for column, _ in options.fill if not _has(options.schema, column)],
+    }
+    for flag, columns in flags.items():
+        for column in columns:
+            if column not in known:
+                hint = "it stands for the column of --label, which is not given; " if flag in options.says_label else ""
+                raise UserError(f"{flag} {column}: no such column in {options.source}; {hint}{_hint(column, known)}")
+    for flag in options.says_label:
+        if options.label not in (None, "label") and "label" in known:
+            raise UserError(
+                f"{flag} label is ambiguous: there is a column 'label', and --label is {options.label}; "
+                f"give {flag} {options.label}, or rename the column 'label'"
+            )
+    if options.label in options.drop:
+        raise UserError(f"--label {options.label} is also in --drop; drop the one or the other")
+
+
+def _has(schema: Features | None, column: str) -> bool:
+    return any(feature.name == column for feature in schema or ())
+
+
+def _is_number(schema: Features | None, column: str) -> bool:
+    numbers = (feature.name for feature in schema or () if feature.kind == "tensor" and feature.dtype != "bytes")
+    return column in numbers
+
+
+def _check_fill(options: TableOptions) -> None:
+    """Check that --fill fits --schema; without one, the values decide the types."""
+    for column, text in options.fill:
+        for feature in options.schema or ():
+            if feature.name == column and feature.kind in ("tensor", "text") and not _fits(text, feature.dtype):
+                raise UserError(f"--fill {column}={text}: --schema says that {column!r} holds {feature.dtype}")
+
+
+def _fits(text: str, dtype: str) -> bool:
+    if dtype == "bytes":
+        return True
+    try:
+        number = int(text) if dtype == "int64" else float(text)
+    except ValueError:
+        return False
+    return isinstance(number, float) or -(1 << 63) <= number < 1 << 63
+
+
+def _hint(column: str, known: Sequence[str]) -> str:
+    """What follows an error that `column` is none of those that are `known`."""
+    near = difflib.get_close_matches(column, known, 1)
+    listed = ", ".join(known[:20]) + (f" and {len(known) - 20} more" if len(known) > 20 else "")
+    return (f"did you mean {near[0]}? " if near else "") + f"the columns are {listed}"
+
+
+def _quoted(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:5])
+    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _kept(known: Iterable[str], options: TableOptions) -> list[str]:
+    chosen = options.only and {*options.only, *([options.label] if options.label else [])}
+    return [name for name in known if (not chosen or name in chosen) and name not in options.drop]
+
+
+def _from_data(
+    known: Sequence[str], inferred: Inferred, options: TableOptions, notices: list[str]
+) -> tuple[dict[str, ColumnType], list[Feature]]:
+    types: dict[str, ColumnType] = {}
+    for name in _kept(known, options):
+        column = inferred.types.get(name)
+        if column is not None:
+            types[name] = column
+        if inferred.rows and (column is None or not column.present):
+            notices.append(f"column {name!r} has no value in any row{' that can be read' if column else ''}, and was left out")
+    return types, [column.feature(name, inferred.rows) for name, column in types.items() if column.present]
+
+
+def _from_schema(
+    known: Sequence[str], header: tuple[str, ...], options: TableOptions, notices: list[str]
+) -> tuple[dict[str, ColumnType], list[Feature]]:
+    assert options.schema is not None
+    kept = _kept([feature.name for feature in options.schema], options)
+    features = [feature for feature in options.schema if feature.name in kept]
+    for feature in features:
+        if feature.kind == "array":
+            raise UserError(
+                f"--schema says that {feature.name!r} is an array, which no column holds; --drop {feature.name} leaves it out"
+            )
+        if header and feature.name not in known and feature.required:
+            raise UserError(f"--schema wants column {feature.name!r}, which {options.source} lacks; {_hint(feature.name, known)}")
+    names = {feature.name for feature in options.schema}
+    extra = [name for name in header if name not in names and name not in options.drop and name not in options.helpers]
+    if extra and not options.only:
+        notices.append(f"left out what --schema does not have: {'column' if len(extra) == 1 else 'columns'} {_quoted(extra)}")
+    return {feature.name: _column_type(feature) for feature in features}, features
+
+
+def _column_type(feature: Feature) -> ColumnType:
+    dtype = "bool" if feature.kind == "bool" else feature.dtype
+    if not feature.shape:
+        return ColumnType(dtype, None, 0)
+    size, *inner = feature.shape
+    return ColumnType(dtype, -1 if size is None else size, 0, tuple(filter(None, inner)))
+
+
+def _resolve_label(
+    types: dict[str, ColumnType], features: list[Feature], inferred: Inferred, options: TableOptions
+) -> tuple[dict[str, ColumnType], list[Feature], ClassNames | None]:
+    """The label's class names, if its values are strings, and its feature as published."""
+    if options.label is None:
+        if options.frozen_labels is not None:
+            raise UserError("--labels_file was given, but no --label; name the column")
+        return types, features, None
+    feature = next((feature for feature in features if feature.name == options.label), None)
+    if feature is None:
+        if not inferred.rows and options.schema is None:
+            return types, features, None
+        if options.schema is not None and not _has(options.schema, options.label):
+            raise UserError(
+                f"--label {options.label}: --schema has no such feature; {_hint(options.label, _names(options.schema))}"
+            )
+        raise UserError(f"--label {options.label} has no value in any row")
+    if types[options.label].length is not None:
+        raise UserError(f"--label {options.label} holds lists; expected one value in each row")
+    is_class = feature.kind == "class_label"
+    if is_class and options.frozen_labels is None:
+        raise UserError(
+            f"--schema says that {options.label!r} holds ids of {_class_count(feature)} classes; give their names with "
+            f"--labels_file {naming.labels_file(options.label)}, which stands beside the schema"
+        )
+    if not is_class and feature.dtype != "bytes":
+        if options.frozen_labels is not None:
+            raise UserError(f"--labels_file was given, but --label {options.label} holds numbers, which stay as they are")
+        return types, [_required(feature, options.label) for feature in features], None
+    check_label_name(options.label)
+    check_labels_file(feature, options.frozen_labels)
+    if inferred.values is None:
+        raise UserError(f"--label {options.label} has more than {MAX_VALUES:,} different values; is it a label?")
+    found = inferred.values if options.needs_inference else frozenset()
+    class_names = resolve_class_names(found, options.frozen_labels, options.on_new_label)
+    types = {**types, options.label: ColumnType("bytes", None, 0)}
+    label = Feature(options.label, "int64", "class_label", class_names=class_names.names)
+    return types, [label if feature.name == options.label else feature for feature in features], class_names
+
+
+def check_labels_file(feature: Feature, frozen: Sequence[str] | None) -> None:
+    """Check that `frozen`, the names of --labels_file, name every class that --schema knows of; there may be more, added since.
+
+    Raises:
+      UserError: there are fewer, so that the file is not the one beside the schema, and ids would mean other classes.
+    """
+    if feature.kind == "class_label" and frozen is not None and len(frozen) < len(feature.class_names):
+        raise UserError(
+            f"--labels_file has {len(frozen):,} names, but --schema says that {feature.name!r} holds ids of "
+            f"{len(feature.class_names):,} classes; give the {naming.labels_file(feature.name)} that stands beside the schema"
+        )
+
+
+def _names(features: Features) -> list[str]:
+    return [feature.name for feature in features]
+
+
+def _class_count(feature: Feature) -> str:
+    return f"{len(feature.class_names):,}" if feature.class_names else "some"
+
+
+def _required(feature: Feature, label: str) -> Feature:
+    return replace(feature, required=True) if feature.name == label else feature
+
+
+def _splits(
+    summary: InputSummary, options: TableOptions, notices: list[str]
+) -> tuple[tuple[str, ...], tuple[Fraction, ...] | None]:
+    if options.fractions is None:
+        try:
+            check_splits(summary.folders)
+        except FolderError as error:
+            raise UserError(f"{options.source}: {error}; give --splits, or --input what is one of them alone") from None
+        if are_splits(summary.folders) and "" in summary.folders:
+            raise UserError(_BESIDE_SPLITS.format(options.source))
+    if options.fractions is None and are_splits(summary.folders):
+        splits = _folder_splits(summary, SPLITS, notices)
+        fractions = None
+    else:
+        given = options.fractions or DEFAULT_SPLITS
+        splits, fractions = tuple(name for name, _ in given), tuple(part for _, part in given)
+        if options.fractions is None:
+            notices += folder_notices([folder.split("/")[0] for folder in summary.folders], FolderRoles(None, None))
+    _check_shards(splits, options)
+    return splits, fractions
+
+
+def _folder_splits(summary: InputSummary, roles: FolderRoles, notices: list[str]) -> tuple[str, ...]:
+    assert roles.split is not None
+    spelled = sorted({folder.split("/")[roles.split] for folder in summary.folders})
+    said = (name if split_name(name) == name else f"{name} ({split_name(name)})" for name in spelled)
+    notices.append(f"the splits are those of the folders: {', '.join(said)}")
+    splits = tuple(sorted(set(map(split_name, spelled)), key=split_order))
+    for split in splits:
+        if not naming.is_split_name(split):
+            raise UserError(f"split {split!r} by its folder: expected letters, digits and '_' only")
+    return splits
+
+
+def _check_shards(splits: Sequence[str], options: TableOptions) -> None:
+    for split in options.split_shards:
+        if split not in splits:
+            raise UserError(f"--num_shards {split}=…: no such split; the splits are {', '.join(splits)}")
+
+
+def make_line_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, line_numbers: bool) -> TableLayout:
+    """Decide how to read lines of text: their label is their file's folder, where every file lies in one.
+
+    Raises:
+      UserError: a new class, or no such split.
+    """
+    notices = skipped_notices(summary)
+    roles = _line_roles(summary, options)
+    if roles.split is None:
+        given = options.fractions or DEFAULT_SPLITS
+        splits, fractions = tuple(name for name, _ in given), tuple(part for _, part in given)
+    else:
+        splits, fractions = _folder_splits(summary, roles, notices), None
+    _check_shards(splits, options)
+    folders = [folder.split("/") if folder else [] for folder in summary.folders]
+    depth = roles.label
+    classes = {parts[depth] for parts in folders if depth is not None and len(parts) > depth}
+    labelled = depth is not None and bool(classes) and all(len(parts) > depth for parts in folders)
+    notices += folder_notices(summary.folders, roles)
+    if classes and not labelled:
+        notices.append(f"no line has a label: some files lie in class folders, such as {min(classes)!r}, others do not")
+    class_names = resolve_class_names(classes, options.frozen_labels, options.on_new_label) if labelled else None
+    if class_names is None and options.frozen_labels is not None:
+        raise UserError(f"--labels_file was given, but not every file of {options.source} lies in a class folder")
+    features = [Feature("text", "bytes", "text")]
+    if class_names is not None:
+        features.append(Feature("label", "int64", "class_label", class_names=class_names.names))
+    types = {"text": ColumnType("bytes", None, 0)}
+    if line_numbers:
+        features += [Feature("filename", "bytes", "text"), Feature("line_number", "int64")]
+        types["line_number"] = ColumnType("int64", None, 0)
+    label = "label" if class_names is not None else None
+    _check_columns([feature.name for feature in features], options)
+    return TableLayout(types, tuple(features), label, class_names, splits, fractions, tuple(notices), label, folders=roles)
+
+
+def _line_roles(summary: InputSummary, options: TableOptions) -> FolderRoles:
+    """What the folders of text files mean.
+
+    Raises:
+      UserError: it cannot be known; the splits are said twice; or --folders names levels that some file has not.
+    """
+    roles = options.folders
+    if roles is None:
+        try:
+            roles = guess_roles(summary.folders)
+        except FolderError as error:
+            raise UserError(f"{options.source}: {error}; {folder_remedy(options.plural)}") from None
+        if roles == SPLITS_OF_CLASSES and "" in summary.folders:
+            raise UserError(_BESIDE_SPLITS.format(options.source))
+    else:
+        levels = [folder.count("/") + 1 if folder else 0 for folder in summary.folders]
+        if levels and min(levels) < roles.depth and str(roles) != "any":
+            raise UserError(
+                f"--folders {roles} names {roles.depth} levels of folders, but files below {options.source} lie in {min(levels)}"
+            )
+    if roles.split is not None and options.fractions is not None:
+        raise UserError("--splits was given, but the input's split folders say the split; drop the one or the other")
+    return roles
+
+
+def make_record_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool) -> TableLayout:
+    """Decide how to read existing records, which are what they are."""
+    notices = skipped_notices(summary)
+    splits, fractions = _splits(summary, options, notices)
+    for feature in options.schema or ():
+        if feature.kind == "class_label" and (feature.name != options.label or options.frozen_labels is None):
+            raise UserError(
+                f"--schema says that {feature.name!r} holds ids of classes; give --label {feature.name} and their names with "
+                f"--labels_file {naming.labels_file(feature.name)}, which stands beside the schema"
+            )
+        check_labels_file(feature, options.frozen_labels)
+    label = options.label if options.frozen_labels is not None else None
+    if label is not None:
+        check_label_name(label)
+    return TableLayout({"record": ColumnType("bytes", None, 0)}, (), label, None, splits, fractions, tuple(notices))
+
+
+make_layout_of: dict[str, Callable[[InputSummary, Inferred, TableOptions, bool], TableLayout]] = {
+    "csv": make_table_layout,
+    "jsonl": make_table_layout,
+    "parquet": make_table_layout,
+    "lines": make_line_layout,
+    "tfrecords": make_record_layout,
+}

@@ -1,0 +1,243 @@
+"""What a data set says of itself: manifest, schema, TFDS's files, statistics, notices. Pure."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from shardmill import naming, schema, tfds_metadata
+from shardmill.features import Features
+from shardmill.labels import check_label_name
+from shardmill.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.renames import Renames
+from shardmill.seal import checksums
+from shardmill.selection import supervised_of
+from shardmill.tfds_metadata import SplitInfo
+from transforms.files.references import Reject
+from transforms.formats.damage import Losses
+from transforms.sharding.balance import ShardCount
+from transforms.sharding.cuts import Divisions
+from transforms.statistics.files import SplitStats
+from transforms.stores import storage
+from transforms.writing.shards import ShardInfo
+
+
+@dataclass(frozen=True, slots=True)
+class PublishOptions:
+    """What stands in the metadata, and when not to publish.
+
+    Attributes:
+      output: the folder of all data sets; `<output>/<name>/<version>` is this one's.
+      name, version: of the data set.
+      gzip: whether the shards are compressed; then TFDS cannot read them, and gets no dataset_info.json.
+      max_reject_fraction: of the records in the input; more fail the job.
+      on_damaged_file: "fail" or "reject", where nobody knows for certain how many records of a file cannot be read.
+      shard_counts: as asked for, by split; `""` for the splits not named.
+      source: the input as the user gave it.
+      configuration, versions: see shardmill.manifest.
+      job: the nonce of the job, which its launcher chose; in no file that is published.
+      overwrite: whether a published version is replaced.
+    """
+
+    output: str
+    name: str
+    version: str
+    gzip: bool
+    max_reject_fraction: float
+    shard_counts: Mapping[str, ShardCount]
+    source: str
+    configuration: Mapping[str, Any]
+    versions: Mapping[str, str]
+    job: str
+    overwrite: bool = False
+    on_damaged_file: str = "fail"
+
+    @property
+    def temporary(self) -> str:
+        """The name of the job's temporary directory, in the version directory."""
+        return naming.temporary_folder(self.name, self.job)
+
+    @property
+    def directory(self) -> str:
+        """The version directory."""
+        return storage.join(self.parent, self.version)
+
+    @property
+    def parent(self) -> str:
+        """The directory of all versions."""
+        return storage.join(self.output, self.name)
+
+    @property
+    def failed_rejects(self) -> str:
+        """Where the rejects of a job that failed for them are written: beside the version directory."""
+        return storage.join(self.parent, f"{self.version}-rejects.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What was found, planned and written, once all of it is.
+
+    Attributes:
+      records: in the input, good or bad: what written and rejected must add up to.
+      size_bytes, fingerprint: of the input.
+      splits: in their order, empty ones too.
+      stats: of each split that has examples.
+      notices: what the user must be told at the end, beside what every route says.
+    """
+
+    records: int
+    size_bytes: int
+    fingerprint: int
+    splits: Sequence[str]
+    divisions: Divisions
+    shards: Sequence[ShardInfo]
+    rejects: Sequence[Reject]
+    stats: Mapping[str, SplitStats]
+    notices: Sequence[str] = ()
+
+
+def make_manifest(build: Build, features: Features, options: PublishOptions) -> Manifest:
+    """The manifest of a build."""
+    by_split: dict[str, list[ShardInfo]] = {split: [] for split in build.splits}
+    for shard in sorted(build.shards, key=lambda shard: shard.name.shard):
+        by_split[shard.name.split].append(shard)
+    reasons = Counter[str]()
+    for reject in build.rejects:
+        reasons[reject.reason] += reject.counted
+    losses = Losses.of(build.rejects)
+    return Manifest(
+        name=options.name,
+        version=options.version,
+        compression="gzip" if options.gzip else "",
+        features=features,
+        splits=tuple(
+            SplitEntry(split, tuple(map(_entry, shards)), sum(shard.rejected for shard in shards))
+            for split, shards in by_split.items()
+        ),
+        input={
+            "pattern": options.source,
+            "records": build.records,
+            "size_bytes": build.size_bytes,
+            "fingerprint": f"{build.fingerprint:032x}",
+        },
+        configuration=options.configuration,
+        versions=options.versions,
+        rejects={
+            "records": sum(reject.counted for reject in build.rejects),
+            "reasons": dict(sorted(reasons.most_common(100))),
+            **({"lost": losses.to_json()} if losses.files else {}),
+        },
+        notices=tuple(notices(build, features, options)),
+    )
+
+
+def _entry(shard: ShardInfo) -> ShardEntry:
+    return ShardEntry(str(shard.name), shard.examples, shard.size_bytes, f"{shard.crc32c:08x}")
+
+
+def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
+    """The text of every file that describes the data set, rejects too, by name; the manifest last, with all others' checksums.
+
+    Raises:
+      UserError: a label's name is no name of a file.
+    """
+    for feature in manifest.features:
+        if feature.kind == "class_label":
+            check_label_name(feature.name.replace("/", "."))
+    texts = {
+        naming.labels_file(feature.name): "".join(f"{name}\n" for name in feature.class_names)
+        for feature in manifest.features
+        if feature.kind == "class_label"
+    }
+    if manifest.compression == "":
+        infos = [
+            SplitInfo(split.name, tuple(shard.examples for shard in split.shards), split.size_bytes)
+            for split in manifest.splits
+            if split.shards
+        ]
+        supervised = supervised_of(manifest)
+        description = f"Made by shardmill from {manifest.input['pattern']}."
+        texts[naming.DATASET_INFO] = tfds_metadata.to_dataset_info_json(
+            manifest.name, manifest.version, infos, supervised, description
+        )
+    texts[naming.FEATURES] = tfds_metadata.to_features_json(manifest.features)
+    texts[naming.SCHEMA] = schema.to_pbtxt(manifest.features)
+    texts[naming.STATS] = tfds_metadata.dump_json(stats_json(manifest, build))
+    if build.rejects:
+        texts[f"{naming.REJECTS_DIR}/{naming.REJECTS_FILE}"] = rejects_text(build.rejects)
+    texts[naming.MANIFEST] = replace(manifest, files=checksums(texts)).to_json()
+    return texts
+
+
+def stats_json(manifest: Manifest, build: Build) -> dict[str, Any]:
+    """The content of stats.json: per split, counts, sizes, and statistics by feature."""
+    class_names = _class_names(manifest.features)
+    return {
+        "splits": {
+            split.name: {
+                "examples": split.examples,
+                "size_bytes": split.size_bytes,
+                "rejected": split.rejected,
+                "features": _in_order(build.stats[split.name].to_json(class_names), manifest) if split.name in build.stats else {},
+            }
+            for split in manifest.splits
+        }
+    }
+
+
+def _in_order(stats: Mapping[str, Any], manifest: Manifest) -> dict[str, Any]:
+    """Statistics in the order of the features, whichever was seen first."""
+    names = [feature.name for feature in manifest.features]
+    return {name: stats[name] for name in [*names, *sorted(stats.keys() - set(names))] if name in stats}
+
+
+def notices(build: Build, features: Features, options: PublishOptions) -> list[str]:
+    """What the user must be told at the end, beginning with the route's own notices."""
+    said = list(build.notices)
+    losses = Losses.of(build.rejects)
+    if losses.files:
+        said.append(str(losses))
+    for split in build.splits:
+        division = build.divisions.get(split)
+        if division is None:
+            said.append(f"split {split!r} is empty")
+            continue
+        asked = options.shard_counts.get(split, options.shard_counts[""]).number
+        if asked is not None and asked > division.parts:
+            said.append(f"split {split!r} has {division.examples} examples, so {division.parts} shards instead of {asked}")
+    for feature, names in _class_names(features).items():
+        said += _class_notices(build, feature, names, Renames.of(options.configuration).original(feature))
+    return said
+
+
+def _class_names(features: Features) -> dict[str, Sequence[str]]:
+    return {feature.name: feature.class_names for feature in features if feature.kind == "class_label"}
+
+
+def _class_notices(build: Build, feature: str, names: Sequence[str], column: str) -> list[str]:
+    counts = {split: stats.label_counts(feature) for split, stats in build.stats.items()}
+    where = {index: [split for split, labels in counts.items() if labels[index]] for index in range(len(names))}
+    said = []
+    lost = [names[index] for index, splits in where.items() if not splits]
+    if lost:
+        said.append(f"{_some(lost)} no examples")
+    single = [names[index] for index, splits in where.items() if len(splits) == 1]
+    if single and len(counts) > 1:
+        only = where[names.index(single[0])][0]
+        said.append(
+            f"{_some(single)} examples in one split only ({single[0]!r}: {only}); --stratify_by {column} spreads each class"
+        )
+    return said
+
+
+def _some(classes: Sequence[str]) -> str:
+    if len(classes) == 1:
+        return f"class {classes[0]!r} has"
+    return f"{len(classes)} classes, such as {classes[0]!r}, have"
+
+
+def rejects_text(rejects: Iterable[Reject]) -> str:
+    """The lines of a rejects file, in the order of their sources."""
+    ordered = sorted(rejects, key=lambda reject: (reject.source, reject.line or 0, reject.stage, reject.reason))
+    return "".join(json.dumps(reject.to_json(), ensure_ascii=False) + "\n" for reject in ordered)

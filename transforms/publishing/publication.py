@@ -1,0 +1,231 @@
+"""Publishing as a protocol that anybody can bring to its end: once the journal is written, by what stands in it alone.
+
+    staged      all files of the new version, the metadata too, lie in the job's temporary directory, synced
+    journal     `_PUBLISHING` is created, which one job alone can; the job must still own its temporary directory
+    placed      the older `_SUCCESS` goes, then the older files; the new ones are renamed, the manifest last; all is synced
+    published   `_SUCCESS`
+    announced   LATEST; then the temporary directory goes, and the journal last
+
+Each step may be repeated, by the same job or by another that found the journal; what is done is passed over. At no moment are
+both versions lost: until the journal is there the older one is whole, and from then on all that the newer one takes is there.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+import google_crc32c
+
+from shardmill import naming
+from shardmill.errors import CorruptDataError, JobError
+from shardmill.seal import seal
+from transforms.publishing import job_folder
+from transforms.publishing.job_folder import read_journal
+from transforms.publishing.journal import Journal, Move
+from transforms.stores import storage
+
+_READ_BYTES = 8 << 20
+
+
+class LostFilesError(JobError):
+    """Files that a journal names are nowhere: the publication cannot be brought to its end."""
+
+
+def begin(directory: str, journal: Journal) -> None:
+    """Write the journal of a publication all whose files are staged and synced.
+
+    Raises:
+      JobError: another job publishes, or has taken this one for dead.
+    """
+    path = storage.join(directory, naming.PUBLISHING)
+    folder = storage.join(directory, journal.temporary)
+    try:
+        storage.create_text(path, journal.to_json(), storage.join(folder, naming.PUBLISHING))
+        claimed = job_folder.is_claimed(directory, journal.temporary)
+        if not claimed:
+            storage.delete([path])
+    except FileExistsError:
+        raise JobError(
+            f"another job is publishing {directory}, or was interrupted while it did: nothing of this one was published; if that "
+            f"job is dead, `shardmill verify --repair {directory}` completes what it began"
+        ) from None
+    except OSError as error:
+        what = _completes(directory) if storage.exists(path) else "nothing was published"
+        raise JobError(f"publishing {directory} failed as it began: {_said(error)}; {what}") from error
+    if not claimed:
+        raise JobError(f"another job took the temporary files of this one in {directory}; nothing was published")
+
+
+def complete(directory: str, journal: Journal) -> None:
+    """Bring the publication of `journal`, which is in `directory`, to its end from wherever it stopped.
+
+    Raises:
+      LostFilesError: files are gone; the message says whether an older version stands.
+      JobError: an operation failed; the message says what stands and what completes it.
+    """
+    try:
+        if not _is_published(directory, journal):
+            _place(directory, journal)
+            manifest = storage.read_bytes(storage.join(directory, naming.MANIFEST))
+            storage.write_text(storage.join(directory, naming.SUCCESS), seal(manifest))
+    except OSError as error:
+        raise JobError(f"publishing {directory} was begun but failed: {_said(error)}; {_completes(directory)}") from error
+    _after(directory, "LATEST could not be written", lambda: _announce(directory, journal))
+    _after(directory, "temporary files could not be deleted", lambda: _clear(directory, journal))
+
+
+def settle(directory: str, journal: Journal, discard: bool) -> str | None:
+    """As `complete`, of what a dead job began; the message of a LostFilesError is returned where something can be done.
+
+    A version that was published before, and whose files were not touched yet, stands; else what is left is deleted if `discard`.
+    """
+    try:
+        complete(directory, journal)
+    except LostFilesError as error:
+        if not storage.exists(storage.join(directory, naming.SUCCESS)):
+            if not discard:
+                raise
+            storage.delete(storage.join(directory, name) for name in dataset_files(directory, journal.name))
+        _clear(directory, journal)
+        return str(error)
+    return None
+
+
+def dataset_files(directory: str, name: str) -> list[str]:
+    """The files of data set `name` in its version directory, but for temporary ones and the journal."""
+    return [
+        file
+        for file, _ in storage.list_files(directory)
+        if naming.is_dataset_file(file, name) and not file.startswith((naming.TEMP_PREFIX, naming.PUBLISHING))
+    ]
+
+
+def latest(directory: str) -> str:
+    """What the LATEST beside a version directory names; empty if there is none."""
+    try:
+        return storage.read_bytes(latest_path(directory)).decode(errors="replace").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def latest_path(directory: str) -> str:
+    """The LATEST beside a version directory."""
+    return storage.join(_parent(directory), naming.LATEST)
+
+
+def failed_rejects_path(directory: str, version: str) -> str:
+    """Where the rejects of a job that failed for them are written: beside the version directory."""
+    return storage.join(_parent(directory), f"{version}-rejects.jsonl")
+
+
+def write_latest(directory: str, version: str, job: str) -> None:
+    """Let the LATEST beside a version directory name it."""
+    path = latest_path(directory)
+    storage.write_text(path, f"{version}\n", f"{path}.{job}{naming.TEMP_SUFFIX}")
+
+
+def crc32c_of(path: str) -> str:
+    """The crc32c of a file's bytes, as a journal and a manifest have it."""
+    crc = 0
+    with storage.open_read(path) as file:
+        while block := file.read(_READ_BYTES):
+            crc = google_crc32c.extend(crc, block)
+    return f"{crc:08x}"
+
+
+def _is_published(directory: str, journal: Journal) -> bool:
+    """Whether the new version has its `_SUCCESS`: the older one's goes before the first file is renamed."""
+    sizes = dict(storage.list_files(directory))
+    return (
+        naming.SUCCESS in sizes
+        and not any(move.temporary in sizes for move in journal.moves)
+        and all(sizes.get(move.file) == move.size_bytes for move in journal.moves)
+        and crc32c_of(storage.join(directory, naming.MANIFEST)) == journal.moves[-1].crc32c
+    )
+
+
+def _place(directory: str, journal: Journal) -> None:
+    sizes = dict(storage.list_files(directory))
+    waiting = [move for move in journal.moves if move.temporary in sizes]
+    moved = [move for move in journal.moves if move.temporary not in sizes]
+    _check_all_there(directory, sizes, waiting, moved)
+    storage.delete([storage.join(directory, naming.SUCCESS)])
+    storage.sync_directories([directory])
+    keep = {move.file for move in moved}
+    old = [name for name in dataset_files(directory, journal.name) if name not in keep]
+    storage.delete(storage.join(directory, name) for name in old)
+    storage.rename(*([storage.join(directory, name) for name in names] for names in _names(waiting)))
+    folders = {storage.join(directory, move.file).rpartition("/")[0] for move in journal.moves}
+    storage.sync_directories(sorted(folders, reverse=True))
+    _check_placed(directory, journal)
+
+
+def _names(moves: Sequence[Move]) -> tuple[list[str], list[str]]:
+    return [move.temporary for move in moves], [move.file for move in moves]
+
+
+def _check_all_there(directory: str, sizes: Mapping[str, int], waiting: Sequence[Move], moved: Sequence[Move]) -> None:
+    lost = [move for move in waiting if sizes[move.temporary] != move.size_bytes]
+    lost += [move for move in moved if sizes.get(move.file) != move.size_bytes or not _is_new(directory, move)]
+    if lost:
+        stands = naming.SUCCESS in sizes
+        raise LostFilesError(
+            f"the publication of {directory} cannot be completed: {len(lost)} of its {len(waiting) + len(moved)} files are gone, "
+            f"such as {lost[0].file}, which was {lost[0].temporary}; "
+            + ("the version published before stands" if stands else "it is no data set; run its job again")
+        )
+
+
+def _is_new(directory: str, move: Move) -> bool:
+    """Whether a file under its final name is the new version's; on object stores, which rename by copying, its size says so."""
+    path = storage.join(directory, move.file)
+    return not storage.is_local(path) or crc32c_of(path) == move.crc32c
+
+
+def _check_placed(directory: str, journal: Journal) -> None:
+    sizes = dict(storage.list_files(directory))
+    for move in journal.moves:
+        if sizes.get(move.file) != move.size_bytes:
+            raise JobError(
+                f"{move.file} has {sizes.get(move.file)} bytes, but {move.size_bytes} were written: does another job write to "
+                f"{directory}? It is no data set now"
+            )
+    with suppress(CorruptDataError):
+        now = read_journal(directory)
+        if now is not None and now.job == journal.job:
+            return
+    raise JobError(f"another job has begun to publish {directory}; this one has left it to that one")
+
+
+def _announce(directory: str, journal: Journal) -> None:
+    storage.delete([failed_rejects_path(directory, journal.version)])
+    if latest(directory) in (journal.latest, ""):  # else another version was published since, or it is done
+        write_latest(directory, journal.version, journal.job)
+
+
+def _clear(directory: str, journal: Journal) -> None:
+    folder = storage.join(directory, journal.temporary)
+    storage.delete_tree(folder)
+    storage.abort_uploads(f"{folder}/")
+    storage.delete([storage.join(directory, naming.PUBLISHING)])
+    storage.sync_directories([directory])
+
+
+def _after(directory: str, what: str, step: Callable[[], None]) -> None:
+    """Do what follows `_SUCCESS`; raises a JobError that says that it was published."""
+    try:
+        step()
+    except OSError as error:
+        raise JobError(f"{directory} is published, but {what}: {_said(error)}; {_completes(directory)}") from error
+
+
+def _completes(directory: str) -> str:
+    return f"the next run, or `shardmill verify --repair {directory}`, completes it"
+
+
+def _said(error: OSError) -> str:
+    said = f"{error.strerror}: {error.filename}" if error.strerror and error.filename else str(error)
+    return said or type(error).__name__
+
+
+def _parent(directory: str) -> str:
+    return directory.rpartition("/")[0] or ("/" if directory.startswith("/") else ".")

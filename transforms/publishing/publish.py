@@ -1,0 +1,168 @@
+"""The last step: check that nothing is lost, write what describes the data set, and publish it; see publication.
+
+Everything here may run twice (a runner repeats a failed or a slow attempt) and gives the same result: an attempt goes on where an
+earlier one of its job stopped, and one that comes late finds all done.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import google_crc32c
+
+from shardmill import naming
+from shardmill.errors import JobError
+from shardmill.features import Features
+from transforms.formats import damage
+from transforms.publishing import job_folder, publication
+from transforms.publishing.describe import Build, PublishOptions, make_manifest, metadata_texts, rejects_text
+from transforms.publishing.journal import Journal, Move
+from transforms.sharding.cuts import Divisions
+from transforms.stores import locks, storage
+from transforms.writing.shards import ShardInfo
+
+_METADATA = "metadata"  # the folder that texts are staged in
+
+
+def prepare(options: PublishOptions) -> str:
+    """Clear what dead jobs left; returns the temporary directory, which the launcher has claimed."""
+    job_folder.clear_dead(options.directory, options.temporary)
+    folder = storage.join(options.directory, options.temporary)
+    storage.make_directory(folder)
+    return folder
+
+
+def publish(build: Build, features: Features, options: PublishOptions) -> list[str]:
+    """Check `build`, then publish it; returns the paths of the shards.
+
+    Raises:
+      JobError: records were lost, more were rejected than --max_reject_fraction allows, another job was faster, or an operation
+        failed; the message says what was published.
+    """
+    shards = sorted(build.shards, key=lambda shard: (shard.name.split, shard.name.shard))
+    check_complete(shards, build.divisions)
+    check_counts(build)
+    _check_rejects(build, options)
+    manifest = make_manifest(build, features, options)
+    texts = metadata_texts(manifest, build)
+
+    storage.make_directory(options.directory)
+    with locks.locked(options.directory):
+        journal = _journal(shards, texts, options)
+        if journal is not None:
+            publication.complete(options.directory, journal)
+    return [storage.join(options.directory, str(shard.name)) for shard in shards]
+
+
+def _journal(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions) -> Journal | None:
+    """The journal by which to publish, written; None if all is done. The version directory is locked where that can be."""
+    found = job_folder.read_journal(options.directory)
+    if found is not None and found.job == options.job:
+        return found
+    if found is not None and storage.is_local(options.directory):  # its job is dead: the lock is ours
+        publication.settle(options.directory, found, discard=True)
+    if _is_done(shards, texts, options):
+        return None
+    _check_ours(shards, options)
+    moves = _stage(shards, texts, options)
+    before = publication.latest(options.directory)
+    journal = Journal(options.job, options.name, options.version, options.temporary, before, tuple(moves))
+    publication.begin(options.directory, journal)
+    return journal
+
+
+def _is_done(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions) -> bool:
+    """Whether an earlier attempt published all and cleared up.
+
+    Raises:
+      JobError: another job published that version meanwhile, and --overwrite was not given.
+    """
+    if not storage.exists(storage.join(options.directory, naming.SUCCESS)):
+        return False
+    if not any(storage.exists(shard.temporary) for shard in shards[:1]):
+        path = storage.join(options.directory, naming.MANIFEST)
+        if storage.exists(path) and storage.read_bytes(path) == texts[naming.MANIFEST].encode():
+            return True
+    if not options.overwrite:
+        raise JobError(
+            f"{options.directory} was published by another job while this one ran, and stands: nothing of this one was "
+            "published; give --overwrite to replace it, or another --version to keep both"
+        )
+    return False
+
+
+def _check_ours(shards: Sequence[ShardInfo], options: PublishOptions) -> None:
+    """Check that all shards lie where they were written, as long as they were: another job may have taken this one for dead."""
+    folder = storage.join(options.directory, options.temporary)
+    sizes = {storage.join(folder, name): size for name, size in storage.list_files(folder)}
+    for shard in shards:
+        if sizes.get(shard.temporary) != shard.size_bytes:
+            raise JobError(
+                f"{shard.temporary} has {sizes.get(shard.temporary, 'no')} bytes, but {shard.size_bytes} were written: does "
+                f"another job write to {options.directory}? Nothing was published"
+            )
+
+
+def _stage(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions) -> Iterable[Move]:
+    """Write `texts` beside the shards, and see that all is on its disk."""
+    moves = [
+        Move(shard.temporary.removeprefix(f"{options.directory}/"), str(shard.name), shard.size_bytes, f"{shard.crc32c:08x}")
+        for shard in shards
+    ]
+    for name, text in texts.items():
+        moves.append(_move(f"{options.temporary}/{_METADATA}/{name}", name, text.encode()))
+        storage.write_text(storage.join(options.directory, moves[-1].temporary), text, sync=False)
+    paths = [storage.join(options.directory, move.temporary) for move in moves]
+    storage.sync_files(paths)
+    folders = {path.rpartition("/")[0] for path in paths} | {storage.join(options.directory, options.temporary)}
+    storage.sync_directories(sorted(folders, reverse=True))
+    return moves
+
+
+def _move(temporary: str, name: str, data: bytes) -> Move:
+    return Move(temporary, name, len(data), f"{google_crc32c.value(data):08x}")
+
+
+def check_complete(shards: Sequence[ShardInfo], divisions: Divisions) -> None:
+    """Check that there is each shard of each split exactly once; raises JobError."""
+    expected = sorted((split, shard) for split, division in divisions.items() for shard in range(division.parts))
+    found = sorted((shard.name.split, shard.name.shard) for shard in shards)
+    if found != expected:
+        missing, extra = sorted(set(expected) - set(found)), [key for key, n in Counter(found).items() if n > 1]
+        raise JobError(f"expected {len(expected)} shards, got {len(found)}; missing: {missing[:5]}, more than once: {extra[:5]}")
+
+
+def check_counts(build: Build) -> None:
+    """Check that every record read was written or rejected, in each shard and in all; raises JobError."""
+    for shard in build.shards:
+        if shard.planned != shard.examples + shard.rejected:
+            raise JobError(
+                f"{shard.name}: {shard.planned} records planned, but {shard.examples} written and {shard.rejected} rejected"
+            )
+    written = sum(shard.examples for shard in build.shards)
+    if build.records != written + _rejected(build):
+        raise JobError(
+            f"{build.records} records read, but {written} written and {_rejected(build)} rejected: "
+            "records were lost; nothing was published"
+        )
+
+
+def _rejected(build: Build) -> int:
+    return sum(reject.counted for reject in build.rejects)
+
+
+def _check_rejects(build: Build, options: PublishOptions) -> None:
+    if damaged := damage.failure(build.rejects, options.on_damaged_file):
+        storage.write_text(options.failed_rejects, rejects_text(build.rejects))
+        raise JobError(f"{damaged}; all rejects are in {options.failed_rejects}; nothing was published")
+    number, matched = _rejected(build), build.records
+    if number <= options.max_reject_fraction * matched and number < matched:
+        return
+    storage.write_text(options.failed_rejects, rejects_text(build.rejects))
+    verdict = f"more than --max_reject_fraction {options.max_reject_fraction} allows" if number < matched else "none is left"
+    ((reason, times),) = Counter(reject.reason for reject in build.rejects).most_common(1)
+    example = min(reject.source for reject in build.rejects if reject.reason == reason)
+    raise JobError(
+        f"{number} of {matched} records were rejected, {verdict}; "
+        f"most often ({times} time{'' if times == 1 else 's'}): {reason}, such as {example!r}; "
+        f"all are in {options.failed_rejects}; nothing was published"
+    )

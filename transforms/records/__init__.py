@@ -1,0 +1,1 @@
+"""The route of records inside files: an external sort by key."""

@@ -1,0 +1,307 @@
+"""From rows to framed records with their keys, splits and statistics: what a run is made of. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardmill.renames import NO_RENAMES, Renames
+from transforms.columns.key_texts import key_texts
+from transforms.examples.decode import decode_parts, infer_examples, key_feature, merge_parts
+from transforms.examples.encode import MAX_RECORD_BYTES, encode_framed, example_sizes
+from transforms.examples.framing import frame, payload_hashes
+from transforms.examples.kinds import Kinds, kinds_of, misfits
+from transforms.files.references import Reject
+from transforms.formats.base import FileRef, Inferred, Rows, key_column
+from transforms.layout.tables import TableLayout
+from transforms.records.keys import hash_keys, input_order, position_ties
+from transforms.records.run_file import KeyedRecords
+from transforms.sharding import keys
+from transforms.sharding.cuts import Divisions
+from transforms.sharding.group_rows import rows_of
+from transforms.statistics.tables import TableStats
+
+STAGE = "encode"
+_FILE, _NUMBER = "file", "number"  # of an existing record, beside it
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOptions:
+    """How keys and splits are computed.
+
+    Attributes:
+      seed: of the order of examples within their split.
+      split_seed: of the assignment to splits.
+      key: the column that is a row's identity; without it, the encoded record is.
+      group_by: the column whose equal values stay in one split.
+      stratify_by: the column within whose values splits are exact.
+      no_shuffle: keep the order of the input.
+    """
+
+    seed: int = 0
+    split_seed: int = 0
+    key: str | None = None
+    group_by: str | None = None
+    stratify_by: str | None = None
+    no_shuffle: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedRows:
+    """Rows that will be examples, of one block or several.
+
+    Attributes:
+      batch: their columns.
+      ties, order: uint64, shape (rows,), see transforms.records.keys.
+      folder_splits: int64, shape (rows,), the split that the file's folder says, or -1.
+    """
+
+    batch: pa.RecordBatch
+    ties: np.ndarray
+    order: np.ndarray
+    folder_splits: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedRows:
+    """Rows as records, with what decides their place.
+
+    Attributes:
+      framed: as they stand in a TFRecord file.
+      features: as encoded.
+      helpers: the texts of keys, groups and strata by the name of their column, see transforms.columns.key_texts.
+      inferred: of the features, where they were not known before.
+      kinds: of existing records' features, as they are: `inferred` says which holds all of them.
+    """
+
+    framed: pa.LargeBinaryArray
+    features: pa.RecordBatch
+    helpers: Mapping[str, pa.Array]
+    inferred: Inferred = field(default_factory=Inferred)
+    kinds: Kinds = field(default_factory=dict)
+
+    def payload_hashes(self, seed: int) -> np.ndarray:
+        """The 64-bit xxh3 of each record: uint64, shape (rows,)."""
+        return payload_hashes(self.framed, seed)
+
+
+class RecordEncoder(Protocol):
+    """What a route does with the rows of its format."""
+
+    def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
+        """The rows that can be encoded, and a Reject for each other."""
+
+    def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
+        """The records of prepared rows."""
+
+
+@dataclass(frozen=True)
+class TableEncoder:
+    """Rows of a table as tf.train.Examples.
+
+    Attributes:
+      helpers: columns that are read although they may be no features.
+      renames: what the features are called in examples.
+    """
+
+    helpers: tuple[str, ...] = ()
+    renames: Renames = NO_RENAMES
+
+    def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
+        """Turn class names into ids; reject rows without a label or a required value, and records over 2 GB."""
+        batch, rejects = rows.batch, []
+        good = np.ones(len(batch), bool)
+
+        def reject(bad: np.ndarray, reason: Any) -> None:
+            for row in np.flatnonzero(bad & good).tolist():
+                rejects.append(Reject(file.name, int(rows.lines[row]), STAGE, reason(row)))
+            good[bad] = False
+
+        if layout.required_label is not None:
+            missing = batch[layout.required_label].is_null().to_numpy(zero_copy_only=False)
+            reject(missing, lambda row: f"no label: column {layout.required_label!r} has no value")
+        if layout.label is not None:
+            names = batch[layout.label]
+            ids = _class_ids(names, layout)
+            unknown = ids.is_null().to_numpy(zero_copy_only=False)
+            reject(unknown, lambda row: f"class {names[row].as_py().decode(errors='backslashreplace')!r} is not in --labels_file")
+            batch = batch.set_column(batch.schema.get_field_index(layout.label), layout.label, ids)
+        for feature in layout.features:
+            column = batch[feature.name]
+            if feature.required and feature.name != layout.required_label and column.null_count:
+                missing = column.is_null().to_numpy(zero_copy_only=False)
+                reject(missing, lambda row, name=feature.name: f"column {name!r} has no value, which --schema wants in every row")
+        if batch.nbytes > MAX_RECORD_BYTES // 2:
+            sizes = example_sizes(batch.select([feature.name for feature in layout.features]))
+            reject(sizes > MAX_RECORD_BYTES, lambda row: f"a record of {sizes[row]:,} bytes; protobuf holds 2 GB at most")
+        kept = batch if good.all() else batch.filter(pa.array(good))
+        return position(kept, rows.lines[good], file, layout), rejects
+
+    def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
+        """Encode the features."""
+        features = batch.select([feature.name for feature in layout.features])
+        framed = encode_framed(features.rename_columns(list(map(self.renames, features.schema.names))))
+        return EncodedRows(framed, features, {name: batch[key_column(name)] for name in self.helpers})
+
+
+@dataclass(frozen=True)
+class LineEncoder(TableEncoder):
+    """Lines of text as tf.train.Examples, with the class and the name of their file where the layout has them."""
+
+    def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
+        """Add the file's columns, then as a table."""
+        batch = rows.batch
+        names = {feature.name for feature in layout.features}
+        if layout.class_names is not None:
+            _, label = layout.folders.locate(file.name)
+            assert label is not None
+            batch = batch.append_column("label", _constant(label, len(batch)))
+        if "filename" in names:
+            batch = batch.append_column("filename", _constant(file.name, len(batch)))
+        for name in self.helpers:
+            batch = batch.append_column(key_column(name), key_texts(batch[name]))
+        return TableEncoder.prepare(self, replace(rows, batch=batch), file, layout)
+
+
+def _constant(text: str, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text.encode(), pa.large_binary()), rows)
+
+
+def _class_ids(names: pa.Array, layout: TableLayout) -> pa.Array:
+    """The id of each name; null for one that is no class or is missing."""
+    assert layout.class_names is not None
+    encoded = names.dictionary_encode()
+    class_id = layout.class_names.id
+    ids = pa.array([class_id(name.decode(errors="backslashreplace")) for name in encoded.dictionary.to_pylist()], pa.int64())
+    return ids.take(encoded.indices)
+
+
+@dataclass(frozen=True)
+class RecordPasser:
+    """Existing records, which pass through untouched; their Examples are looked at for statistics, types and keys.
+
+    Attributes:
+      helpers: features that are keys, groups or strata.
+    """
+
+    helpers: tuple[str, ...] = ()
+
+    def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
+        """Reject records whose features are not of the layout's kinds, if it has any; remember where the others come from."""
+        batch, lines, rejects = rows.batch, rows.lines, []
+        if layout.kinds:
+            problems = misfits(decode_parts(batch["record"]), layout.kinds)
+            rejects = [Reject(file.name, int(lines[row]), STAGE, reason) for row, reason in sorted(problems.items())]
+            good = np.ones(len(lines), bool)
+            good[list(problems)] = False
+            batch, lines = batch.filter(pa.array(good)), lines[good]
+        source = pa.DictionaryArray.from_arrays(np.zeros(len(lines), np.int32), [file.name])
+        batch = batch.append_column(_FILE, source).append_column(_NUMBER, pa.array(lines))
+        return position(batch, lines, file, layout), rejects
+
+    def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
+        """Frame the records."""
+        records = batch["record"]
+        parts = decode_parts(records)
+        features = merge_parts(parts, len(records))
+        helpers = {name: key_feature(parts, name) for name in self.helpers}
+        kinds = kinds_of(parts, batch[_FILE], batch[_NUMBER].to_numpy())
+        return EncodedRows(frame(records), features, helpers, infer_examples(features), kinds)
+
+
+def position(batch: pa.RecordBatch, lines: np.ndarray, file: FileRef, layout: TableLayout) -> PreparedRows:
+    """Rows with what their positions decide."""
+    split = -1
+    if layout.fractions is None:
+        named, _ = layout.folders.locate(file.name)
+        assert named is not None
+        split = layout.splits.index(named)
+    return PreparedRows(batch, position_ties(file, lines), input_order(file, lines), np.full(len(lines), split))
+
+
+def join(parts: Sequence[PreparedRows]) -> PreparedRows:
+    """All rows of `parts`, at least one, in one."""
+    if len(parts) == 1:
+        return parts[0]
+    return PreparedRows(
+        pa.concat_batches([part.batch for part in parts]),
+        *(np.concatenate(arrays) for arrays in zip(*((p.ties, p.order, p.folder_splits) for p in parts), strict=True)),
+    )
+
+
+def keyed(
+    rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions, strata: Divisions | None
+) -> KeyedRecords:
+    """The records of `rows` with their keys and splits; `strata` are how those of --stratify_by are cut."""
+    if options.no_shuffle:
+        order = rows.order
+    elif options.key is not None:
+        order = hash_keys(encoded.helpers[options.key], options.seed)
+    else:
+        order = encoded.payload_hashes(options.seed)
+    if layout.fractions is None:
+        splits = rows.folder_splits
+    elif options.stratify_by is not None:
+        assert strata is not None
+        splits = _stratified(rows, encoded, layout, options, strata)
+    elif len(layout.splits) == 1:
+        splits = np.zeros(len(order), np.int64)
+    else:
+        splits = keys.assign(split_keys(encoded, options), keys.thresholds(layout.fractions))
+    return KeyedRecords(encoded.framed, order, rows.ties, splits, layout.splits)
+
+
+def stratum_keys(rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> KeyedRecords:
+    """The records of `rows` keyed by what decides their split within their stratum."""
+    names, codes = _strata(encoded, layout, options)
+    return KeyedRecords(encoded.framed, split_keys(encoded, options), rows.ties, codes, names)
+
+
+def split_keys(encoded: EncodedRows, options: KeyOptions) -> np.ndarray:
+    """What decides the split of each record: uint64, shape (rows,)."""
+    seed = keys.split_salt(options.split_seed)
+    column = options.group_by or options.key
+    if column is None:
+        return encoded.payload_hashes(seed)
+    hashed = hash_keys(encoded.helpers[column], seed)
+    missing = encoded.helpers[column].is_null().to_numpy(zero_copy_only=False)
+    if missing.any():  # rows of no group are groups of their own
+        hashed[missing] = encoded.payload_hashes(seed)[missing]
+    return hashed
+
+
+def _strata(encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> tuple[list[str], np.ndarray]:
+    assert options.stratify_by is not None
+    column = encoded.helpers[options.stratify_by]
+    if options.stratify_by == layout.label and layout.class_names is not None:  # "1" and "1.0" are two classes
+        column = encoded.features[layout.label].cast(pa.string()).cast(pa.large_binary())
+    column = pc.fill_null(column, b"").dictionary_encode()
+    names = [name.decode(errors="surrogateescape") for name in column.dictionary.to_pylist()]
+    return names, column.indices.to_numpy().astype(np.int64)
+
+
+def _stratified(
+    rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions, strata: Divisions
+) -> np.ndarray:
+    names, codes = _strata(encoded, layout, options)
+    hashed = split_keys(encoded, options)
+    splits = np.zeros(len(codes), np.int64)
+    for name, mine in zip(names, rows_of(codes, len(names)), strict=True):
+        splits[mine] = strata[name].cuts.part_of(hashed[mine], rows.ties[mine])
+    return splits
+
+
+def split_stats(rows: PreparedRows, encoded: EncodedRows, groups: np.ndarray, layout: TableLayout) -> dict[str, TableStats]:
+    """Statistics of each split that has some of the rows."""
+    labels = (layout.label,) if layout.label is not None else ()
+    present = np.unique(groups).tolist()
+    if len(present) == 1:
+        return {layout.splits[present[0]]: TableStats.of(encoded.features, rows.ties, labels)}
+    stats = {}
+    for code in present:
+        mine = groups == code
+        stats[layout.splits[code]] = TableStats.of(encoded.features.filter(pa.array(mine)), rows.ties[mine], labels)
+    return stats

@@ -1,0 +1,46 @@
+"""PTransform that finds the type of every column from all rows."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import apache_beam as beam
+
+from transforms.formats.base import Inferred, RecordFormat
+from transforms.inputs.blocks import Task
+from transforms.workers.threads import ThreadedFlatMap
+
+
+@dataclass(eq=False)
+class InferColumns(beam.PTransform):
+    """Tasks -> the one Inferred of all rows.
+
+    Attributes:
+      format: of the records.
+      columns: to look at; None stands for all.
+      values_of: the column whose distinct values are collected, if any.
+      threads: in each worker, see ThreadedFlatMap.
+    """
+
+    format: RecordFormat
+    columns: Sequence[str] | None = None
+    values_of: str | None = None
+    threads: int = 0
+
+    def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Inferred]:
+        """Look at each block on its own, then merge."""
+        infer = partial(infer_task, self.format, self.columns, self.values_of)
+        return pcoll | "InferTask" >> beam.ParDo(ThreadedFlatMap(infer, self.threads)) | "Merge" >> beam.CombineGlobally(merge)
+
+
+def infer_task(format_: RecordFormat, columns: Sequence[str] | None, values_of: str | None, task: Task) -> list[Inferred]:
+    """What the blocks of one task say."""
+    return [merge(part for block in task for part in format_.infer(block, columns, values_of))]
+
+
+def merge(parts: Iterable[Inferred]) -> Inferred:
+    """What all parts say."""
+    merged = Inferred()
+    for part in parts:
+        merged = merged.merge(part)
+    return merged

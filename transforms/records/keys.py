@@ -1,0 +1,41 @@
+"""Keys of rows, vectorised: from the texts of keys, from positions, and from nothing but the order of the input."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+
+from shardmill import spans
+from transforms.formats.base import FileRef
+from transforms.statistics.hashes import offsets_and_data
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def hash_keys(texts: pa.LargeBinaryArray, seed: int) -> np.ndarray:
+    """xxh3_64 of each of what transforms.columns.key_texts makes: uint64, shape (n,); that of no bytes where one is missing."""
+    offsets, data = offsets_and_data(pc.fill_null(texts, b""))
+    return spans.hashes(data, offsets[:-1], offsets[1:], seed)
+
+
+def position_ties(file: FileRef, lines: np.ndarray) -> np.ndarray:
+    """A hash of each row's file and line: uint64, shape (n,).
+
+    splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014), a bijection, so that no two
+    rows of a file share one.
+    """
+    start = np.uint64(xxhash.xxh3_64_intdigest(file.name.encode()))
+    with np.errstate(over="ignore"):
+        mixed = start + lines.astype(np.uint64) * _GOLDEN
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def input_order(file: FileRef, lines: np.ndarray) -> np.ndarray:
+    """Keys that sort as the input does: uint64, shape (n,), within the file's share of the key space.
+
+    Where in its share a line falls is a guess (of 32 bytes a line) that need only be monotonic: it spreads keys over the histogram.
+    """
+    guess = file.size_bytes / 32 + 1
+    return np.uint64(file.key_start) + (lines / (lines + guess) * file.key_span).astype(np.uint64)

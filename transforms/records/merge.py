@@ -1,0 +1,108 @@
+"""Shards of records that lie in runs: slices of many runs merged by key, a segment of some megabytes at a time."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from shardmill import spans
+from transforms.files.references import concatenate
+from transforms.records.run_file import key_order, read_key_range
+from transforms.sharding.key_histogram import Cuts
+from transforms.stores import storage
+from transforms.writing.source import EncodedChunk
+
+SEGMENT_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Consecutive records of one run, in the order of their keys.
+
+    Attributes:
+      path: of the run.
+      offset: of their first byte.
+      keys, ties: uint64, shape (n,).
+      sizes: framed, in bytes, uint32, shape (n,).
+    """
+
+    path: str
+    offset: int
+    keys: np.ndarray
+    ties: np.ndarray
+    sizes: np.ndarray
+
+
+@dataclass(frozen=True)
+class RunShards:
+    """A transforms.writing.source.ShardSource over SLICE batches.
+
+    The keys of a shard are held at once, 20 bytes a record; its records only in as many segments as its writer has under way.
+
+    Attributes:
+      segment_bytes: of a segment, about.
+    """
+
+    segment_bytes: int = SEGMENT_BYTES
+
+    def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[list[Piece]]]:
+        """The number of records, and the pieces of each segment."""
+        pieces = [_load(*row) for row in zip(*(column.to_pylist() for column in concatenate(parts).columns), strict=True)]
+        return sum(len(piece.keys) for piece in pieces), segments(pieces, self.segment_bytes)
+
+    def encode(self, task: Sequence[Piece]) -> EncodedChunk:
+        """Read and merge one segment."""
+        order = key_order(*(np.concatenate(arrays) for arrays in zip(*((piece.keys, piece.ties) for piece in task), strict=True)))
+        sizes = np.concatenate([piece.sizes for piece in task]).astype(np.int64)
+        ends = np.cumsum(sizes)
+        data = np.empty(int(ends[-1]), np.uint8)
+        start = 0
+        for piece in task:
+            stop = start + int(piece.sizes.sum(dtype=np.int64))
+            storage.read_into(piece.path, piece.offset, data[start:stop].data)
+            start = stop
+        merged, _ = spans.gather(data, (ends - sizes)[order], sizes[order])
+        return EncodedChunk(merged, len(order))
+
+
+def _load(path: str, index_offset: int, rows: int, start: int, stop: int, offset: int, size: int) -> Piece:
+    return Piece(path, offset, *read_key_range(path, index_offset, rows, start, stop))
+
+
+def segments(pieces: Sequence[Piece], segment_bytes: int) -> Iterator[list[Piece]]:
+    """The pieces cut into segments of about `segment_bytes` that follow each other in the order of (key, tie).
+
+    The cuts are found in a sample of the keys, so that nothing is sorted but within a segment.
+    """
+    total = sum(int(piece.sizes.sum(dtype=np.int64)) for piece in pieces)
+    number = -(-total // segment_bytes)
+    cuts = _sampled_cuts(pieces, max(number, 1))
+    parts = [_cut(piece, cuts) for piece in pieces]
+    for segment in zip(*parts, strict=True):
+        if present := [part for part in segment if len(part.keys)]:
+            yield present
+
+
+def _cut(piece: Piece, cuts: Cuts) -> Iterator[Piece]:
+    offset = piece.offset
+    for start, stop in pairwise(cuts.bounds(piece.keys, piece.ties).tolist()):
+        keys, ties, sizes = (array[start:stop] for array in (piece.keys, piece.ties, piece.sizes))
+        yield Piece(piece.path, offset, keys, ties, sizes)
+        offset += int(sizes.sum(dtype=np.int64))
+
+
+def _sampled_cuts(pieces: Sequence[Piece], number: int) -> Cuts:
+    rows = sum(len(piece.keys) for piece in pieces)
+    step = max(1, rows // (32 * number))  # 32 keys a segment: it is a sixth larger or smaller than meant, by the root of that
+    keys = np.concatenate([piece.keys[::step] for piece in pieces])
+    ties = np.concatenate([piece.ties[::step] for piece in pieces])
+    weights = np.concatenate(
+        [np.add.reduceat(piece.sizes, np.arange(0, len(piece.sizes), step), dtype=np.int64) for piece in pieces]
+    )
+    order = np.lexsort((ties, keys))
+    before = np.cumsum(weights[order]) - weights[order]
+    at = np.unique(np.searchsorted(before, np.arange(1, number) * (before[-1] + weights[order][-1]) // number))
+    at = order[at[at < len(order)]]
+    return Cuts(keys[at], ties[at])

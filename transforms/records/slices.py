@@ -1,0 +1,81 @@
+"""PTransform that cuts runs at the shards' boundaries: what each shard reads of each run."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.pvalue import AsSingleton
+
+from transforms.files.plan import ShardKey
+from transforms.files.references import to_batch
+from transforms.records.run_file import Run, read_keys
+from transforms.sharding.cuts import Divisions
+from transforms.workers.threads import ThreadedFlatMap, windowed
+
+# Rows `start` to `stop` of a run of `rows` rows: their keys in its index, their records from byte `offset`, `size` bytes.
+SLICE = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("index_offset", pa.int64()),
+        pa.field("rows", pa.int64()),
+        pa.field("start", pa.int64()),
+        pa.field("stop", pa.int64()),
+        pa.field("offset", pa.int64()),
+        pa.field("size", pa.int64()),
+    ]
+)
+
+
+@dataclass(eq=False)
+class SliceRuns(beam.PTransform):
+    """Runs -> (shard, SLICE batch) of every shard that has records in a run.
+
+    Attributes:
+      divisions: side input: how each split is cut.
+      threads: in each worker, see ThreadedFlatMap.
+    """
+
+    divisions: beam.PCollection[Divisions]
+    threads: int = 0
+
+    def expand(self, pcoll: beam.PCollection[Run]) -> beam.PCollection[tuple[ShardKey, pa.RecordBatch]]:
+        """Each run on its own."""
+        return (
+            pcoll
+            | "Slice" >> beam.ParDo(ThreadedFlatMap(slice_run, self.threads), AsSingleton(self.divisions))
+            | "GatherSlices" >> beam.ParDo(_GatherFn()).with_output_types(tuple[ShardKey, pa.RecordBatch])
+        )
+
+
+def slice_run(run: Run, divisions: Divisions) -> list[tuple[ShardKey, tuple[Any, ...]]]:
+    """A run's slices, as (shard, values of SLICE)."""
+    slices: list[tuple[ShardKey, tuple[Any, ...]]] = []
+    first = offset = 0
+    for split, (keys, ties, sizes) in read_keys(run).items():
+        ends = np.concatenate(([0], np.cumsum(sizes)))
+        for shard, (start, stop) in enumerate(pairwise(divisions[split].cuts.bounds(keys, ties).tolist())):
+            if start < stop:
+                values = (offset + int(ends[start]), int(ends[stop] - ends[start]))
+                slices.append(((split, shard), (run.path, run.index_offset, run.rows, first + start, first + stop, *values)))
+        first += len(keys)
+        offset += int(ends[-1])
+    return slices
+
+
+class _GatherFn(beam.DoFn):
+    """Makes one batch of a shard's slices in a bundle: an element costs far more than a row."""
+
+    def start_bundle(self) -> None:
+        self._slices: dict[ShardKey, list[tuple[Any, ...]]] = {}
+
+    def process(self, element: tuple[ShardKey, tuple[Any, ...]]) -> None:
+        shard, values = element
+        self._slices.setdefault(shard, []).append(values)
+
+    def finish_bundle(self) -> Iterator[Any]:
+        for shard, slices in self._slices.items():
+            yield windowed((shard, to_batch([list(column) for column in zip(*slices, strict=True)], SLICE)))

@@ -1,0 +1,235 @@
+"""PTransforms that parse and encode each block once, into runs; and that look at strata before, where splits depend on them."""
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam.pvalue import AsSingleton, TaggedOutput
+
+from transforms.examples.kinds import Kinds, merge_kinds
+from transforms.files.images.found import Formats, formats_of, merge_formats
+from transforms.files.references import Reject
+from transforms.formats.base import BlockRef, Inferred, RecordFormat, split_rows
+from transforms.inputs.blocks import Task
+from transforms.inputs.files import REJECTS
+from transforms.layout.tables import TableLayout
+from transforms.records.encode import KeyOptions, PreparedRows, RecordEncoder, join, keyed, split_stats, stratum_keys
+from transforms.records.run_file import Run, write_keys, write_run
+from transforms.sharding.cuts import Divisions
+from transforms.statistics.tables import TableStats
+from transforms.stores import storage
+from transforms.workers.progress import ProgressReporter
+from transforms.workers.threads import ThreadedFlatMap, windowed
+
+STAGED = "staged"
+MAX_ROWS = 1 << 19  # of a run, about: a row of two bytes of text is fifty as a record, and as much again in keys and positions
+_RUNS = "runs"
+
+
+class StagedRuns(NamedTuple):
+    """What staging gives: runs, rejects, and the one Staged of all of it."""
+
+    runs: beam.PCollection[Run]
+    rejects: beam.PCollection[Reject]
+    staged: beam.PCollection["Staged"]
+
+
+@dataclass(slots=True)
+class Staged:
+    """What was seen of some rows as they were encoded; mergeable in any order.
+
+    Attributes:
+      read: records, good or bad.
+      blank: lines without a record.
+      stats: of each split.
+      inferred: of features whose types are not known before.
+      kinds: of the features of existing records.
+      images: the formats of features that hold images.
+    """
+
+    read: int = 0
+    blank: int = 0
+    stats: dict[str, TableStats] = field(default_factory=dict)
+    inferred: Inferred = field(default_factory=Inferred)
+    kinds: Kinds = field(default_factory=dict)
+    images: Formats = field(default_factory=dict)
+
+    def merge(self, other: "Staged") -> None:
+        """Add what `other` saw; `other`, which may be an element that a runner merges again, stays as it is."""
+        self.read += other.read
+        self.blank += other.blank
+        self.inferred = self.inferred.merge(other.inferred)
+        self.kinds = merge_kinds(self.kinds, other.kinds)
+        self.images = merge_formats(self.images, other.images)
+        for split, stats in other.stats.items():
+            self.stats.setdefault(split, TableStats()).merge(stats)
+
+
+@dataclass(frozen=True)
+class Staging:
+    """How blocks become runs.
+
+    Attributes:
+      format: of the records.
+      encoder: of the route.
+      options: of keys and splits.
+      block_size: bytes of a run's input, about.
+    """
+
+    format: RecordFormat
+    encoder: RecordEncoder
+    options: KeyOptions
+    block_size: int
+
+
+@dataclass(eq=False)
+class StageRuns(beam.PTransform):
+    """Tasks -> StagedRuns.
+
+    Attributes:
+      staging: how.
+      layout, temporary: side inputs: the layout, and the job's temporary directory.
+      strata: how strata are cut, where splits depend on them; else None.
+      threads: in each worker, see ThreadedFlatMap.
+      progress_folder: where workers on the launcher's machine report, or None.
+    """
+
+    staging: Staging
+    layout: beam.PCollection[TableLayout]
+    temporary: beam.PCollection[str]
+    strata: beam.PCollection[Divisions] | None = None
+    threads: int = 0
+    progress_folder: str | None = None
+
+    def expand(self, pcoll: beam.PCollection[Task]) -> Any:  # StagedRuns; Beam reads annotations as element types
+        """Each task on one worker; what is seen is merged by bundle."""
+        side = [AsSingleton(self.layout), AsSingleton(self.temporary), *([AsSingleton(self.strata)] if self.strata else [])]
+        staged = pcoll | "StageTask" >> beam.ParDo(
+            _StageFn(partial(stage_task, self.staging), self.threads, self.progress_folder), *side
+        ).with_outputs(REJECTS, STAGED, main=_RUNS)
+        merged = staged[STAGED] | "Merge" >> beam.CombineGlobally(_MergeStaged())
+        return StagedRuns(staged[_RUNS], staged[REJECTS], merged)
+
+
+@dataclass(eq=False)
+class KeyStrata(beam.PTransform):
+    """Tasks -> Runs of keys alone, grouped by stratum: a first pass for --stratify_by, since exact splits take all keys."""
+
+    staging: Staging
+    layout: beam.PCollection[TableLayout]
+    temporary: beam.PCollection[str]
+    threads: int = 0
+
+    def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Run]:
+        """Encode and forget."""
+        return pcoll | "KeyTask" >> beam.ParDo(
+            ThreadedFlatMap(partial(key_task, self.staging), self.threads), AsSingleton(self.layout), AsSingleton(self.temporary)
+        )
+
+
+class _StageFn(ThreadedFlatMap):
+    """Merges what tasks saw, which is some hundred kilobytes each, before it is emitted."""
+
+    def __init__(self, function: Any, threads: int, progress_folder: str | None) -> None:
+        super().__init__(function, threads)
+        self._progress_folder = progress_folder
+
+    def setup(self) -> None:
+        super().setup()
+        self._progress = ProgressReporter(self._progress_folder, "staged") if self._progress_folder else None
+
+    def start_bundle(self) -> None:
+        super().start_bundle()
+        self._staged = Staged()
+
+    def finish_bundle(self) -> Iterator[Any]:
+        yield from super().finish_bundle()
+        yield windowed(TaggedOutput(STAGED, self._staged))
+        if self._progress is not None:
+            self._progress.flush()
+
+    def emit(self, items: Iterable[Any]) -> Iterator[Any]:
+        for item in items:
+            if isinstance(item, Staged):
+                self._staged.merge(item)
+                if self._progress is not None:
+                    self._progress.add(item.read, 0)
+            else:
+                yield item
+
+
+class _MergeStaged(beam.CombineFn):
+    def create_accumulator(self) -> Staged:
+        return Staged()
+
+    def add_input(self, accumulator: Staged, element: Staged) -> Staged:
+        accumulator.merge(element)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Any) -> Staged:
+        merged = Staged()
+        for accumulator in accumulators:
+            merged.merge(accumulator)
+        return merged
+
+    def extract_output(self, accumulator: Staged) -> Staged:
+        return accumulator
+
+
+def stage_task(
+    staging: Staging, task: Task, layout: TableLayout, temporary: str, strata: Divisions | None = None
+) -> list[Run | TaggedOutput | Staged]:
+    """The runs of one task, its rejects, tagged, and what was seen."""
+    out: list[Any] = []
+    staged = Staged()
+    for rows in _prepared(staging, task, layout, staged, out):
+        encoded = staging.encoder.encode(rows.batch, layout)
+        records = keyed(rows, encoded, layout, staging.options, strata)
+        out.append(write_run(_new_path(temporary), records))
+        stats = split_stats(rows, encoded, records.groups, layout)
+        images = formats_of(encoded.features)
+        staged.merge(Staged(stats=stats, inferred=encoded.inferred, kinds=encoded.kinds, images=images))
+    return [*out, staged]
+
+
+def key_task(staging: Staging, task: Task, layout: TableLayout, temporary: str) -> list[Run]:
+    """The keys of one task by stratum; rejects are for the second pass to tell."""
+    runs = []
+    for rows in _prepared(staging, task, layout, Staged(), []):
+        encoded = staging.encoder.encode(rows.batch, layout)
+        runs.append(write_keys(_new_path(temporary), stratum_keys(rows, encoded, layout, staging.options)))
+    return runs
+
+
+def _prepared(staging: Staging, task: Task, layout: TableLayout, staged: Staged, out: list[Any]) -> Iterator[PreparedRows]:
+    """The good rows of a task, gathered until they are worth a run."""
+    gathered: list[PreparedRows] = []
+    size = 0
+    for block, rows in _read(staging.format, task, layout):
+        staged.read += len(rows.batch) + sum(reject.counted for reject in rows.rejects)
+        staged.blank += rows.blank
+        prepared, rejects = staging.encoder.prepare(rows, block.file, layout)
+        out += [TaggedOutput(REJECTS, reject) for reject in (*rows.rejects, *rejects)]
+        if len(prepared.batch):
+            gathered.append(prepared)
+            size += prepared.batch.nbytes
+        if size >= staging.block_size or sum(len(part.batch) for part in gathered) >= MAX_ROWS:
+            yield join(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield join(gathered)
+
+
+def _read(format_: RecordFormat, task: Sequence[BlockRef], layout: TableLayout) -> Iterator[tuple[BlockRef, Any]]:
+    for block in task:
+        for rows in format_.read(block, layout.types, layout.keys):
+            for part in split_rows(rows, MAX_ROWS):
+                yield block, part
+
+
+def _new_path(temporary: str) -> str:
+    # A random name keeps attempts apart: a retried or speculative one must never write to another's file.
+    return storage.join(temporary, f"run-{uuid.uuid4().hex}")

@@ -1,0 +1,1 @@
+"""Keys, exact cuts and balance: which example lies in which shard."""

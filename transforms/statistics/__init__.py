@@ -1,0 +1,1 @@
+"""Statistics that merge in any order to the same digits."""

@@ -1,0 +1,176 @@
+"""Statistics of tables: per feature, from Arrow record batches, the same digits however rows are batched and batches merged."""
+
+import copy
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from transforms.statistics.hashes import mix
+from transforms.statistics.strings import StringStats
+from transforms.statistics.values import ClassStats, MixedStats, NumericStats, RangeStats, Ties, ValueStats
+
+# Values counted at once: what exact sums and `_order` take, and few enough to stay in a processor's cache.
+_AT_ONCE = 1 << 16
+_STRINGS = (pa.binary(), pa.large_binary(), pa.string(), pa.large_string())
+
+
+@dataclass(slots=True)
+class _Column:
+    """Statistics of a feature: examples that have it and that lack it, how many values they have of it, and the values.
+
+    Attributes:
+      lengths: numbers of values of the examples that have the feature; None where it is no list.
+    """
+
+    values: ValueStats
+    lengths: RangeStats | None
+    present: int = 0
+    missing: int = 0
+
+    def add(self, column: pa.Array, ties: Ties) -> None:
+        self.present += len(column) - column.null_count
+        self.missing += column.null_count
+        if self.lengths is not None:
+            lengths = pc.list_value_length(column.drop_null()).to_numpy().astype(np.int64)
+            self.lengths.add(lengths)
+            ties = _value_ties(ties[_is_valid(column)], lengths)
+            column = column.flatten()
+        if column.null_count:
+            ties = ties[_is_valid(column)]
+            column = column.drop_null()
+        for start in range(0, len(column), _AT_ONCE):
+            part = column.slice(start, _AT_ONCE)
+            part = part.cast(pa.large_binary()) if isinstance(self.values, StringStats) else part
+            self.values.add(part, ties[start : start + _AT_ONCE])
+
+    @property
+    def kind(self) -> str:
+        """What is counted, in words."""
+        return ("lists of " if self.lengths is not None else "") + self.values.kind
+
+    def merge(self, other: "_Column") -> None:
+        self.present += other.present
+        self.missing += other.missing
+        if self.lengths is not None and other.lengths is not None:
+            self.lengths.merge(other.lengths)
+        if self.kind == other.kind:
+            self.values.merge(other.values)
+        else:
+            self.values = MixedStats()
+
+    def to_json(self, class_names: Sequence[str] | None) -> dict[str, Any]:
+        counts: dict[str, Any] = {"count": self.present, "missing": self.missing}
+        if self.lengths is not None and self.present:
+            counts["values_per_example"] = self.lengths.to_json()
+        return counts | self.values.to_json(class_names)
+
+
+@dataclass(slots=True)
+class TableStats:
+    """Statistics of some examples by feature.
+
+    Attributes:
+      examples: how many examples were counted.
+      columns: the statistics of each feature, by name; none before the first batch.
+    """
+
+    examples: int = 0
+    columns: dict[str, _Column] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch, ties: Ties, labels: Collection[str] = ()) -> "TableStats":
+        """The statistics of a batch; see `add`."""
+        stats = cls()
+        stats.add(batch, ties, labels)
+        return stats
+
+    def add(self, batch: pa.RecordBatch, ties: Ties, labels: Collection[str] = ()) -> None:
+        """Count the examples of a batch.
+
+        Args:
+          batch: columns of int64, float32, binary or string (large or not), or of lists of these; null where an example lacks
+            the feature.
+          ties: a hash of each row's position, uint64, shape (rows,), unique in practice. Samples are drawn by it.
+          labels: features, of int64, that hold ids of classes: each id is counted, and nothing else.
+
+        Raises:
+          TypeError: a column of another type.
+        """
+        for name, array in zip(batch.schema.names, batch.columns):
+            column = _column(name, array.type, name in labels)
+            known = self.columns.setdefault(name, replace(column, missing=self.examples))
+            if known.kind == column.kind:
+                known.add(array, ties)
+            else:
+                column.add(array, ties)
+                known.merge(column)
+        for name in self.columns.keys() - set(batch.schema.names):
+            self.columns[name].missing += batch.num_rows
+        self.examples += batch.num_rows
+
+    def merge(self, other: "TableStats") -> None:
+        """Add what `other` counted; `other` stays as it is. A column that one of them lacks is missing in its examples."""
+        for name, column in other.columns.items():
+            if name in self.columns:
+                self.columns[name].merge(column)
+            else:
+                self.columns[name] = replace(copy.deepcopy(column), missing=column.missing + self.examples)
+        for name in self.columns.keys() - other.columns.keys():
+            self.columns[name].missing += other.examples
+        self.examples += other.examples
+
+    def to_json(self, class_names: Mapping[str, Sequence[str]] = {}) -> dict[str, Any]:
+        """What stands in stats.json: statistics by feature.
+
+        Args:
+          class_names: the names of classes, by id, of features that were counted as labels.
+
+        Raises:
+          ValueError: names for a feature that was not counted as a label.
+        """
+        for name in class_names:
+            self.label_counts(name)
+        return {name: column.to_json(class_names.get(name)) for name, column in self.columns.items()}
+
+    def label_counts(self, feature: str) -> Counter[int]:
+        """How many values of a feature that was counted as a label have each id."""
+        values = self.columns[feature].values if feature in self.columns else None
+        if not isinstance(values, ClassStats):
+            raise ValueError(f'feature "{feature}" was not counted as a label: name it in `labels` where its batches are counted')
+        return Counter(values.counts)
+
+
+def _column(name: str, dtype: pa.DataType, is_label: bool) -> _Column:
+    is_list = pa.types.is_list(dtype) or pa.types.is_large_list(dtype)
+    value = dtype.value_type if is_list else dtype
+    values: ValueStats
+    if is_label and not pa.types.is_int64(value):
+        raise TypeError(f'feature "{name}": a label has ids of type int64, not {value}')
+    if is_label:
+        values = ClassStats()
+    elif pa.types.is_int64(value):
+        values = NumericStats()
+    elif pa.types.is_float32(value):
+        values = NumericStats.of_floats()
+    elif value in _STRINGS:
+        values = StringStats()
+    else:
+        raise TypeError(f'feature "{name}": no statistics of {dtype}, only of int64, float32, binary or string and lists of them')
+    return _Column(values, RangeStats() if is_list else None)
+
+
+def _is_valid(column: pa.Array) -> NDArray[np.bool_]:
+    return column.is_valid().to_numpy(zero_copy_only=False)
+
+
+def _value_ties(ties: Ties, lengths: NDArray[np.int64]) -> Ties:
+    """A tie for each value of lists, from that of its row and its place in the list."""
+    starts = np.cumsum(lengths) - lengths
+    places = np.arange(int(lengths.sum()), dtype=np.int64) - np.repeat(starts, lengths)
+    return mix(np.repeat(ties, lengths) + mix(places.view(np.uint64)))

@@ -1,0 +1,1 @@
+"""Bytes by exact names, on local disks and object stores."""

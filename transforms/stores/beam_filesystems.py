@@ -1,0 +1,86 @@
+"""Any other scheme that Beam's FileSystems knows (hdfs://, az://, …), by the same exact names.
+
+FileSystems takes names for globs, so what a listing gives is compared with the name that was asked for.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+
+class BeamStore:
+    """transforms.stores.clients.ObjectStore through FileSystems alone."""
+
+    def read(self, url: str) -> bytes:
+        """The bytes of a file as they are stored."""
+        try:
+            with FileSystems.open(url, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+                return bytes(file.read())
+        except (OSError, BeamIOError) as error:
+            raise self._error(url, error) from error
+
+    def read_range(self, url: str, offset: int, length: int) -> bytes:
+        """Some of a file's bytes."""
+        try:
+            with FileSystems.open(url, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+                file.seek(offset)
+                return bytes(file.read(length))
+        except (OSError, BeamIOError) as error:
+            raise self._error(url, error) from error
+
+    def write(self, url: str, data: bytes) -> None:
+        """Write a file; one that is there is replaced."""
+        with FileSystems.create(url, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+            file.write(data)
+
+    def create(self, url: str, data: bytes) -> None:
+        """Write a file that is not there yet; what FileSystems can do tells no better which of two came first."""
+        if FileSystems.exists(url):
+            raise FileExistsError(f"{url} is there already")
+        self.write(url, data)
+
+    def size(self, url: str) -> int:
+        """The size of a file in bytes."""
+        for found, size_bytes in self._match(url):
+            if found == url:
+                return size_bytes
+        raise FileNotFoundError(f"{url}: not found")
+
+    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Files whose URL starts with `prefix`."""
+        yield from sorted(item for item in self._match(f"{prefix}**") if item[0].startswith(prefix))
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        """Names of folders below `prefix`, from all the files below them: what FileSystems can do lists no folders."""
+        names = (url[len(prefix) :].split("/") for url, _ in self.list(prefix))
+        return sorted({parts[0] for parts in names if len(parts) > 1 and parts[0]})
+
+    def delete(self, urls: Sequence[str]) -> None:
+        """Delete files; one that is gone already is no error."""
+        there = [url for url in urls if FileSystems.exists(url)]
+        if there:
+            FileSystems.delete(there)
+
+    def rename(self, moves: Sequence[tuple[str, str]]) -> None:
+        """Rename each source to its destination, which need not be free."""
+        self.delete([destination for _, destination in moves])
+        FileSystems.rename([source for source, _ in moves], [destination for _, destination in moves])
+
+    def abort_uploads(self, prefix: str) -> None:
+        """Nothing to do: what FileSystems can do knows of no uploads."""
+
+    def _match(self, pattern: str) -> Iterator[tuple[str, int]]:
+        try:
+            results = FileSystems.match([pattern])
+        except BeamIOError as error:
+            if all(isinstance(cause, FileNotFoundError) for cause in (error.exception_details or {None: error}).values()):
+                return
+            raise OSError(f"{pattern}: {error}") from error
+        for result in results:
+            for metadata in result.metadata_list:
+                yield metadata.path, metadata.size_in_bytes
+
+    def _error(self, url: str, error: Exception) -> OSError:
+        missing = isinstance(error, FileNotFoundError) or not FileSystems.exists(url)
+        return FileNotFoundError(f"{url}: not found") if missing else OSError(f"{url}: {error}")

@@ -1,0 +1,107 @@
+"""Google Cloud Storage by exact names, through the client that Beam makes; it finds credentials, or the emulator, as Beam does."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from apache_beam.io.gcp.gcsio import GcsIO
+from apache_beam.options.pipeline_options import PipelineOptions
+from google.api_core.exceptions import GoogleAPIError, NotFound, PreconditionFailed
+from google.auth.exceptions import GoogleAuthError
+from google.cloud.storage import Blob
+
+from transforms.stores.clients import split_url
+
+# A client each thread: cheap to make, keeps one connection open, and is not promised to be safe to share.
+_thread = threading.local()
+
+
+class GoogleStorage:
+    """transforms.stores.clients.ObjectStore for gs://."""
+
+    def __init__(self, options: PipelineOptions) -> None:
+        if getattr(_thread, "options", None) is not options:
+            _thread.io, _thread.options = GcsIO(pipeline_options=options), options
+        self._io = _thread.io
+
+    def read(self, url: str) -> bytes:
+        """The object's bytes as they are stored, checked against the store's own checksum."""
+        with _errors(url):
+            return bytes(self._blob(url).download_as_bytes(raw_download=True))
+
+    def read_range(self, url: str, offset: int, length: int) -> bytes:
+        """Some of the object's bytes; the store has no checksum of a part."""
+        with _errors(url):
+            blob = self._blob(url)
+            return bytes(blob.download_as_bytes(start=offset, end=offset + length - 1, raw_download=True, checksum=None))
+
+    def write(self, url: str, data: bytes) -> None:
+        """Write an object."""
+        with _errors(url):
+            self._blob(url).upload_from_string(data, "application/octet-stream")
+
+    def create(self, url: str, data: bytes) -> None:
+        """Write an object of generation 0: one that is not there yet."""
+        with _errors(url):
+            blob = self._blob(url)
+            try:
+                blob.upload_from_string(data, "application/octet-stream", if_generation_match=0)
+            except PreconditionFailed:
+                if blob.download_as_bytes(raw_download=True) != data:  # else an answer was lost, and the request repeated
+                    raise FileExistsError(f"{url} is there already") from None
+
+    def size(self, url: str) -> int:
+        """The size of an object in bytes."""
+        with _errors(url):
+            blob = self._blob(url)
+            blob.reload()
+            return int(blob.size)
+
+    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Objects by prefix; only the fields that are needed are asked for."""
+        bucket, start = split_url(prefix)
+        with _errors(f"gs://{bucket}"):
+            for blob in self._io.client.list_blobs(bucket, prefix=start, fields="items(name,size),nextPageToken"):
+                yield f"gs://{bucket}/{blob.name}", int(blob.size)
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        """Names of folders below `prefix`, which the store tells apart from what lies in them."""
+        bucket, start = split_url(prefix)
+        with _errors(f"gs://{bucket}"):
+            blobs = self._io.client.list_blobs(bucket, prefix=start, delimiter="/", fields="prefixes,nextPageToken")
+            names = {name[len(start) : -1] for page in blobs.pages for name in page.prefixes}
+        return sorted(filter(None, names))
+
+    def delete(self, urls: Sequence[str]) -> None:
+        """Delete objects, a hundred in a request."""
+        with _errors(urls[0] if urls else ""):
+            _raise_first((url, status) for url, status in self._io.delete_batch(list(urls)))
+
+    def rename(self, moves: Sequence[tuple[str, str]]) -> None:
+        """Copy, within the store, and delete; a hundred in a request."""
+        with _errors(moves[0][0] if moves else ""):
+            _raise_first((source, status) for source, _, status in self._io.copy_batch(list(moves)))
+        self.delete([source for source, _ in moves])
+
+    def abort_uploads(self, prefix: str) -> None:
+        """Nothing to do: uploads never completed expire, and cost nothing until then."""
+
+    def _blob(self, url: str) -> Blob:
+        bucket, name = split_url(url)
+        return self._io.client.bucket(bucket).blob(name)
+
+
+@contextmanager
+def _errors(url: str) -> Iterator[None]:
+    try:
+        yield
+    except NotFound as error:
+        raise FileNotFoundError(f"{url}: not found") from error
+    except (GoogleAPIError, GoogleAuthError) as error:
+        raise OSError(f"{url}: {error}") from error
+
+
+def _raise_first(statuses: Iterator[tuple[str, int | None]]) -> None:
+    for url, status in statuses:
+        if status is not None:
+            raise FileNotFoundError(f"{url}: not found") if status == 404 else OSError(f"{url}: HTTP status {status}")

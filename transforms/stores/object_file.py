@@ -1,0 +1,42 @@
+"""An object of an object store as a file to read: ranges of some megabytes at a time, by the object's exact name."""
+
+import io
+from typing import Any
+
+from transforms.stores.clients import object_store
+
+_RANGE_BYTES = 8 << 20  # a request takes some ten milliseconds, in which as much could be read
+
+
+class _ObjectReader(io.RawIOBase):
+    def __init__(self, url: str) -> None:
+        self._url, self._position = url, 0
+        self._size = object_store(url).size(url)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = start + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        length = min(len(buffer), self._size - self._position)
+        if length <= 0:
+            return 0
+        data = object_store(self._url).read_range(self._url, self._position, length)  # of this thread
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+
+def open_object(url: str) -> io.BufferedReader:
+    """Open an object; raises FileNotFoundError, or OSError for other failures, here or as it is read."""
+    return io.BufferedReader(_ObjectReader(url), _RANGE_BYTES)

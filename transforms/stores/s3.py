@@ -1,0 +1,163 @@
+"""S3 by exact names, through one boto3 client, made from Beam's --s3_* options."""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import boto3
+from apache_beam.options.pipeline_options import PipelineOptions, S3Options
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
+
+from transforms.stores.clients import split_url
+
+_CONNECTIONS = 64  # kept open; boto3's default of 10 is fewer than the threads that read
+_COPIES = 16  # at once
+_DELETIONS = 1000  # in one request: the limit of S3
+_ATTEMPTS = 3
+_SINGLE_COPY = TransferConfig(multipart_threshold=1 << 30, use_threads=False)  # one request copies up to 5 GB
+_THERE = ("PreconditionFailed", "ConditionalRequestConflict", "412")
+_MISSING = ("404", "NoSuchKey", "NoSuchBucket")
+
+# One for all threads: boto3's clients may be shared, and each takes 0.2 s and 12 MB to make.
+_lock = threading.Lock()
+_shared: tuple[PipelineOptions, Any] | None = None
+
+
+class S3:
+    """transforms.stores.clients.ObjectStore for s3://."""
+
+    def __init__(self, options: PipelineOptions) -> None:
+        global _shared
+        with _lock, _errors("s3://"):
+            if _shared is None or _shared[0] is not options:
+                _shared = options, _client(options.view_as(S3Options))
+            self._client = _shared[1]
+
+    def read(self, url: str) -> bytes:
+        """The bytes of an object; boto3 repeats a request that fails, but not one that breaks off midway."""
+        bucket, key = split_url(url)
+        with _errors(url):
+            for _ in range(_ATTEMPTS - 1):
+                with suppress(HTTPClientError, IncompleteReadError):
+                    return self._read(bucket, key)
+            return self._read(bucket, key)
+
+    def read_range(self, url: str, offset: int, length: int) -> bytes:
+        """Some of an object's bytes."""
+        bucket, key = split_url(url)
+        wanted = {"Range": f"bytes={offset}-{offset + length - 1}"}
+        with _errors(url):
+            for _ in range(_ATTEMPTS - 1):
+                with suppress(HTTPClientError, IncompleteReadError):
+                    return self._read(bucket, key, wanted)
+            return self._read(bucket, key, wanted)
+
+    def _read(self, bucket: str, key: str, more: Mapping[str, str] = {}) -> bytes:
+        return bytes(self._client.get_object(Bucket=bucket, Key=key, **more)["Body"].read())
+
+    def write(self, url: str, data: bytes) -> None:
+        """Write an object; it may be empty, which the multipart upload of Beam's file system may not."""
+        bucket, key = split_url(url)
+        with _errors(url):
+            self._client.put_object(Bucket=bucket, Key=key, Body=data)
+
+    def create(self, url: str, data: bytes) -> None:
+        """Write an object if none is there."""
+        bucket, key = split_url(url)
+        with _errors(url):
+            try:
+                self._client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
+            except ClientError as error:
+                if error.response.get("Error", {}).get("Code") not in _THERE:
+                    raise
+                if self._read(bucket, key) != data:  # else an answer was lost, and the request repeated
+                    raise FileExistsError(f"{url} is there already") from None
+
+    def size(self, url: str) -> int:
+        """The size of an object in bytes."""
+        bucket, key = split_url(url)
+        with _errors(url):
+            return int(self._client.head_object(Bucket=bucket, Key=key)["ContentLength"])
+
+    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Objects by prefix."""
+        bucket, start = split_url(prefix)
+        with _errors(f"s3://{bucket}"):
+            for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start):
+                for item in page.get("Contents", ()):
+                    yield f"s3://{bucket}/{item['Key']}", int(item["Size"])
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        """Names of folders below `prefix`, which the store tells apart from what lies in them."""
+        bucket, start = split_url(prefix)
+        with _errors(f"s3://{bucket}"):
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start, Delimiter="/")
+            names = {item["Prefix"][len(start) : -1] for page in pages for item in page.get("CommonPrefixes", ())}
+        return sorted(filter(None, names))
+
+    def delete(self, urls: Sequence[str]) -> None:
+        """Delete objects, a thousand of a bucket in a request."""
+        buckets: dict[str, list[dict[str, str]]] = {}
+        for bucket, key in map(split_url, urls):
+            buckets.setdefault(bucket, []).append({"Key": key})
+        for bucket, keys in buckets.items():
+            for start in range(0, len(keys), _DELETIONS):
+                some = keys[start : start + _DELETIONS]
+                with _errors(f"s3://{bucket}/{some[0]['Key']}"):
+                    answer = self._client.delete_objects(Bucket=bucket, Delete={"Objects": some, "Quiet": True})
+                for error in answer.get("Errors", ()):
+                    raise OSError(f"s3://{bucket}/{error['Key']}: {error['Code']}: {error['Message']}")
+
+    def rename(self, moves: Sequence[tuple[str, str]]) -> None:
+        """Copy, within the store and many at once, and delete."""
+        with ThreadPoolExecutor(_COPIES, "shardmill-copy") as pool:
+            for _ in pool.map(self._copy, moves):
+                pass
+        self.delete([source for source, _ in moves])
+
+    def _copy(self, move: tuple[str, str]) -> None:
+        (bucket, key), (to_bucket, to_key) = map(split_url, move)
+        with _errors(move[0]):
+            self._client.copy({"Bucket": bucket, "Key": key}, to_bucket, to_key, Config=_SINGLE_COPY)
+
+    def abort_uploads(self, prefix: str) -> None:
+        """Abort unfinished multipart uploads: S3 keeps and charges for their parts, and shows them in no listing.
+
+        A courtesy that needs permissions of its own: without them, nothing happens.
+        """
+        bucket, start = split_url(prefix)
+        with suppress(ClientError):
+            for page in self._client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=start):
+                for upload in page.get("Uploads", ()):
+                    self._client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+
+
+def _client(options: S3Options) -> Any:
+    return boto3.session.Session().client(
+        "s3",
+        region_name=options.s3_region_name,
+        api_version=options.s3_api_version,
+        use_ssl=not options.s3_disable_ssl,
+        verify=options.s3_verify,
+        endpoint_url=options.s3_endpoint_url,
+        aws_access_key_id=options.s3_access_key_id,
+        aws_secret_access_key=options.s3_secret_access_key,
+        aws_session_token=options.s3_session_token,
+        config=Config(max_pool_connections=_CONNECTIONS),
+    )
+
+
+@contextmanager
+def _errors(url: str) -> Iterator[None]:
+    try:
+        yield
+    except ClientError as error:
+        if error.response.get("Error", {}).get("Code") in _MISSING:
+            raise FileNotFoundError(f"{url}: not found") from error
+        raise OSError(f"{url}: {error}") from error
+    except BotoCoreError as error:
+        raise OSError(f"{url}: {error}") from error

@@ -1,0 +1,1 @@
+"""Re-reading what was written."""

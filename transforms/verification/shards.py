@@ -1,0 +1,266 @@
+"""Re-read shards and say what is wrong with them: file, checksums, records, features and, if asked, pixels."""
+
+import gzip
+import io
+import math
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import BinaryIO, cast
+
+import apache_beam as beam
+import google_crc32c
+import numpy as np
+
+from shardmill import arrays
+from shardmill.dataset import Dataset
+from shardmill.errors import CorruptDataError
+from shardmill.example import FeatureValue, decode_example
+from shardmill.features import DType, Feature
+from shardmill.image_pixels import MAX_PIXELS
+from shardmill.manifest import Manifest, ShardEntry
+from shardmill.naming import ShardName
+from shardmill.printable import printable
+from shardmill.tfrecord import read_records
+from transforms.files.images.codec import check_decodes, measure
+from transforms.files.images.errors import ImageError
+from transforms.files.images.header import check_structure, read_header
+from transforms.stores import storage
+from transforms.writing.shards import map_in_order
+
+RECORD_FAULTS_SHOWN = 20  # of a shard; a data set of the wrong kind has one in every record
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with one file of a data set: its name in the data set's directory, and what was expected and found."""
+
+    file: str
+    message: str
+
+    def __str__(self) -> str:
+        return printable(f"{self.file}: {self.message}")
+
+
+@dataclass(eq=False)
+class VerifyShards(beam.PTransform):
+    """Verify each shard of a PCollection of (split name, ShardEntry); (shard file, its faults) of every one comes out.
+
+    Attributes:
+      dataset: the data set they are of.
+      decode: whether every image is decoded.
+      threads: that decode, in each worker.
+    """
+
+    dataset: Dataset
+    decode: bool = False
+    threads: int = 1
+
+    def expand(self, pcoll: beam.PCollection[tuple[str, ShardEntry]]) -> beam.PCollection[tuple[str, list[Fault]]]:
+        """(split name, ShardEntry) -> (shard file, list of Fault)."""
+        return (
+            pcoll
+            | "SpreadShards" >> beam.Reshuffle()
+            | "VerifyShard" >> beam.ParDo(_VerifyShardFn(self.dataset, self.decode, self.threads))
+        )
+
+
+class _VerifyShardFn(beam.DoFn):
+    """Holds the thread pool that decodes; the checks that take no decoding hold the interpreter's lock and gain nothing."""
+
+    def __init__(self, dataset: Dataset, decode: bool, threads: int) -> None:
+        self._dataset, self._decode, self._threads = dataset, decode, threads
+
+    def setup(self) -> None:
+        threaded = self._decode and self._threads > 1
+        self._pool = ThreadPoolExecutor(self._threads, "shardmill-verify") if threaded else None
+
+    def teardown(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def process(self, element: tuple[str, ShardEntry]) -> Iterator[tuple[str, list[Fault]]]:
+        split_name, shard = element
+        yield shard.file, verify_shard(self._dataset, split_name, shard, self._decode, self._pool, 2 * self._threads)
+
+
+def verify_shard(
+    dataset: Dataset, split_name: str, shard: ShardEntry, decode: bool, pool: Executor | None = None, window: int = 1
+) -> list[Fault]:
+    """Re-read one shard, once and as a stream, and compare it with its manifest.
+
+    Args:
+      dataset: the data set, opened.
+      split_name: the split whose shard it is.
+      shard: what the manifest says of it.
+      decode: whether every image is decoded.
+      pool: where records are checked, or None for this thread.
+      window: how many records may be in memory.
+
+    Raises:
+      OSError: an object store failed; a runner tries again.
+    """
+    try:
+        messages = _check_shard(dataset, split_name, shard, partial(check_example, dataset.manifest, decode), pool, window)
+    except FileNotFoundError:
+        messages = ["is missing"]
+    except OSError as error:
+        if not storage.is_local(dataset.directory):
+            raise
+        messages = [f"cannot be read: {error.strerror or error}"]
+    return [Fault(shard.file, message) for message in messages]
+
+
+def _check_shard(
+    dataset: Dataset,
+    split_name: str,
+    shard: ShardEntry,
+    check: "partial[list[str]]",
+    pool: Executor | None,
+    window: int,
+) -> list[str]:
+    gzipped = dataset.manifest.compression == "gzip"
+    name = ShardName.parse(shard.file)
+    if name is None or (name.name, name.split, name.gzip) != (dataset.manifest.name, split_name, gzipped):
+        # Not opened: a manifest may have come from anywhere, and its names may lead out of the directory.
+        return [f"is in the manifest, but is not the name of a{' gzip' * gzipped} shard of {dataset.manifest.name}-{split_name}"]
+    with dataset.files.open(dataset.path(shard)) as raw:
+        counted = _Checksummed(raw)
+        file = cast(BinaryIO, io.BufferedReader(counted, _READ_BYTES))
+        records = _Records(cast(BinaryIO, gzip.GzipFile(fileobj=file)) if gzipped else file, shard.file)
+        found: list[str] = []
+        hidden = 0
+        for index, messages in enumerate(map_in_order(pool, check, records, window)):
+            shown = messages[: RECORD_FAULTS_SHOWN - len(found)]
+            found += [f"record {index}: {message}" for message in shown]
+            hidden += len(messages) - len(shown)
+        while file.read(_READ_BYTES):  # size and checksum are those of the whole file, however early its records ended
+            pass
+    if hidden:
+        found.append(f"and {hidden} more faults in its records")
+    return [*_check_file(counted, shard), *found, *_check_end(records, shard)]
+
+
+def _check_file(found: "_Checksummed", shard: ShardEntry) -> list[str]:
+    if found.size_bytes != shard.size_bytes:  # then the checksum differs as a matter of course
+        return [f"has {found.size_bytes} bytes; the manifest says {shard.size_bytes}"]
+    if f"{found.crc32c:08x}" != shard.crc32c:
+        return [f"has crc32c {found.crc32c:08x}; the manifest says {shard.crc32c}"]
+    return []
+
+
+def _check_end(records: "_Records", shard: ShardEntry) -> list[str]:
+    if records.fault:
+        return [records.fault]
+    if records.count != shard.examples:
+        return [f"holds {records.count} records; the manifest says {shard.examples}"]
+    return []
+
+
+class _Checksummed(io.RawIOBase):
+    """A file whose bytes are counted and checksummed while they are read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.size_bytes = self.crc32c = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        self.size_bytes += len(data)
+        self.crc32c = google_crc32c.extend(self.crc32c, data)
+        return len(data)
+
+
+class _Records:
+    """The records of a file up to the first that cannot be read, which ends them as `fault` instead of an exception.
+
+    An exception would overtake the records still being checked in a pool.
+    """
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file, self._name = file, name
+        self.count, self.fault = 0, ""
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            for record in read_records(self._file, self._name):
+                self.count += 1
+                yield record
+        except CorruptDataError as error:
+            self.fault = str(error).removeprefix(f"{self._name}: ")
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            self.fault = f"the gzip stream is damaged after {self.count} records: {error}"
+
+
+def check_example(manifest: Manifest, decode: bool, record: bytes) -> list[str]:
+    """What is wrong with a record, feature by feature; nothing if it is an example as `manifest` describes it."""
+    try:
+        values = decode_example(record)
+    except ValueError as error:
+        return [f"does not parse: {error}"]
+    features = {feature.name: feature for feature in manifest.features}
+    max_pixels = manifest.configuration.get("max_pixels", MAX_PIXELS) if decode else None
+    return [
+        *(message for name, feature in features.items() for message in _check_feature(feature, values, max_pixels)),
+        *(f"has a feature {name!r} that the manifest does not know" for name in values if name not in features),
+    ]
+
+
+def _check_feature(feature: Feature, example: Mapping[str, FeatureValue], max_pixels: int | None) -> list[str]:
+    values = example.get(feature.name)
+    if values is None:
+        return [f"has no feature {feature.name!r}"] if feature.required else []
+    what = f"feature {feature.name!r}"
+    held = _dtype(values)
+    if held is not None and held != feature.dtype:
+        return [f"{what} holds {held}; expected {feature.dtype}"]
+    if message := _check_number(feature, len(values)):
+        return [f"{what} holds {message}"]
+    if feature.kind == "array":
+        return [
+            f"{what} holds {len(value)} bytes; expected {expected}"
+            for value in cast(Sequence[bytes], values)
+            if len(value) != (expected := arrays.size_bytes(feature))
+        ]
+    if feature.kind == "class_label":
+        classes = len(feature.class_names)
+        return [f"{what} is {value}; expected 0 to {classes - 1}" for value in map(int, values) if not 0 <= value < classes]
+    if feature.kind == "image" and max_pixels is not None:
+        images = cast(Sequence[bytes], values)
+        return [f"{what}: {message}" for image in images if (message := _check_image(image, max_pixels))]
+    return []
+
+
+def _check_number(feature: Feature, values: int) -> str:
+    """What is wrong with the number of a feature's values; "" if nothing is."""
+    shape = () if feature.kind == "array" else feature.shape
+    size = math.prod(filter(None, shape))
+    if None not in shape:
+        return "" if values == size else f"{values} values; expected {size}"
+    return "" if values % size == 0 else f"{values} values; expected a multiple of {size}"
+
+
+def _dtype(values: FeatureValue) -> DType | None:
+    """The type of a decoded list; None for an empty one, which does not tell."""
+    if isinstance(values, np.ndarray):
+        return "float32" if values.dtype.kind == "f" else "int64"
+    return "bytes" if len(values) else None
+
+
+def _check_image(image: bytes, max_pixels: int) -> str:
+    try:
+        _, width, height = measure(image)
+        if width * height > max_pixels:  # not decoded: a few bytes can ask for all memory there is
+            return f"{width} x {height} pixels are more than the {max_pixels} that the data set was made with"
+        check_structure(image, read_header(image))
+        check_decodes(image)
+    except ImageError as error:
+        return str(error)
+    return ""

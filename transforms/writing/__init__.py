@@ -1,0 +1,1 @@
+"""Shards written to a sink."""

@@ -1,0 +1,249 @@
+"""WriteToTFRecord for planned shards: each shard written whole by one worker, straight from its references.
+
+Beam's WriteToTFRecord moves every record through a GroupByKey, deals them out round robin, and numbers shards by the sorted
+names of temporary files. This subclass keeps its sink (temporary files, naming, file systems) and replaces the rest.
+"""
+
+import os
+import threading
+import uuid
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import apache_beam as beam
+import google_crc32c
+import pyarrow as pa
+from apache_beam.io.filebasedsink import FileBasedSink
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import AsSingleton
+
+from shardmill.naming import GZIP_SUFFIX, ShardName, shard_prefix
+from transforms.files.plan import ShardKey
+from transforms.files.references import Reject
+from transforms.sharding.cuts import Divisions
+from transforms.statistics.files import SplitStats
+from transforms.stores import storage
+from transforms.stores.clients import prepare_clients
+from transforms.workers.progress import ProgressReporter
+from transforms.workers.threads import ThreadedFlatMap
+from transforms.writing.source import ShardSource
+
+REJECTS = "rejects"
+_WRITE_BYTES = 1 << 20  # local disks want large writes; object stores buffer anyway
+_SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class ShardInfo:
+    """A shard as written: where it lies now, and what will stand in the manifest of it.
+
+    Attributes:
+      name: its final file name.
+      temporary: the path it was written to.
+      planned: references it was to hold; `planned == examples + rejected`.
+      crc32c: of the bytes on disk.
+      stats: of its examples, where they were gathered in writing.
+    """
+
+    name: ShardName
+    temporary: str
+    planned: int
+    examples: int
+    rejected: int
+    size_bytes: int
+    crc32c: int
+    stats: SplitStats | None = None
+
+
+class WriteShards(beam.io.WriteToTFRecord):
+    """Shards' references -> ShardInfo of each shard, in a temporary directory; rejects under the tag `rejects`.
+
+    The input is one element a shard: ((split, shard), its batches). Nothing gets its final name here: publishing does that once
+    all is written and checked.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        name: str,
+        source: ShardSource | beam.PCollection[ShardSource],
+        divisions: beam.PCollection[Divisions],
+        temporary: beam.PCollection[str],
+        gzip: bool = False,
+        threads: int = 1,
+        progress_folder: str | None = None,
+    ) -> None:
+        """Args:
+
+        directory: the data set's version directory.
+        name: the data set's name.
+        source: of the records of each shard; a collection of one where it depends on the input.
+        divisions: of the splits, for the number of shards of each.
+        temporary: the directory that shards are written to first.
+        gzip: compress the shards.
+        threads: that encode in each worker; 1 encodes in those that write shards, 0 stands for the number of its cores.
+        progress_folder: where workers on the launcher's machine report, or None.
+        """
+        # Compression is done here, not by the sink: the crc32c has to be that of the bytes on disk.
+        super().__init__(
+            storage.join(directory, name),
+            file_name_suffix=GZIP_SUFFIX if gzip else "",
+            compression_type=CompressionTypes.UNCOMPRESSED,
+        )
+        self._divisions, self._temporary, self._source = divisions, temporary, source
+        self._write = _WriteShardFn(self._sink, name, gzip, threads, progress_folder)
+
+    def expand(self, pcoll: beam.PCollection[tuple[ShardKey, Iterable[pa.RecordBatch]]]) -> Any:
+        """One ParDo: references in, ShardInfo and rejects out."""
+        source = AsSingleton(self._source) if isinstance(self._source, beam.PCollection) else self._source
+        return pcoll | "WriteShard" >> beam.ParDo(
+            self._write, AsSingleton(self._divisions), AsSingleton(self._temporary), source
+        ).with_outputs(REJECTS, main="shards")
+
+
+class _WriteShardFn(ThreadedFlatMap):
+    """Writes some shards at a time, their records encoded ahead in threads that they share."""
+
+    def __init__(
+        self,
+        sink: FileBasedSink,
+        name: str,
+        gzip: bool,
+        threads: int,
+        progress_folder: str | None,
+    ) -> None:
+        super().__init__(self._write_shard, _SHARDS_AT_ONCE)
+        self._sink, self._name, self._gzip = sink, name, gzip
+        self._wanted_encoders, self._progress_folder = threads, progress_folder
+        self._examples = Metrics.counter("shardmill", "examples_written")
+        self._rejected = Metrics.counter("shardmill", "records_rejected")
+        self._bytes = Metrics.counter("shardmill", "bytes_written")
+
+    def setup(self) -> None:
+        super().setup()
+        prepare_clients()
+        self._ended = threading.Event()
+        encoders = self._wanted_encoders or os.cpu_count() or 1  # of the worker, not of the launcher
+        self._encoders = ThreadPoolExecutor(encoders, "shardmill-encode") if encoders > 1 else None
+        self._window = encoders + 1
+        self._progress = ProgressReporter(self._progress_folder) if self._progress_folder else None
+
+    def teardown(self) -> None:
+        self._ended.set()  # where the job failed, shards may be under way
+        super().teardown()
+        if self._encoders is not None:
+            self._encoders.shutdown(cancel_futures=True)
+
+    def process(self, element: tuple[ShardKey, Iterable[pa.RecordBatch]], *side: Any) -> Iterator[Any]:
+        shard, parts = element
+        # Read here: a long group comes in pages, which only the thread that Beam called may ask for.
+        yield from super().process((shard, list(parts)), *side)
+
+    def emit(self, items: Iterable[Any]) -> Iterator[Any]:
+        for item in items:
+            if isinstance(item, ShardInfo):  # counted here: Beam knows no metrics of other threads
+                self._examples.inc(item.examples)
+                self._rejected.inc(item.rejected)
+                self._bytes.inc(item.size_bytes)
+            yield item
+
+    def _write_shard(
+        self,
+        element: tuple[ShardKey, list[pa.RecordBatch]],
+        divisions: Divisions,
+        temporary: str,
+        source: Any,  # a ShardSource; Beam checks annotations, and cannot check protocols
+    ) -> list[Any]:
+        """The rejects of one shard, tagged, and its ShardInfo."""
+        (split, shard), parts = element
+        name = ShardName(self._name, split, shard, divisions[split].parts, self._gzip)
+        planned, tasks = source.plan(parts)
+        # The prefix is the sink's file path prefix plus the split, as it is in the final name. The random part keeps attempts
+        # apart: a retried or speculative one must never write to another's file.
+        writer = self._sink.open_writer(temporary, f"{shard_prefix(self._name, split)}-{shard:05d}-{uuid.uuid4().hex}")
+        output = _ShardFile(writer.temp_handle, self._gzip)
+        stats: SplitStats | None = None
+        examples = 0
+        rejects: list[Reject] = []
+        try:
+            for chunk in map_in_order(self._encoders, source.encode, tasks, self._window):
+                output.write(chunk.framed)
+                if stats is None:
+                    stats = chunk.stats
+                elif chunk.stats is not None:
+                    stats.merge(chunk.stats)
+                examples += chunk.examples
+                rejects += chunk.rejects
+                if self._ended.is_set():
+                    raise CancelledError
+                if self._progress is not None:
+                    self._progress.add(chunk.examples + len(chunk.rejects), len(chunk.framed))
+            output.finish()
+        except BaseException:
+            with suppress(Exception):  # which would hide why it is closed
+                writer.close()
+            raise
+        path = writer.close()
+        if self._progress is not None:
+            self._progress.flush()
+        info = ShardInfo(name, path, planned, examples, len(rejects), output.size_bytes, output.crc32c, stats)
+        return [*(beam.pvalue.TaggedOutput(REJECTS, reject) for reject in rejects), info]
+
+
+class _ShardFile:
+    """Gathers small writes into large ones, compresses if asked, and keeps size and crc32c of what goes to disk."""
+
+    def __init__(self, handle: Any, gzip: bool) -> None:
+        self._handle = handle
+        self._compress = zlib.compressobj(6, zlib.DEFLATED, 31) if gzip else None  # 31: gzip framing, without a time
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self.size_bytes = self.crc32c = 0
+
+    def write(self, data: bytes) -> None:
+        self._pending.append(data)
+        self._pending_bytes += len(data)
+        if self._pending_bytes >= _WRITE_BYTES:
+            self._flush()
+
+    def finish(self) -> None:
+        self._flush()
+        if self._compress is not None:
+            self._put(self._compress.flush())
+
+    def _flush(self) -> None:
+        data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
+        self._pending, self._pending_bytes = [], 0
+        self._put(self._compress.compress(data) if self._compress is not None else data)
+
+    def _put(self, data: bytes) -> None:
+        self.crc32c = google_crc32c.extend(self.crc32c, data)
+        self.size_bytes += len(data)
+        self._handle.write(data)
+
+
+def map_in_order(pool: Executor | None, function: Callable[[Item], Result], items: Iterable[Item], window: int) -> Iterator[Result]:
+    """`map` with at most `window` calls under way in `pool`, results in the order of items; inline without a pool."""
+    if pool is None:
+        yield from map(function, items)
+        return
+    pending: deque[Any] = deque()
+    try:
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) >= window:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        for future in pending:
+            future.cancel()

@@ -1,0 +1,30 @@
+"""Where the records of a shard come from: what transforms.writing.shards asks of each route."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from transforms.files.references import Reject
+from transforms.statistics.files import SplitStats
+
+
+@dataclass(slots=True)
+class EncodedChunk:
+    """Some consecutive records of a shard: their framed bytes, how many there are, and what was left out."""
+
+    framed: Any  # a bytes-like object
+    examples: int
+    rejects: list[Reject] = field(default_factory=list)
+    stats: SplitStats | None = None  # where they are gathered as shards are written
+
+
+class ShardSource(Protocol):
+    """Turns what was planned of a shard into tasks, and each task, in any thread, into framed records."""
+
+    def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[Any]]:
+        """The number of records planned, and the tasks in the order of their records."""
+
+    def encode(self, task: Any) -> EncodedChunk:
+        """The records of one task."""
