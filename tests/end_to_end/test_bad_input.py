@@ -200,7 +200,7 @@ def test_symbolic_link_loop_below_a_glob_is_passed_over(run: Run, tmp_path: Path
     assert any("symbolic link loop" in notice for notice in contents.dataset.manifest.notices)
 
 
-def test_folders_nested_too_deep_are_one_reject(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_nested_too_deep_stop_the_job_or_are_one_reject(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_files(tmp_path / "in", {"a/1.jpg": image(1)})
     monkeypatch.chdir(folder / "a")
     for _ in range(1000):  # one by one, as no single path may be so long
@@ -208,8 +208,14 @@ def test_folders_nested_too_deep_are_one_reject(run: Run, tmp_path: Path, monkey
         os.chdir("d")
     monkeypatch.chdir(tmp_path)
     flags = ("--output", tmp_path / "out", "--name", "n", "--max_reject_fraction", "0.5")
-    assert run("images", "--input", folder, *flags).status == 0
-    subprocess.run(["rm", "-r", folder], check=True)  # Python's own rmtree, by which pytest clears up, would not get down there
+    try:
+        stopped = run("images", "--input", folder, *flags)
+        passed = run("images", "--input", folder, *flags, "--on_damaged_file", "reject")
+    finally:
+        subprocess.run(["rm", "-r", folder], check=True)  # Python's own rmtree, by which pytest clears up, would not get down there
+    assert stopped.status == 1
+    assert "at least 1 record in 1 damaged file cannot be read" in stopped.err
+    assert passed.status == 0
     contents = read_back(tmp_path / "out" / "n")
     assert contents.records.keys() == {"a/1.jpg"}
     assert ["more than 500 deep" in reject["reason"] for reject in contents.rejects()] == [True]
@@ -255,7 +261,7 @@ def test_file_that_is_gone_when_it_is_read_is_one_reject(tmp_path: Path) -> None
 
 
 def test_files_that_vanish_while_the_job_runs_are_rejects(tmp_path: Path) -> None:
-    """Once the job has its temporary directory it has listed all; the images are large, so most are still to be read."""
+    """Once the job has begun a shard it has listed all; the images are large, so most are still to be read."""
     content = io.BytesIO()
     Image.linear_gradient("L").resize((2400, 1800)).save(content, "JPEG")
     large = content.getvalue()
@@ -274,7 +280,7 @@ def test_files_that_vanish_while_the_job_runs_are_rejects(tmp_path: Path) -> Non
         "0.6",
     )
     process = Process(tmp_path / "process", *command)
-    while process.is_alive() and not any(tmp_path.glob("n/1.0.0/beam-temp-*")):
+    while process.is_alive() and not any(tmp_path.glob("n/1.0.0/beam-temp-*/*.tfrecord-*")):
         time.sleep(0.001)
     shutil.rmtree(folder / "doomed")
     assert process.result().status == 0

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 from shardmill.files import LocalFiles
 from shardmill.naming import TEMP_SUFFIX
 from transforms.stores.clients import object_store
+from transforms.stores.error_text import NotAFileError
 from transforms.stores.object_file import open_object
 
 _SYNCERS = 8  # a disk orders what it is asked to write at once
@@ -120,7 +121,7 @@ def size(path: str) -> int:
         return object_store(path).size(path)
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "not a regular file", path)
+        raise NotAFileError(errno.EINVAL, "not a regular file", path)
     return status.st_size
 
 

@@ -3,7 +3,7 @@
 import io
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from PIL import Image
 from pipelines.cli import main
 from pipelines.commands.verify import dataset_faults
 from shardmill.dataset import open_dataset
+from tests.end_to_end.test_bad_input import png_header
 
 _SHARD = "digits-train.tfrecord-00001-of-00002"
 
@@ -24,11 +25,11 @@ def _png(seed: int) -> bytes:
     return out.getvalue()
 
 
-def _build(folder: Path, *options: str) -> Path:
-    """A data set of 13 images, one of them too short and one no image at all, and its directory."""
+def _build(folder: Path, *options: str, further: Mapping[str, bytes] | None = None) -> Path:
+    """A data set of 13 images, one of them too short and one no image at all, and of further ones; and its directory."""
     images = {f"class_{index % 3}/{index}.png": _png(index) for index in range(11)}
     images |= {"class_0/short.png": _png(11)[:-40], "class_1/text.png": b"no image"}
-    for name, data in images.items():
+    for name, data in (images | dict(further or {})).items():
         (folder / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "tree" / name).write_bytes(data)
     arguments = ["images", "--input", str(folder / "tree"), "--output", str(folder), "--name", "digits"]
@@ -45,7 +46,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def built_unchecked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All files are in it, whatever they hold; gzip."""
-    return _build(tmp_path_factory.mktemp("unchecked"), "--verify", "none", "--compression", "gzip")
+    pixels = {"class_2/pixels.png": png_header(8, 8)}  # a whole file of too few pixels
+    return _build(tmp_path_factory.mktemp("unchecked"), "--verify", "none", "--compression", "gzip", further=pixels)
 
 
 @pytest.fixture
@@ -89,11 +91,12 @@ def test_missing_shard(directory: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_decode_finds_images_whose_checksums_are_fine(built_unchecked: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(capsys, built_unchecked) == (0, "verified: 13 examples in 2 shards, no fault\n", "")
+    assert _run(capsys, built_unchecked) == (0, "verified: 14 examples in 2 shards, no fault\n", "")
     status, out, err = _run(capsys, built_unchecked, "--decode")
     assert (status, err) == (1, "")
-    assert len(out.splitlines()) == 2
+    assert len(out.splitlines()) == 3
     assert sum("feature 'image': does not decode: " in line for line in out.splitlines()) == 1
+    assert sum("feature 'image': truncated: the png has no end" in line for line in out.splitlines()) == 1
     assert sum("feature 'image': not an image " in line for line in out.splitlines()) == 1
     assert all(line.startswith("digits-train.tfrecord-0000") and ".gz: record " in line for line in out.splitlines())
 

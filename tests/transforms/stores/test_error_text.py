@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from transforms.stores import storage
 from transforms.stores.error_text import error_text
 
 
@@ -39,6 +40,7 @@ def test_paths_are_left_out(tmp_path: Path) -> None:
         error = fault(function, missing)
         assert missing in str(error)
         assert error_text(error) == os.strerror(errno.ENOENT)
+    assert error_text(fault(storage.size, str(tmp_path))) == "not a regular file"
     assert error_text(FileNotFoundError("gs://bucket/object: not found")) == "no such file"
 
 
