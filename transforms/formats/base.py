@@ -17,6 +17,7 @@ from transforms.files.references import Reject
 MAX_LINES = (
     1 << 19
 )  # parsed at once, about: what is kept of each, positions and offsets, may be fifty times the bytes of the shortest
+MAX_TEXT_BYTES = 256 << 20  # of a record in a file of lines: while it is parsed and encoded, there are several copies of it
 MAX_VALUES = 100_000  # distinct values of a column that are collected: no label has more classes
 
 
@@ -93,6 +94,11 @@ class Rows:
     lines: np.ndarray
     rejects: list[Reject] = field(default_factory=list)
     blank: int = 0
+
+
+def too_long(size_bytes: int, most: int) -> str:
+    """The reason to leave out a record whose text has `size_bytes` bytes where `most` are read."""
+    return f"a record of {size_bytes:,} bytes of text; expected {most:,} at most: is the end of a line, or a quote, missing?"
 
 
 def split_rows(rows: Rows, most: int) -> Iterator[Rows]:

@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from shardmill import spans
 from transforms.files.references import Reject
-from transforms.formats.base import MAX_LINES, BlockRef, FileRef
+from transforms.formats.base import MAX_LINES, MAX_TEXT_BYTES, BlockRef, FileRef, too_long
 from transforms.formats.damage import Damage, of_compressed
 from transforms.stores import storage
 from transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
@@ -62,8 +62,8 @@ def index_lines(file: FileRef, block_size: int) -> Iterator[BlockRef]:
 def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = None) -> Iterator[Piece | Reject]:
     """The lines of a block in pieces of about `piece_size` bytes, without a byte order mark at the start of the file.
 
-    A line longer than that is a piece of its own with what precedes it. Where compressed data is damaged, what precedes it is
-    given up to its last whole line, then one Reject for all the rest.
+    A line longer than that is a piece of its own with what precedes it; one of more than MAX_TEXT_BYTES is a Reject. Where
+    compressed data is damaged, what precedes it is given up to its last whole line, then one Reject for all the rest.
 
     Args:
       block: of an uncompressed file, or all of a compressed one.
@@ -73,28 +73,45 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
     Raises:
       OSError: an object store failed; a runner tries again.
     """
-    reader = _Reader(block, piece_size)
+    reader = _Reader(block, min(piece_size, max(MAX_TEXT_BYTES // 8, 1)))  # no line within a chunk is too long, in any encoding
     chunks: Iterator[bytes] = iter(reader)
     line = block.first_line
     carry: list[bytes] = []  # the start of a line whose end was not read yet
+    carried = 0  # its bytes, which are counted only once they are too many
     at_start = block.offset == 0
     for chunk in transcode(chunks) if transcode else chunks:
         end = chunk.rfind(b"\n") + 1
+        first_end = chunk.find(b"\n") + 1 or len(chunk)
+        if carried + first_end > MAX_TEXT_BYTES:
+            carry.clear()
+            if not end:
+                carried += len(chunk)
+                continue
+            yield _too_long(block, line, carried + first_end)
+            chunk, end, line, carried, at_start = chunk[first_end:], end - first_end, line + 1, 0, False
         if not end:
             carry.append(chunk)
+            carried += len(chunk)
             continue
         data = b"".join([*carry, chunk[:end]])
         carry = [chunk[end:]] if end < len(chunk) else []
+        carried = len(chunk) - end
         yield from _bounded(Piece(data.removeprefix(BOM) if at_start else data, line))
         at_start = False
         line += spans.count(data, _LF)
     if reader.damage is not None:
         reason = f"{reader.damage.reason}; all from line {line:,} on is lost"
         yield reader.damage.reject(block.file.name, line, STAGE, reason, line - block.first_line, block.length)
+    elif carried > MAX_TEXT_BYTES:
+        yield _too_long(block, line, carried)
     elif rest := b"".join(carry):
         rest = rest.removeprefix(BOM) if at_start else rest
         if rest:
             yield Piece(rest, line)
+
+
+def _too_long(block: BlockRef, line: int, size_bytes: int) -> Reject:
+    return Reject(block.file.name, line, STAGE, too_long(size_bytes, MAX_TEXT_BYTES))
 
 
 def _bounded(piece: Piece) -> Iterator[Piece]:

@@ -17,10 +17,10 @@ from transforms.columns.text_types import infer_type
 from transforms.columns.text_values import misfit, parse_values
 from transforms.columns.types import ColumnType
 from transforms.files.references import Count, Reject
-from transforms.formats.base import MAX_VALUES, BlockRef, FileRef, Inferred, KeyColumn, Rows, key_column
+from transforms.formats.base import MAX_TEXT_BYTES, MAX_VALUES, BlockRef, FileRef, Inferred, KeyColumn, Rows, key_column, too_long
 from transforms.formats.csv.header import START_BYTES, check_start, column_problem, header_columns
 from transforms.formats.csv.parse import Parsed, Table, parse_piece
-from transforms.formats.csv.pieces import Head, Lost, Piece, bounded, check_length, read_head, read_pieces, read_ranges, unclosed
+from transforms.formats.csv.pieces import Head, Lost, Piece, TooLong, bounded, read_head, read_pieces, read_ranges, unclosed
 from transforms.formats.csv.scan import Dialect, stitch
 from transforms.formats.damage import of_compressed, unread_file
 from transforms.formats.encodings import BOM, Stream, Utf8Stream, encoding_name, keeps_bytes, to_utf8
@@ -111,7 +111,7 @@ class CsvFormat:
         names = list(block.columns if columns is None else columns)
         wanted = names if values_of is None or values_of in names else [*names, values_of]
         for piece in self._pieces(block):
-            if isinstance(piece, Lost):
+            if not isinstance(piece, Piece):
                 continue  # `read` says so
             texts, parsed = self._texts(piece, block, wanted, with_lines=False)
             types = {name: found for name in names if (found := infer_type(texts[name]))}
@@ -134,6 +134,10 @@ class CsvFormat:
                 reason = f"{damage.reason}; the records from line {piece.line} on are lost"
                 lost = damage.reject(file.name, piece.line, "read", reason, records, file.size_bytes)
                 yield no_rows(types, [lost], keys)
+            elif isinstance(piece, TooLong):
+                reject = Reject(file.name, piece.line, "read", too_long(piece.size_bytes, MAX_TEXT_BYTES))
+                records += 1
+                yield no_rows(types, [reject], keys)
             else:
                 rows = self._rows(piece, block, types, keys)
                 records += len(rows.batch) + len(rows.rejects)
@@ -174,7 +178,7 @@ class CsvFormat:
             texts[name] = pc.fill_null(text, fill[name].encode()) if name in fill and text.null_count else text
         return texts, parsed
 
-    def _pieces(self, block: BlockRef) -> Iterator[Piece | Lost]:
+    def _pieces(self, block: BlockRef) -> Iterator[Piece | TooLong | Lost]:
         dialect = self._dialect(block.file.name)
         for piece in self._large_pieces(block):
             if isinstance(piece, Piece):
@@ -182,11 +186,11 @@ class CsvFormat:
             else:
                 yield piece
 
-    def _large_pieces(self, block: BlockRef) -> Iterator[Piece | Lost]:
+    def _large_pieces(self, block: BlockRef) -> Iterator[Piece | TooLong | Lost]:
         file = block.file
         try:
             if self._is_cut(file):
-                yield Piece(to_utf8(_read_range(block), self.encoding), block.first_line)
+                yield from self._pieces_of_range(block)
                 return
             with self._open(file) as (stream, _):
                 head = (
@@ -198,6 +202,17 @@ class CsvFormat:
                 raise  # an object store that fails: the runner tries again
             what = error.strerror or error
             raise JobError(f"{file.name} can no longer be read: {what}; leave the input as it is while a job runs") from error
+
+    def _pieces_of_range(self, block: BlockRef) -> Iterator[Piece | TooLong | Lost]:
+        """A block as one piece, or, where one of its records may be too long, several."""
+        if block.length <= MAX_TEXT_BYTES:
+            yield Piece(to_utf8(_read_range(block), self.encoding), block.first_line)
+            return
+        dialect, head = self._dialect(block.file.name), Head(b"", 1, 0, block.first_line, b"")
+        with storage.open_read(block.file.path) as raw:
+            raw.seek(block.offset)
+            for piece in read_pieces(_Part(raw, block), dialect, self.block_size, block.file.name, head):
+                yield Piece(to_utf8(piece.text, self.encoding), piece.line) if isinstance(piece, Piece) else piece
 
     def _dialect(self, name: str) -> Dialect:
         is_tabs = ".tsv" in PurePosixPath(name.lower()).suffixes[-2:]
@@ -248,7 +263,6 @@ class CsvFormat:
             raise unclosed(file.name, stitched.open_line, self._dialect(file.name))
         end = ranges[-1].stop if ranges else begin
         for (offset, line), (stop, _) in itertools.pairwise([*stitched.cuts, (end, 0)]):
-            check_length(stop - offset, line, file.name)
             if stop > offset:
                 yield BlockRef(file, offset, stop - offset, line, columns)
 
@@ -271,8 +285,27 @@ def _read_range(block: BlockRef) -> bytes:
         raw.seek(block.offset)
         data = raw.read(block.length)
     if len(data) < block.length:
-        raise OSError(f"it has {block.offset + len(data):,} bytes instead of {block.offset + block.length:,} or more")
+        raise _shorter(block, len(data))
     return data
+
+
+class _Part:
+    """The bytes of `block`, from a stream that stands at its start; reading raises OSError if there are fewer."""
+
+    def __init__(self, raw: Stream, block: BlockRef) -> None:
+        self._raw, self._block, self._done = raw, block, 0
+
+    def read(self, size: int, /) -> bytes:
+        """`size` bytes, or what is left."""
+        data = self._raw.read(min(size, self._block.length - self._done))
+        self._done += len(data)
+        if not data and size and self._done < self._block.length:
+            raise _shorter(self._block, self._done)
+        return data
+
+
+def _shorter(block: BlockRef, found: int) -> OSError:
+    return OSError(f"it has {block.offset + found:,} bytes instead of {block.offset + block.length:,} or more")
 
 
 def _distinct(text: pa.Array) -> frozenset[str] | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shardmill.errors import UserError
-from transforms.formats.base import MAX_LINES
+from transforms.formats.base import MAX_LINES, MAX_TEXT_BYTES
 from transforms.formats.csv.scan import Dialect, Range, count_lines, records, scan
 from transforms.formats.encodings import Stream
 from transforms.stores.compressed import TruncatedError
@@ -42,6 +42,14 @@ class Piece:
 
     text: bytes
     line: int
+
+
+@dataclass(frozen=True, slots=True)
+class TooLong:
+    """A record that starts on `line` and has more than MAX_TEXT_BYTES; it has been passed over."""
+
+    line: int
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,37 +139,60 @@ def _up_to_a_cut(text: bytes, dialect: Dialect) -> bytes:
     return data[:-1] if len(data) == len(text) and data.endswith(b"\r") else data
 
 
-def read_pieces(stream: Stream, dialect: Dialect, size: int, name: str, head: Head) -> Iterator[Piece | Lost]:
+def read_pieces(stream: Stream, dialect: Dialect, size: int, name: str, head: Head) -> Iterator[Piece | TooLong | Lost]:
     """The records of the text after `head`, in pieces of about `size` bytes; a Lost at the end if its compressed data is damaged.
 
     Raises:
-      UserError: a quote is never closed, or a record is too long for any reader.
+      UserError: a quote is never closed.
       OSError: the file cannot be read.
     """
     at, line, inside, open_line = head.stop, head.next_line, False, 0
     pending: list[bytes] = []  # of the record that is not finished
+    pending_bytes = 0  # which are counted only once they are too many
+    before = b""
+    size = min(size, max(MAX_TEXT_BYTES // 2, 1))
     first_line = line
     try:
         for data, part in read_ranges(stream, dialect, size, at, head.rest):
             side = part.sides[inside]
-            pending.append(data)
+            start = 0
+            if pending_bytes + len(data) > MAX_TEXT_BYTES:
+                end = len(data) if side.last is None else _first_end(data, before, inside, dialect)
+                if pending_bytes + end > MAX_TEXT_BYTES:
+                    pending.clear()
+                    if side.last is not None:
+                        yield TooLong(first_line, pending_bytes + end)
+                        start, first_line = end, line + count_lines(data, 0, end)
             if side.last is not None:
                 cut = len(data) - (part.stop - side.last)
-                yield Piece(b"".join([*pending[:-1], data[:cut]]), first_line)
-                pending = [data[cut:]]
+                if text := b"".join([*pending, data[start:cut]]):
+                    yield Piece(text, first_line)
+                pending, pending_bytes = [data[cut:]], len(data) - cut
                 first_line = line + side.last_lines
+            else:
+                pending_bytes += len(data)
+                if pending_bytes <= MAX_TEXT_BYTES:
+                    pending.append(data)
+            before = data[-1:]
             if side.opened is not None:
                 open_line = line + side.opened_lines
             line += part.lines
             inside = side.inside
-            check_length(sum(map(len, pending)), first_line, name)
     except TruncatedError as error:
         yield Lost(first_line, error)
         return
     if inside:
         raise unclosed(name, open_line, dialect)
-    if any(pending):
+    if pending_bytes > MAX_TEXT_BYTES:
+        yield TooLong(first_line, pending_bytes)
+    elif any(pending):
         yield Piece(b"".join(pending), first_line)
+
+
+def _first_end(data: bytes, before: bytes, inside: bool, dialect: Dialect) -> int:
+    """Where the first record that ends in `data` does, given the byte before it, and whether that is inside quotes."""
+    start = dialect.quote if inside else before  # as the first byte of a text, a quote opens a field
+    return int(records(start + data, dialect).stops[0]) - len(start)
 
 
 def bounded(piece: Piece, dialect: Dialect, name: str) -> Iterator[Piece]:
