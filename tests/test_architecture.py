@@ -1,79 +1,117 @@
-"""The house: dependencies point one way, and pure modules import without Beam or TensorFlow."""
+"""The house: every import points one way, no circle anywhere, and pure modules need neither Beam nor TensorFlow."""
 
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("shardmill", "transforms", "pipelines")
-# Modules of transforms/ that know no Beam.
-PURE = (
-    "balance",
-    "columns",
-    "coordinates",
-    "csv_scan",
-    "encode_examples",
-    "exact_sums",
-    "feature_columns",
-    "feature_entries",
-    "feature_stats",
-    "framing",
-    "bmp_file",
-    "exif",
-    "foreign_files",
-    "gif_file",
-    "image_codec",
-    "image_error",
-    "image_header",
-    "infer_types",
-    "jpeg_file",
-    "key_histogram",
-    "keys",
-    "nested_lists",
-    "npy_file",
-    "parse_values",
-    "piece_writer",
-    "png_file",
-    "sketches",
-    "stats",
-    "string_stats",
-    "text_encoding",
-    "value_bins",
-    "value_hashes",
-    "value_stats",
-    "varints",
-    "webp_file",
-)
+# The rooms of each package from bottom to top: one imports what stands before it, and itself.
+ROOMS = {
+    "transforms": (
+        *("stores", "workers", "columns", "statistics", "sharding", "examples", "writing", "formats", "inputs"),
+        *("layout", "publishing", "files", "records", "verification"),
+    ),
+}
+TENSORFLOW = {"tensorflow", "tensorflow_datasets", "tensorflow_transform"}
 
 
 def modules(package: str) -> list[str]:
-    return sorted(f"{package}.{path.stem}" for path in (ROOT / package).glob("*.py") if path.stem != "__init__")
+    """Every module below a package, by its dotted name; a package is the name of its `__init__.py`."""
+    paths = sorted((ROOT / package).rglob("*.py"))
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
+    return [name.removesuffix(".__init__") for name in names]
 
 
-def imported(module: str) -> set[str]:
-    """The top-level packages that a module imports, inside functions too."""
-    tree = ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text())
-    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    return {name.split(".")[0] for name in names}
+EVERY = {module for package in PACKAGES for module in modules(package)}
+COMPILED = {"shardmill._native"}
 
 
-@pytest.mark.parametrize("module", [module for package in PACKAGES for module in modules(package)])
-def test_dependencies_point_one_way(module: str) -> None:
-    package = module.split(".")[0]
-    above = PACKAGES[PACKAGES.index(package) + 1 :]
-
-    assert not imported(module) & {*above, "tests", "benchmarks"}
-    if package == "shardmill":
-        assert "apache_beam" not in imported(module)
+def source(module: str) -> str:
+    path = ROOT / module.replace(".", "/")
+    return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
 
 
-@pytest.mark.parametrize("module", modules("transforms") + modules("pipelines"))
-def test_conversion_never_imports_tensorflow(module: str) -> None:
-    assert not imported(module) & {"tensorflow", "tensorflow_datasets", "tensorflow_transform"}
+def imported(module: str) -> Iterator[str]:
+    """The dotted names that a module imports, inside functions too: of ours, the modules."""
+    for node in ast.walk(ast.parse(source(module))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: a relative import"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in EVERY | COMPILED else node.module or ""
+
+
+def room(module: str) -> tuple[int, int]:
+    """The place of a module: that of its package, and of its room in it."""
+    package, *rest = module.split(".")
+    rooms = ROOMS.get(package)
+    return PACKAGES.index(package), rooms.index(rest[0]) if rooms and rest else -1
+
+
+@pytest.mark.parametrize("module", sorted(EVERY))
+def test_imports_point_one_way(module: str) -> None:
+    ours = [name for name in imported(module) if name.split(".")[0] in PACKAGES]
+
+    assert [name for name in ours if room(name) > room(module)] == []
+    assert {name.split(".")[0] for name in imported(module)} & {"tests", "benchmarks", "examples"} == set()
+
+
+def test_every_room_stands_in_the_order() -> None:
+    for package, rooms in ROOMS.items():
+        found = {path.name.removesuffix(".py") for path in (ROOT / package).iterdir() if path.suffix == ".py" or path.is_dir()}
+        assert {name for name in found if any((ROOT / package / name).glob("*.py"))} == set(rooms)
+
+
+@pytest.mark.parametrize("package", [module for module in sorted(EVERY) if (ROOT / module.replace(".", "/")).is_dir()])
+def test_every_package_says_what_it_is_for(package: str) -> None:
+    assert ast.get_docstring(ast.parse(source(package)))
+
+
+def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
+    """The circles that a walk along `arrows` meets, each as the path that closes it."""
+    found: list[list[str]] = []
+    done: set[str] = set()
+
+    def walk(path: list[str]) -> None:
+        for target in sorted(arrows[path[-1]]):
+            if target in path:
+                found.append([*path[path.index(target) :], target])
+            elif target not in done:
+                walk([*path, target])
+        done.add(path[-1])
+
+    for start in sorted(arrows):
+        if start not in done:
+            walk([start])
+    return found
+
+
+def test_no_circle() -> None:
+    below = {module for module in EVERY if module.split(".")[0] != "pipelines"}
+    arrows = {module: {name for name in imported(module) if name in below and name != module} for module in below}
+
+    assert circles(arrows) == []
+
+
+def test_a_circle_is_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == [["b", "c", "b"]]
+
+
+@pytest.mark.parametrize("module", sorted(EVERY))
+def test_beam_and_tensorflow_are_where_they_belong(module: str) -> None:
+    libraries = {name.split(".")[0] for name in imported(module)}
+
+    if module.split(".")[0] == "shardmill":
+        assert "apache_beam" not in libraries
+    else:
+        assert not libraries & TENSORFLOW
 
 
 def import_blocked(names: list[str]) -> subprocess.CompletedProcess[str]:
@@ -88,14 +126,31 @@ def import_blocked(names: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 
-def test_shardmill_imports_without_beam_and_tensorflow() -> None:
-    done = import_blocked(["shardmill", *modules("shardmill")])
+def needs_beam() -> set[str]:
+    """The modules of transforms/ that import Beam at their top, themselves or by what they import there."""
 
-    assert done.returncode == 0, done.stderr
+    def tops(module: str) -> set[str]:
+        tree = ast.parse(source(module))
+        names: set[str] = set()
+        for node in tree.body:
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    inner = f"{node.module}.{alias.name}"
+                    names.add(inner if inner in EVERY else node.module or "")
+        return names
+
+    direct = {module: tops(module) for module in EVERY}
+    needing = {module for module, names in direct.items() if any(name.split(".")[0] == "apache_beam" for name in names)}
+    while more := {module for module, names in direct.items() if module not in needing and names & needing}:
+        needing |= more
+    return {module for module in needing if module.startswith("transforms.")}
 
 
-def test_pure_transforms_import_without_beam() -> None:
-    done = import_blocked([f"transforms.{name}" for name in PURE])
+def test_all_else_imports_without_beam() -> None:
+    pure = sorted(module for module in EVERY if module.split(".")[0] != "pipelines" and module not in needs_beam())
+    done = import_blocked(pure)
 
     assert done.returncode == 0, done.stderr
 

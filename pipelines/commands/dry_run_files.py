@@ -17,10 +17,11 @@ from pipelines.reports.summary import human_size, readable
 from pipelines.running import launch
 from pipelines.running.scratch import scratch_folder
 from shardmill.printable import printable
-from transforms.files.plan import ShardKey, numpy_column
-from transforms.files.references import Reject
+from shardmill.rejects import Reject
+from transforms.files.plan import numpy_column
 from transforms.inputs.summary import InputSummary
 from transforms.layout.files import Layout
+from transforms.sharding.shards import ShardKey
 
 _EXAMPLES_SHOWN, _LAST_SHOWN = 10, 3
 

@@ -16,9 +16,9 @@ from pipelines.running import launch
 from pipelines.running.scratch import scratch_folder
 from shardmill.features import Feature
 from shardmill.printable import printable
+from shardmill.rejects import Reject
+from transforms.columns.inferred import Inferred
 from transforms.columns.nested import in_words
-from transforms.files.references import Reject
-from transforms.formats.base import Inferred
 from transforms.inputs.summary import InputSummary
 from transforms.layout.tables import TableLayout
 

@@ -278,6 +278,8 @@ def check_known(rest: Sequence[str], own: argparse.ArgumentParser) -> None:
     """Check that what `own` does not know is a flag of Beam's, or its value; raises UserError."""
     from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
 
+    from transforms.stores import s3_retries  # noqa: F401  # which adds an option to those of Beam
+
     parser = _BeamArgumentParser(allow_abbrev=False)
     for view in PipelineOptions.__subclasses__():
         view._add_argparse_args(parser)

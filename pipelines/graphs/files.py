@@ -12,9 +12,9 @@ from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 from pipelines.config.files import FilesConfig, ListedFilesConfig
 from pipelines.graphs.publishing import publish_options, renamed, report_divisions
 from shardmill.features import Features
+from shardmill.rejects import Reject
 from shardmill.renames import Renames
-from transforms.files.plan import AssignStrata, KeepOrder, PlanShards, ShardKey, shard_count
-from transforms.files.references import Reject
+from transforms.files.plan import AssignStrata, KeepOrder, PlanShards
 from transforms.files.resolve import ResolveOptions, resolve
 from transforms.files.source import FileShards
 from transforms.inputs.files import Indexed, ListFiles, ReadManifest
@@ -23,13 +23,14 @@ from transforms.layout.files import DEFAULT_SPLITS, Layout, LayoutOptions, make_
 from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.sharding.cuts import Divisions
+from transforms.sharding.shards import ShardKey, shard_count
 from transforms.statistics.files import SplitStats, merge_by_split
 from transforms.writing.shards import REJECTS, ShardInfo, WriteShards
 from transforms.writing.source import EncodedChunk
 
 Encoder = Callable[[pa.RecordBatch], EncodedChunk]
 # (summary, layout, statistics of each split) -> (features, notices)
-Describe = Callable[[InputSummary, Layout, Sequence[SplitStats]], tuple[Features, Sequence[str]]]
+Describe = Callable[[InputSummary, Any, Sequence[SplitStats]], tuple[Features, Sequence[str]]]
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class FileRoute:
       describe: what was written.
       libraries: those whose release can change the bytes.
       layout: how the input is to be read.
-      encoder_of: the encoder, where it depends on the layout.
+      encoder_of: the encoder, where it depends on the route's own layout.
     """
 
     index: beam.PTransform[Any, Indexed]
@@ -50,7 +51,7 @@ class FileRoute:
     describe: Describe
     libraries: Sequence[str] = ("xxhash",)
     layout: Callable[[InputSummary, LayoutOptions], Layout] = make_layout
-    encoder_of: Callable[[Layout], Encoder] | None = None
+    encoder_of: Callable[[Any], Encoder] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,10 @@ from pipelines.graphs.publishing import publish_options, renamed, report_divisio
 from pipelines.kinds.records_config import RecordsConfig
 from shardmill.errors import UserError
 from shardmill.features import Feature, Features
+from shardmill.rejects import Reject
+from transforms.columns.inferred import Inferred
 from transforms.examples.kinds import Kinds, mixed_kinds, most_frequent
 from transforms.files.images.found import mark_images
-from transforms.files.plan import shard_count
-from transforms.files.references import Reject
-from transforms.formats.base import Inferred
 from transforms.formats.damage import settle
 from transforms.inputs.blocks import IndexBlocks, IndexedBlocks
 from transforms.inputs.summary import InputSummary
@@ -35,6 +34,7 @@ from transforms.records.stage import KeyStrata, Staged, StagedRuns, StageRuns, S
 from transforms.sharding import balance
 from transforms.sharding.cuts import Divisions, FindByteCuts, FindExampleCuts
 from transforms.sharding.keys import stratum_cuts
+from transforms.sharding.shards import shard_count
 from transforms.writing.shards import REJECTS, ShardInfo, WriteShards
 
 

@@ -7,9 +7,8 @@ from pipelines.graphs.files import FileRoute, find_files
 from pipelines.kinds.arrays_config import ArraysConfig
 from shardmill.features import Features
 from transforms.files.arrays.encode import ArrayEncoder
-from transforms.files.arrays.layout import array_features, make_array_layout
+from transforms.files.arrays.layout import ArrayLayout, array_features, make_array_layout
 from transforms.inputs.summary import InputSummary
-from transforms.layout.files import Layout
 from transforms.statistics.files import SplitStats
 
 
@@ -25,5 +24,5 @@ def arrays_route(config: ArraysConfig) -> FileRoute:
     )
 
 
-def _describe(summary: InputSummary, layout: Layout, _: Sequence[SplitStats], feature: str) -> tuple[Features, Sequence[str]]:
+def _describe(summary: InputSummary, layout: ArrayLayout, _: Sequence[SplitStats], feature: str) -> tuple[Features, Sequence[str]]:
     return array_features(layout, summary.records, feature), ()

@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 
 from pipelines import cli
+from shardmill.rejects import Reject
 from tests.support.command import (
     Contents,
     Process,
@@ -30,7 +31,8 @@ from tests.support.command import (
     write_files,
 )
 from transforms.files.images.encode import ImageEncoder
-from transforms.files.references import PLANNED, Reject, to_batch
+from transforms.files.references import PLANNED
+from transforms.workers.batches import to_batch
 
 GOOD = image_tree(("ant", "bee"), 6)
 SHARDS = ("--splits", "train=0.7,test=0.3", "--num_shards", "2")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.rejects import Reject
 from transforms.columns.types import ColumnType
-from transforms.files.references import Reject
 from transforms.formats import line_blocks
 from transforms.formats.base import BlockRef, FileRef, RecordFormat
 from transforms.formats.csv import format as csv_format

@@ -1,7 +1,7 @@
 """Typed columns of rows as Arrow arrays: what `transforms.formats.base.Rows` holds, for every format alike."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill import spans
+from transforms.columns.inferred import MAX_VALUES
 from transforms.columns.types import ColumnType
-from transforms.files.references import Reject
-from transforms.formats.base import MAX_VALUES, KeyColumn, Rows, key_column
 
 _KINDS = {"bool": pa.int64(), "int64": pa.int64(), "float32": pa.float32(), "bytes": pa.large_binary()}
 
@@ -34,13 +33,6 @@ def to_batch(arrays: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
     if not arrays:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
     return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
-
-
-def no_rows(types: Mapping[str, ColumnType], rejects: Sequence[Reject], keys: Sequence[KeyColumn] = ()) -> Rows:
-    """Nothing but rejects."""
-    arrays = {name: missing_values(column, 0) for name, column in types.items()}
-    arrays |= {key_column(key.name): pa.nulls(0, pa.large_binary()) for key in keys}
-    return Rows(to_batch(arrays, 0), np.zeros(0, np.int64), list(rejects))
 
 
 def slices(

@@ -1,19 +1,13 @@
 """A manifest's further columns: their types from all rows, and their values as serialized entries of an Example."""
 
-import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Literal
 
-import numpy as np
-
-from shardmill import example
 from shardmill.features import Feature, Kind
-from shardmill.renames import NO_RENAMES, Renames
-from transforms.columns.nested import ColumnError, in_words, leaves, shape_and_values, shown
+from transforms.columns.nested import ColumnError, in_words, shape_and_values, shown
 
 TRUE = (b"true", b"True", b"TRUE")
 FALSE = (b"false", b"False", b"FALSE")
@@ -161,30 +155,6 @@ def merge_types(one: Mapping[str, ColumnType], other: Mapping[str, ColumnType]) 
     return merged
 
 
-def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType], renames: Renames = NO_RENAMES) -> bytes:
-    """The entries of an Example for the columns in `types`, in their order; a missing value has no entry.
-
-    A list of variable length is never missing: where the row has none, it is empty.
-
-    Raises:
-      ColumnError: a list does not fit, or a number is beyond float32; the message names the column.
-    """
-    entries = []
-    for name, column in types.items():
-        value = row.get(name)
-        if value is None or (value == "" and column.dtype != "bytes"):
-            if not column.is_variable:
-                continue
-            value = []
-        try:
-            if column.length is not None or isinstance(value, list):
-                check_shape(value, column)
-            entries.append(example.entry(renames(name), _feature(leaves(value), column.dtype)))
-        except ColumnError as error:
-            raise ColumnError(f"column {name!r}: {error}") from None
-    return b"".join(entries)
-
-
 def check_shape(value: Any, column: ColumnType) -> None:
     """Raise a ColumnError if a value has not the shape of the column's; one that is no list is taken for a list of it alone."""
     shape, _ = shape_and_values(value if isinstance(value, list) else [value])
@@ -194,23 +164,3 @@ def check_shape(value: Any, column: ColumnType) -> None:
     elif (shape[1:] != column.items and shape[0]) or not (column.is_variable or shape[0] == column.length):
         what = f"{shown(value)} has " if column.items or shape[1:] else ""
         raise ColumnError(f"{what}{in_words(shape)} values, where {in_words(column.shape)} were expected")
-
-
-def _feature(values: list[Any], dtype: Spelled) -> bytes:
-    if dtype == "int64":
-        return example.int64_feature(int(value) for value in values)
-    if dtype == "bool":
-        return example.int64_feature(int(value is True or (isinstance(value, str) and value.encode() in TRUE)) for value in values)
-    if dtype == "float32":
-        return example.float_feature(_float(value) for value in values)
-    return example.bytes_feature((value if isinstance(value, str) else json.dumps(value)).encode() for value in values)
-
-
-def _float(value: Any) -> float:
-    """A number, or the text of one, as a float32; raises a ColumnError if its range has none that is near."""
-    with np.errstate(over="ignore"):
-        number = float(np.float32(value))
-    # Infinity is a number too, if it is written: its text has an "n", and JSON's 1e400 is no infinity when it comes here.
-    if math.isinf(number) and (not math.isinf(value) if isinstance(value, int | float) else "n" not in value.lower()):
-        raise ColumnError(f"{value} is beyond the range of float32")
-    return number

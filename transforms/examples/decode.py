@@ -12,10 +12,10 @@ import pyarrow as pa
 from shardmill.example import is_sequence_example
 from shardmill.features import DType
 from transforms.columns.arrow import as_text, distinct_texts, to_batch
+from transforms.columns.inferred import Inferred
 from transforms.columns.key_texts import key_texts
 from transforms.columns.types import ColumnType, Spelled, widest
 from transforms.examples.framing import binary_offsets
-from transforms.formats.base import Inferred
 
 _FEATURES_TAG = 0x0A  # of field 1, `features` of an Example and `context` of a SequenceExample
 _NOTHING = b""  # a schema without features: records are parsed, and no value is copied

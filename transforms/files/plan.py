@@ -1,6 +1,6 @@
 """PTransforms from planned files to shards: exact strata, path order, and the references of each shard."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -15,14 +15,13 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from transforms.files.references import BATCH_ROWS, SHARD, concatenate
+from transforms.files.references import SHARD
 from transforms.sharding import balance
-from transforms.sharding.balance import ShardCount
 from transforms.sharding.cuts import Divisions, FindByteCuts, FindExampleCuts, Grouped
 from transforms.sharding.group_rows import rows_of
 from transforms.sharding.keys import stratum_cuts
-
-ShardKey = tuple[str, int]  # (split, shard index)
+from transforms.sharding.shards import ShardKey
+from transforms.workers.batches import BATCH_ROWS, concatenate
 
 _ROWS_A_SHARD = 256  # below which a batch of one shard is mostly metadata
 _MOST_ROWS = 200_000  # gathered at once: about 20 MB, several times over while they are dealt out
@@ -111,11 +110,6 @@ class _DistributeFn(beam.DoFn):
         parts, self._parts, self._rows = self._parts, [], 0
         if parts:
             yield from distribute(concatenate(parts), self._divisions)
-
-
-def shard_count(counts: Mapping[str, ShardCount], split: str, examples: int, size_bytes: int) -> int:
-    """Shards of a split by its name, `counts[""]` standing for the splits that `counts` does not name."""
-    return counts.get(split, counts[""]).resolve(examples, size_bytes)
 
 
 def distribute(batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:

@@ -9,14 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill import tfrecord
+from shardmill.rejects import Reject
 from shardmill.renames import NO_RENAMES, Renames
 from transforms.columns.key_texts import key_texts_of_values
 from transforms.columns.nested import ColumnError
-from transforms.columns.types import encode_columns
-from transforms.files.references import PLANNED, Reject, to_batch
+from transforms.files.manifest_columns import encode_columns
+from transforms.files.references import PLANNED
 from transforms.inputs.folders import split_name
 from transforms.layout.files import Layout
 from transforms.sharding import keys
+from transforms.workers.batches import to_batch
 
 _EXAMPLE_OVERHEAD = 90  # bytes of an image's Example beside payload, name and columns: keys, lengths, label, height, width
 

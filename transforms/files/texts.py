@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from shardmill import example, tfrecord
 from shardmill.features import Feature, Features
+from shardmill.rejects import Reject
 from shardmill.renames import NO_RENAMES, Renames
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.images.encode import label_entry, reason
-from transforms.files.references import Reject
 from transforms.layout.files import Layout
 from transforms.statistics.files import ClassNames, NumberStats
 from transforms.stores import storage

@@ -11,14 +11,15 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from transforms.columns.types import ColumnType, merge_types
-from transforms.files.references import Reject
+from shardmill.rejects import Reject
+from transforms.columns.arrow import missing_values, to_batch
+from transforms.columns.inferred import Inferred
+from transforms.columns.types import ColumnType
 
 MAX_LINES = (
     1 << 19
 )  # parsed at once, about: what is kept of each, positions and offsets, may be fifty times the bytes of the shortest
 MAX_TEXT_BYTES = 256 << 20  # of a record in a file of lines: while it is parsed and encoded, there are several copies of it
-MAX_VALUES = 100_000  # distinct values of a column that are collected: no label has more classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,28 +112,6 @@ def split_rows(rows: Rows, most: int) -> Iterator[Rows]:
         yield Rows(batch, lines) if start else replace(rows, batch=batch, lines=lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Inferred:
-    """What some rows say of their columns; mergeable in any order.
-
-    Attributes:
-      types: of every column that has a value in some row.
-      rows: how many there are, those left out apart.
-      values: the distinct values of one column, as spelled; None once there are more than MAX_VALUES.
-    """
-
-    types: Mapping[str, ColumnType] = field(default_factory=dict)
-    rows: int = 0
-    values: frozenset[str] | None = frozenset()
-
-    def merge(self, other: "Inferred") -> "Inferred":
-        """What both sets of rows say."""
-        values = None if self.values is None or other.values is None else self.values | other.values
-        if values is not None and len(values) > MAX_VALUES:
-            values = None
-        return Inferred(merge_types(self.types, other.types), self.rows + other.rows, values)
-
-
 class RecordFormat(Protocol):
     """How the records of one format are found and read. Every method may be called on any worker, any number of times."""
 
@@ -154,3 +133,10 @@ class RecordFormat(Protocol):
 
         Formats whose rows have other columns than their records, lines and Examples, leave `keys` to the encoder.
         """
+
+
+def no_rows(types: Mapping[str, ColumnType], rejects: Sequence[Reject], keys: Sequence[KeyColumn] = ()) -> Rows:
+    """Nothing but rejects."""
+    arrays = {name: missing_values(column, 0) for name, column in types.items()}
+    arrays |= {key_column(key.name): pa.nulls(0, pa.large_binary()) for key in keys}
+    return Rows(to_batch(arrays, 0), np.zeros(0, np.int64), list(rejects))

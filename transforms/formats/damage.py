@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from transforms.files.references import Count, Reject
+from shardmill.rejects import Count, Reject
 from transforms.stores.compressed import TruncatedError
 
 

@@ -12,13 +12,14 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from transforms.columns.arrow import as_text, no_rows, parse_fill, to_batch
+from shardmill.rejects import Reject
+from transforms.columns.arrow import as_text, parse_fill, to_batch
+from transforms.columns.inferred import MAX_VALUES, Inferred
 from transforms.columns.json_values import array_of, column_array, column_type, convert, floats_from
 from transforms.columns.key_texts import key_texts_of_values
 from transforms.columns.nested import ColumnError, leaves
 from transforms.columns.types import ColumnType, merge_types, value_type
-from transforms.files.references import Reject
-from transforms.formats.base import MAX_LINES, MAX_VALUES, BlockRef, FileRef, Inferred, KeyColumn, Rows, key_column
+from transforms.formats.base import MAX_LINES, BlockRef, FileRef, KeyColumn, Rows, key_column, no_rows
 from transforms.formats.line_blocks import STAGE, Piece, index_lines, line_count, read_pieces
 
 _PARSE_BYTES = 64 << 10  # parsed at once: more Python objects than that leave the processor's cache, at half the speed

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from shardmill import spans
-from transforms.files.references import Reject
+from shardmill.rejects import Reject
 from transforms.formats.base import MAX_LINES, MAX_TEXT_BYTES, BlockRef, FileRef, too_long
 from transforms.formats.damage import Damage, of_compressed
 from transforms.stores import storage

@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 
 from shardmill import spans
 from shardmill.errors import UserError
-from transforms.columns.arrow import distinct_texts, missing_values, no_rows, slices, to_batch
+from shardmill.rejects import Reject
+from transforms.columns.arrow import distinct_texts, missing_values, slices, to_batch
+from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
-from transforms.files.references import Reject
-from transforms.formats.base import BlockRef, FileRef, Inferred, KeyColumn, Rows
+from transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows, no_rows
 from transforms.formats.encodings import MARK_ERRORS, encoding_name
 from transforms.formats.line_blocks import STAGE, Piece, index_lines, line_count, read_pieces
 

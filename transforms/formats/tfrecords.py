@@ -12,12 +12,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from shardmill import spans
+from shardmill.rejects import Reject
 from shardmill.tfrecord import OVERHEAD, mask
 from transforms.columns.arrow import slices
+from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 from transforms.examples.decode import decode_examples, infer_examples, not_examples, sequence_examples
-from transforms.files.references import Reject
-from transforms.formats.base import BlockRef, FileRef, Inferred, KeyColumn, Rows
+from transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows
 from transforms.formats.damage import Damage, of_compressed
 from transforms.stores import storage
 from transforms.stores.compressed import Decompressed, TruncatedError, open_gzip, open_zlib

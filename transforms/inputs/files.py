@@ -11,16 +11,18 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
+from shardmill.rejects import Reject
 from transforms.columns.nested import ColumnError
 from transforms.columns.types import ColumnType, merge_types, value_type
-from transforms.files.references import FOUND, Reject, batches
 from transforms.inputs.file_list import RESERVED, USUAL_NAMES, ManifestNames, Row, is_textual, read_manifest
 from transforms.inputs.folders import FolderRoles
+from transforms.inputs.found import FOUND
 from transforms.inputs.listing import IMAGES, FileKind, Found, Listed, Skipped, list_input
 from transforms.inputs.summary import InputSummary, MergeSummaries, summarize_batch, summarize_skipped
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.links import LinksInside
+from transforms.workers.batches import batches
 
 NO_SUCH_FILE = "no such file"
 REJECTS, SUMMARIES = "rejects", "summaries"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from shardmill.errors import UserError
-from transforms.files.references import Reject
+from shardmill.rejects import Reject
 from transforms.stores import storage
 from transforms.stores.clients import object_store
 

@@ -8,7 +8,6 @@ from shardmill import naming
 from shardmill.errors import UserError
 from shardmill.labels import ClassNames, resolve_class_names
 from transforms.columns.types import ColumnType
-from transforms.files.arrays.npy import ArrayType
 from transforms.inputs.folders import (
     CLASSES,
     FolderError,
@@ -64,8 +63,6 @@ class Layout:
       class_names: the class table, or None for unlabelled files.
       columns: types of a manifest's columns, in the order of their names.
       notices: what the user must be told at the end.
-      array: what all files are, where they are arrays.
-      array_like: why, as it stands behind what is expected.
     """
 
     splits: tuple[str, ...]
@@ -74,8 +71,6 @@ class Layout:
     class_names: ClassNames | None
     columns: dict[str, ColumnType] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
-    array: ArrayType | None = None
-    array_like: str = ""
 
     def locate(self, name: str) -> tuple[str | None, str | None]:
         """(split, class name) of a file by its folders; None for what they do not say."""

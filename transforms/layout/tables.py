@@ -9,8 +9,9 @@ from shardmill import naming
 from shardmill.errors import UserError
 from shardmill.features import DType, Feature, Features
 from shardmill.labels import ClassNames, check_label_name, resolve_class_names
+from transforms.columns.inferred import MAX_VALUES, Inferred
 from transforms.columns.types import ColumnType
-from transforms.formats.base import MAX_VALUES, Inferred, KeyColumn
+from transforms.formats.base import KeyColumn
 from transforms.inputs.folders import (
     SPLITS,
     SPLITS_OF_CLASSES,

@@ -10,11 +10,11 @@ from shardmill import naming, schema, tfds_metadata
 from shardmill.features import Features
 from shardmill.labels import check_label_name
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.rejects import Reject
 from shardmill.renames import Renames
 from shardmill.seal import checksums
 from shardmill.selection import supervised_of
 from shardmill.tfds_metadata import SplitInfo
-from transforms.files.references import Reject
 from transforms.formats.damage import Losses
 from transforms.sharding.balance import ShardCount
 from transforms.sharding.cuts import Divisions

@@ -8,14 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shardmill.rejects import Reject
 from shardmill.renames import NO_RENAMES, Renames
+from transforms.columns.inferred import Inferred
 from transforms.columns.key_texts import key_texts
 from transforms.examples.decode import decode_parts, infer_examples, key_feature, merge_parts
 from transforms.examples.encode import MAX_RECORD_BYTES, encode_framed, example_sizes
 from transforms.examples.framing import frame, payload_hashes
 from transforms.examples.kinds import Kinds, kinds_of, misfits
-from transforms.files.references import Reject
-from transforms.formats.base import FileRef, Inferred, Rows, key_column
+from transforms.formats.base import FileRef, Rows, key_column
 from transforms.layout.tables import TableLayout
 from transforms.records.keys import hash_keys, input_order, position_ties
 from transforms.records.run_file import KeyedRecords

@@ -6,7 +6,8 @@ from functools import partial
 
 import apache_beam as beam
 
-from transforms.formats.base import Inferred, RecordFormat
+from transforms.columns.inferred import Inferred
+from transforms.formats.base import RecordFormat
 from transforms.inputs.blocks import Task
 from transforms.workers.threads import ThreadedFlatMap
 

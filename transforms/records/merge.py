@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill import spans
-from transforms.files.references import concatenate
 from transforms.records.run_file import key_order, read_key_range
 from transforms.sharding.key_histogram import Cuts
 from transforms.stores import storage
+from transforms.workers.batches import concatenate
 from transforms.writing.source import EncodedChunk
 
 SEGMENT_BYTES = 8 << 20

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.pvalue import AsSingleton
 
-from transforms.files.plan import ShardKey
-from transforms.files.references import to_batch
 from transforms.records.run_file import Run, read_keys
 from transforms.sharding.cuts import Divisions
+from transforms.sharding.shards import ShardKey
+from transforms.workers.batches import to_batch
 from transforms.workers.threads import ThreadedFlatMap, windowed
 
 # Rows `start` to `stop` of a run of `rows` rows: their keys in its index, their records from byte `offset`, `size` bytes.

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
+from shardmill.rejects import Reject
+from transforms.columns.inferred import Inferred
 from transforms.examples.kinds import Kinds, merge_kinds
 from transforms.files.images.found import Formats, formats_of, merge_formats
-from transforms.files.references import Reject
-from transforms.formats.base import BlockRef, Inferred, RecordFormat, split_rows
+from transforms.formats.base import BlockRef, RecordFormat, split_rows
 from transforms.inputs.blocks import Task
 from transforms.inputs.files import REJECTS
 from transforms.layout.tables import TableLayout

@@ -5,50 +5,15 @@ object's metadata before it reads it. So what is done to one object after anothe
 are still written by Beam's sink.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
-
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions
+from functools import cache
+from typing import TYPE_CHECKING
 
 from shardmill.errors import UserError
 from shardmill.extras import install_hint
-from transforms.stores.beam_filesystems import BeamStore
-from transforms.stores.s3_retries import set_retries
+from transforms.stores.protocol import ObjectStore, split_url
 
-
-class ObjectStore(Protocol):
-    """Objects by URL. All raise FileNotFoundError for what is missing, a bucket too, and OSError for other failures."""
-
-    def read(self, url: str) -> bytes:
-        """The bytes of an object, in one request."""
-
-    def read_range(self, url: str, offset: int, length: int) -> bytes:
-        """At least one byte of an object, in one request: `length` bytes from `offset`, fewer at its end."""
-
-    def write(self, url: str, data: bytes) -> None:
-        """Write an object, in one request: it is there whole or not at all."""
-
-    def create(self, url: str, data: bytes) -> None:
-        """As `write`, but raises FileExistsError if there is one already, wherever the store can tell."""
-
-    def size(self, url: str) -> int:
-        """The size of an object in bytes."""
-
-    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """(URL, bytes) of each object whose URL starts with `prefix`, sorted."""
-
-    def folders(self, prefix: str) -> Sequence[str]:
-        """What stands, in URLs of objects that start with `prefix`, between it and a further slash; sorted, each once."""
-
-    def delete(self, urls: Sequence[str]) -> None:
-        """Delete objects; one that is gone already is no error."""
-
-    def rename(self, moves: Sequence[tuple[str, str]]) -> None:
-        """Copy each source to its destination, then delete the sources."""
-
-    def abort_uploads(self, prefix: str) -> None:
-        """Forget uploads under `prefix` that were never completed, where the store keeps, and charges for, their parts."""
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
 
 
 def object_store(url: str) -> ObjectStore:
@@ -65,12 +30,16 @@ def object_store(url: str) -> ObjectStore:
             raise UserError(f"{url}: gs:// needs Google's clients; {install_hint('gcp')}") from None
         return GoogleStorage(_options())
     if scheme == "s3":
-        set_retries(_options())
+        prepare_clients()
         try:
             from transforms.stores.s3 import S3
         except ModuleNotFoundError:
             raise UserError(f"{url}: s3:// needs boto3; {install_hint('aws')}") from None
         return S3(_options())
+    from apache_beam.io.filesystems import FileSystems
+
+    from transforms.stores.beam_filesystems import BeamStore
+
     try:
         FileSystems.get_filesystem(url)
     except ValueError:
@@ -80,24 +49,36 @@ def object_store(url: str) -> ObjectStore:
     return BeamStore()
 
 
-def set_options(options: PipelineOptions) -> None:
+def set_options(options: "PipelineOptions") -> None:
     """Reach object stores as `options` say (credentials, endpoint), before there is a pipeline that would set them."""
+    from apache_beam.io.filesystems import FileSystems
+
     FileSystems.set_options(options)
     if options is not None:
+        from transforms.stores.s3_retries import set_retries
+
         set_retries(options)
 
 
 def prepare_clients() -> None:
     """Let clients that Beam makes in this process, as it writes shards, repeat requests as ours do."""
+    from transforms.stores.s3_retries import set_retries
+
     set_retries(_options())
 
 
-def _options() -> PipelineOptions:
+def _options() -> "PipelineOptions":
+    from apache_beam.io.filesystems import FileSystems
+
     # What Beam itself gives its file systems; a worker process sets it before any DoFn is built.
-    return FileSystems._pipeline_options or _DEFAULTS
+    return FileSystems._pipeline_options or _no_options()
 
 
-_DEFAULTS = PipelineOptions([])
+@cache
+def _no_options() -> "PipelineOptions":
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    return PipelineOptions([])
 
 
 def check_url(url: str) -> None:
@@ -109,15 +90,3 @@ def check_url(url: str) -> None:
     object_store(url)
     if url.startswith(("gs://", "s3://")):
         split_url(url)
-
-
-def split_url(url: str) -> tuple[str, str]:
-    """(bucket, name of the object) of `url`; the name is empty for a bucket.
-
-    Raises:
-      UserError: there is no bucket in it.
-    """
-    bucket, _, name = url.partition("://")[2].partition("/")
-    if not bucket:
-        raise UserError(f"{url}: there is no bucket in it; expected {url.partition('://')[0]}://bucket/path")
-    return bucket, name

@@ -10,7 +10,7 @@ from google.api_core.exceptions import GoogleAPIError, NotFound, PreconditionFai
 from google.auth.exceptions import GoogleAuthError
 from google.cloud.storage import Blob
 
-from transforms.stores.clients import split_url
+from transforms.stores.protocol import split_url
 
 # A client each thread: cheap to make, keeps one connection open, and is not promised to be safe to share.
 _thread = threading.local()

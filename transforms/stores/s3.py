@@ -12,7 +12,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
 
-from transforms.stores.clients import split_url
+from transforms.stores.protocol import split_url
 
 _CONNECTIONS = 64  # kept open; boto3's default of 10 is fewer than the threads that read
 _COPIES = 16  # at once

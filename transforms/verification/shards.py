@@ -28,7 +28,7 @@ from transforms.files.images.codec import check_decodes, measure
 from transforms.files.images.errors import ImageError
 from transforms.files.images.header import check_structure, read_header
 from transforms.stores import storage
-from transforms.writing.shards import map_in_order
+from transforms.workers.threads import map_in_order
 
 RECORD_FAULTS_SHOWN = 20  # of a shard; a data set of the wrong kind has one in every record
 _READ_BYTES = 1 << 20

@@ -3,8 +3,8 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
@@ -66,3 +66,27 @@ def windowed(item: Any) -> Any:
     if isinstance(item, TaggedOutput):
         return TaggedOutput(item.tag, windowed(item.value))
     return WindowedValue(item, MIN_TIMESTAMP, (GlobalWindow(),))
+
+
+Item = TypeVar("Item")
+
+
+Result = TypeVar("Result")
+
+
+def map_in_order(pool: Executor | None, function: Callable[[Item], Result], items: Iterable[Item], window: int) -> Iterator[Result]:
+    """`map` with at most `window` calls under way in `pool`, results in the order of items; inline without a pool."""
+    if pool is None:
+        yield from map(function, items)
+        return
+    pending: deque[Any] = deque()
+    try:
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) >= window:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        for future in pending:
+            future.cancel()

@@ -8,12 +8,11 @@ import os
 import threading
 import uuid
 import zlib
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import apache_beam as beam
 import google_crc32c
@@ -24,22 +23,19 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsSingleton
 
 from shardmill.naming import GZIP_SUFFIX, ShardName, shard_prefix
-from transforms.files.plan import ShardKey
-from transforms.files.references import Reject
+from shardmill.rejects import Reject
 from transforms.sharding.cuts import Divisions
+from transforms.sharding.shards import ShardKey
 from transforms.statistics.files import SplitStats
 from transforms.stores import storage
 from transforms.stores.clients import prepare_clients
 from transforms.workers.progress import ProgressReporter
-from transforms.workers.threads import ThreadedFlatMap
+from transforms.workers.threads import ThreadedFlatMap, map_in_order
 from transforms.writing.source import ShardSource
 
 REJECTS = "rejects"
 _WRITE_BYTES = 1 << 20  # local disks want large writes; object stores buffer anyway
 _SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,21 +225,3 @@ class _ShardFile:
         self.crc32c = google_crc32c.extend(self.crc32c, data)
         self.size_bytes += len(data)
         self._handle.write(data)
-
-
-def map_in_order(pool: Executor | None, function: Callable[[Item], Result], items: Iterable[Item], window: int) -> Iterator[Result]:
-    """`map` with at most `window` calls under way in `pool`, results in the order of items; inline without a pool."""
-    if pool is None:
-        yield from map(function, items)
-        return
-    pending: deque[Any] = deque()
-    try:
-        for item in items:
-            pending.append(pool.submit(function, item))
-            if len(pending) >= window:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        for future in pending:
-            future.cancel()

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from transforms.files.references import Reject
+from shardmill.rejects import Reject
 from transforms.statistics.files import SplitStats
 
 

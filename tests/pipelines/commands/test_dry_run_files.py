@@ -6,7 +6,7 @@ from dataclasses import replace
 from pipelines.commands.dry_run_files import DryRun, describe
 from pipelines.kinds.images_config import ImagesConfig
 from shardmill.labels import ClassNames
-from transforms.files.references import Reject
+from shardmill.rejects import Reject
 from transforms.inputs.folders import SPLITS_OF_CLASSES
 from transforms.inputs.summary import InputSummary
 from transforms.layout.files import Layout

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from shardmill import example
 from shardmill.features import Feature
 from transforms.columns.nested import ColumnError, leaves
-from transforms.columns.types import ColumnType, encode_columns, merge_types, value_type
+from transforms.columns.types import ColumnType, merge_types, value_type
+from transforms.files.manifest_columns import encode_columns
 
 CSV, JSON = True, False
 

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.files.references import FOUND, PLANNED, RecordBatchCoder, batches, sorted_by_key, to_batch
+from transforms.files.references import PLANNED, sorted_by_key
+from transforms.inputs.found import FOUND
+from transforms.workers.batches import RecordBatchCoder, batches, to_batch
 
 NAME = st.text(max_size=10)
 FOUND_ROWS = st.lists(

@@ -9,12 +9,16 @@ import pyarrow as pa
 import pytest
 
 from shardmill.labels import ClassNames
-from transforms.columns.types import ColumnType, encode_columns
-from transforms.files.references import FOUND, PLANNED, Reject, batches
+from shardmill.rejects import Reject
+from transforms.columns.types import ColumnType
+from transforms.files.manifest_columns import encode_columns
+from transforms.files.references import PLANNED
 from transforms.files.resolve import ResolveOptions, resolve
 from transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES
+from transforms.inputs.found import FOUND
 from transforms.layout.files import Layout
 from transforms.sharding import keys
+from transforms.workers.batches import batches
 
 FRACTIONS = (Fraction(8, 10), Fraction(2, 10))
 TREE = Layout(("train", "test"), FRACTIONS, CLASSES, ClassNames(("ant", "bee")))

@@ -16,10 +16,10 @@ import pytest
 import zstandard
 
 from shardmill import example, tfrecord
+from shardmill.rejects import Reject
 from tests.end_to_end.test_bad_tables import check_consistent
 from tests.support.command import Result, Run, write_files
 from tests.support.table_results import Table, convert
-from transforms.files.references import Reject
 from transforms.formats.damage import Damage, Losses, failure, of_compressed, settle, unread_file
 from transforms.stores.compressed import TruncatedError, open_decompressed
 

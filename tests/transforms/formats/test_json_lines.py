@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.rejects import Reject
 from transforms.columns.arrow import arrow_type, parse_fill
+from transforms.columns.inferred import Inferred
 from transforms.columns.json_values import array_of, column_array, column_type, convert
 from transforms.columns.nested import ColumnError
 from transforms.columns.types import ColumnType, Spelled, merge_types, value_type
-from transforms.files.references import Reject
-from transforms.formats.base import FileRef, Inferred, Rows
+from transforms.formats.base import FileRef, Rows
 from transforms.formats.json_lines import JsonLinesFormat
 
 Types = Mapping[str, ColumnType]

@@ -10,7 +10,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.files.references import Reject
+from shardmill.rejects import Reject
 from transforms.formats.base import BlockRef, FileRef
 from transforms.formats.line_blocks import BOM, Piece, index_lines, read_pieces
 

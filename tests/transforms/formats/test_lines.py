@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.rejects import Reject
+from transforms.columns.inferred import MAX_VALUES, Inferred
 from transforms.columns.types import ColumnType
-from transforms.files.references import Reject
-from transforms.formats.base import MAX_VALUES, FileRef, Inferred, Rows
+from transforms.formats.base import FileRef, Rows
 from transforms.formats.lines import LinesFormat
 
 TEXT = ColumnType("bytes", None, 0)

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from shardmill import tfrecord
 from shardmill.example import decode_example, encode_example
+from shardmill.rejects import Reject
 from shardmill.tfrecord import OVERHEAD
+from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
-from transforms.files.references import Reject
-from transforms.formats.base import BlockRef, FileRef, Inferred, Rows
+from transforms.formats.base import BlockRef, FileRef, Rows
 from transforms.formats.tfrecords import TFRecordFormat, decode_examples, infer_examples
 
 EXAMPLES = [encode_example({"id": [number], "text": [b"x" * number]}) for number in range(7)]

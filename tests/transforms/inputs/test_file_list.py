@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shardmill.errors import UserError
-from transforms.files.references import Reject
+from shardmill.rejects import Reject
 from transforms.inputs.file_list import Row, is_textual, read_manifest
 
 

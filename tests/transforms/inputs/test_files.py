@@ -10,11 +10,13 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 
 from pipelines.running.runner import make_runner
+from shardmill.rejects import Reject
 from transforms.columns.types import ColumnType
-from transforms.files.references import FOUND, Reject, to_batch
 from transforms.inputs.files import ListFiles, ReadManifest, index_listing, measure
+from transforms.inputs.found import FOUND
 from transforms.inputs.listing import Found, Listed, Skipped
 from transforms.inputs.summary import InputSummary, summarize_batch
+from transforms.workers.batches import to_batch
 
 REJECT = Reject("bad.jpg", None, "index", "why")
 

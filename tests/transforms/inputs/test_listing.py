@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from shardmill.rejects import Reject
 from tests.support.command import Run, write_files
-from transforms.files.references import Reject
 from transforms.inputs.listing import Found, Listed, Skipped, input_root, is_glob, list_input, matches
 
 

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transforms.columns.types import ColumnType
-from transforms.files.references import FOUND, batches
+from transforms.inputs.found import FOUND
 from transforms.inputs.summary import InputSummary, MergeSummaries, summarize_batch, summarize_skipped
+from transforms.workers.batches import batches
 
 Row = tuple[Any, ...]
 

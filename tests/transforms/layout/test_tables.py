@@ -7,8 +7,9 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.features import Feature
+from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
-from transforms.formats.base import Inferred, KeyColumn
+from transforms.formats.base import KeyColumn
 from transforms.inputs.summary import InputSummary, summarize_files, summarize_header, summarize_skipped
 from transforms.layout.tables import (
     TableLayout,

@@ -13,8 +13,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from shardmill.features import Feature
 from shardmill.manifest import Manifest
 from shardmill.naming import ShardName
+from shardmill.rejects import Reject
 from shardmill.seal import crc32c
-from transforms.files.references import Reject
 from transforms.publishing.describe import Build, PublishOptions, make_manifest, metadata_texts, notices, rejects_text, stats_json
 from transforms.sharding.balance import ShardCount
 from transforms.sharding.cuts import Division

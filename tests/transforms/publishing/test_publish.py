@@ -14,7 +14,7 @@ from shardmill.dataset import open_dataset
 from shardmill.errors import JobError
 from shardmill.features import Feature
 from shardmill.naming import ShardName
-from transforms.files.references import Reject
+from shardmill.rejects import Reject
 from transforms.publishing import job_folder
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.publishing.publish import check_complete, check_counts, prepare, publish

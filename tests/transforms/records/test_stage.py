@@ -7,12 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from shardmill.rejects import Reject
 from tests.support.command import write_files
 from tests.support.table_results import contents, convert
+from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 from transforms.examples.kinds import Held
-from transforms.files.references import Reject
-from transforms.formats.base import Inferred, Rows, split_rows
+from transforms.formats.base import Rows, split_rows
 from transforms.records import stage as stage_runs
 from transforms.records.run_file import KeyedRecords, Run, write_run
 from transforms.records.stage import Staged, _MergeStaged

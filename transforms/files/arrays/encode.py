@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill import example, tfrecord
+from shardmill.rejects import Reject
 from shardmill.renames import NO_RENAMES, Renames
 from transforms.examples.encode import MAX_RECORD_BYTES
+from transforms.files.arrays.layout import ArrayLayout
 from transforms.files.arrays.npy import ArrayType, NpyError, read_array
 from transforms.files.images.encode import label_entry, reason
-from transforms.files.references import Reject
-from transforms.layout.files import Layout
 from transforms.statistics.files import ClassNames, NumberStats
 from transforms.stores import storage
 from transforms.writing.source import EncodedChunk
@@ -93,9 +93,9 @@ class ArrayEncoder:
     because: str = ""
     renames: Renames = NO_RENAMES
 
-    def of_layout(self, layout: Layout) -> "ArrayEncoder":
+    def of_layout(self, layout: ArrayLayout) -> "ArrayEncoder":
         """The encoder for the arrays of an input."""
-        return replace(self, expected=layout.array, because=layout.array_like)
+        return replace(self, expected=layout.array, because=f", {layout.reason}")
 
     def __call__(self, batch: pa.RecordBatch) -> EncodedChunk:
         """Encode the files of a PLANNED batch, in their order."""

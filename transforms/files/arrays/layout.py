@@ -1,6 +1,6 @@
 """What all arrays of an input are to be: as flags say, or as the first file by name is."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from shardmill.errors import UserError
 from shardmill.features import Feature, Features
@@ -29,7 +29,20 @@ class ArrayOptions:
     given: ArrayType | None = None
 
 
-def make_array_layout(summary: InputSummary, options: LayoutOptions, arrays: ArrayOptions) -> Layout:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayLayout(Layout):
+    """The reading of an input of arrays.
+
+    Attributes:
+      array: what all of them are.
+      reason: why, as it stands behind what is expected.
+    """
+
+    array: ArrayType
+    reason: str
+
+
+def make_array_layout(summary: InputSummary, options: LayoutOptions, arrays: ArrayOptions) -> ArrayLayout:
     """As `make_layout`, with the type of all arrays; reads the header of the first file by name unless that is given.
 
     Raises:
@@ -39,7 +52,7 @@ def make_array_layout(summary: InputSummary, options: LayoutOptions, arrays: Arr
     layout = make_layout(summary, options)
     if arrays.given is not None:
         _check_size(arrays.given, "--shape and --dtype: ", "")
-        return replace(layout, array=arrays.given, array_like=", as --shape and --dtype say")
+        return _with_array(layout, arrays.given, "as --shape and --dtype say")
     if summary.first is None:
         raise UserError(f"{options.source} has no file that says what the arrays are; {_REMEDY}")
     name, uri = summary.first
@@ -54,12 +67,15 @@ def make_array_layout(summary: InputSummary, options: LayoutOptions, arrays: Arr
         raise UserError(f"{what}it cannot be read: {error.strerror or error}; {_REMEDY}") from None
     _check_size(found, what, f"; {_REMEDY}")
     notice = f"the arrays are {found}, as is {name!r}, the first by name; others are rejected"
-    return replace(layout, array=found, array_like=f", as in {name}", notices=(*layout.notices, notice))
+    return _with_array(replace(layout, notices=(*layout.notices, notice)), found, f"as in {name}")
 
 
-def array_features(layout: Layout, rows: int, feature: str) -> Features:
+def _with_array(layout: Layout, array: ArrayType, reason: str) -> ArrayLayout:
+    return ArrayLayout(**{item.name: getattr(layout, item.name) for item in fields(layout)}, array=array, reason=reason)
+
+
+def array_features(layout: ArrayLayout, rows: int, feature: str) -> Features:
     """The features, in the order in which transforms.files.arrays.encode writes them; `rows` are planned."""
-    assert layout.array is not None
     features = [Feature(feature, "bytes", "array", layout.array.shape, element=layout.array.element)]
     if layout.class_names is not None:
         features.append(Feature("label", "int64", "class_label", class_names=layout.class_names.names))

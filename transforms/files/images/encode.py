@@ -7,12 +7,12 @@ import pyarrow as pa
 
 from shardmill import example, tfrecord
 from shardmill.image_pixels import MAX_PIXELS
+from shardmill.rejects import Reject
 from shardmill.renames import NO_RENAMES, Renames
 from transforms.files.images.codec import Reencode, check_decodes, measure, orientation, reencode
 from transforms.files.images.errors import ImageError
 from transforms.files.images.exif import UPRIGHT
 from transforms.files.images.header import ImageHeader, check_structure, read_header
-from transforms.files.references import Reject
 from transforms.layout.coordinates import turned_reason
 from transforms.statistics.files import ImageStats
 from transforms.stores import storage

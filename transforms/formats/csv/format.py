@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.errors import JobError, UserError
-from transforms.columns.arrow import no_rows, to_batch
+from shardmill.rejects import Count, Reject
+from transforms.columns.arrow import to_batch
+from transforms.columns.inferred import MAX_VALUES, Inferred
 from transforms.columns.key_texts import key_texts, without_leading_zeros
 from transforms.columns.text_types import infer_type
 from transforms.columns.text_values import misfit, parse_values
 from transforms.columns.types import ColumnType
-from transforms.files.references import Count, Reject
-from transforms.formats.base import MAX_TEXT_BYTES, MAX_VALUES, BlockRef, FileRef, Inferred, KeyColumn, Rows, key_column, too_long
+from transforms.formats.base import MAX_TEXT_BYTES, BlockRef, FileRef, KeyColumn, Rows, key_column, no_rows, too_long
 from transforms.formats.csv.header import START_BYTES, check_start, column_problem, header_columns
 from transforms.formats.csv.parse import Parsed, Table, parse_piece
 from transforms.formats.csv.pieces import Head, Lost, Piece, TooLong, bounded, read_head, read_pieces, read_ranges, unclosed

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 
-from transforms.files.references import Reject
+from shardmill.rejects import Reject
 from transforms.formats.csv.pieces import Piece, check_length, is_blank
 from transforms.formats.csv.scan import Dialect, Flags, Positions, Records, count_lines, delimiters, is_malformed, records
 from transforms.formats.encodings import BOM, is_utf8

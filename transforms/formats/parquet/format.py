@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.columns.arrow import as_text, distinct_texts, no_rows, parse_fill, to_batch
+from shardmill.rejects import Reject
+from transforms.columns.arrow import as_text, distinct_texts, parse_fill, to_batch
 from transforms.columns.arrow_lists import is_list, list_type
 from transforms.columns.arrow_values import convert_column
+from transforms.columns.inferred import MAX_VALUES, Inferred
 from transforms.columns.key_texts import key_texts, key_texts_of_values
 from transforms.columns.types import ColumnType, Spelled
-from transforms.files.references import Reject
-from transforms.formats.base import MAX_VALUES, BlockRef, FileRef, Inferred, KeyColumn, Rows, key_column
+from transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows, key_column, no_rows
 from transforms.formats.damage import unread_file
 from transforms.formats.parquet.file import OpenedParquet, UnreadableError, why_unreadable
 

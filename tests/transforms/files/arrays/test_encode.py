@@ -13,18 +13,20 @@ from hypothesis import strategies as st
 from shardmill import example
 from shardmill.example import decode_example
 from shardmill.labels import ClassNames
+from shardmill.rejects import Reject
 from shardmill.tfrecord import read_records
 from tests.support.command import write_files
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.arrays.encode import ArrayEncoder, ArrayStats
+from transforms.files.arrays.layout import ArrayLayout
 from transforms.files.arrays.npy import ArrayType
-from transforms.files.references import PLANNED, Reject, to_batch
+from transforms.files.references import PLANNED
 from transforms.inputs.folders import CLASSES
-from transforms.layout.files import Layout
+from transforms.workers.batches import to_batch
 from transforms.writing.source import EncodedChunk
 
 FLOATS = ArrayType("float32", (2, 3))
-LAYOUT = Layout(("train",), None, CLASSES, ClassNames(("a", "b")), array=FLOATS, array_like=", as in a.npy")
+LAYOUT = ArrayLayout(("train",), None, CLASSES, ClassNames(("a", "b")), array=FLOATS, reason="as in a.npy")
 
 
 def npy(array: Any) -> bytes:
@@ -33,7 +35,7 @@ def npy(array: Any) -> bytes:
     return out.getvalue()
 
 
-def encode(root: Path, *rows: dict[str, Any], layout: Layout = LAYOUT) -> EncodedChunk:
+def encode(root: Path, *rows: dict[str, Any], layout: ArrayLayout = LAYOUT) -> EncodedChunk:
     columns = [[row.get(field.name) for row in rows] for field in PLANNED]
     columns[PLANNED.get_field_index("size")] = [row.get("size", 0) for row in rows]
     return ArrayEncoder(str(root), "scan").of_layout(layout)(to_batch(columns, PLANNED))

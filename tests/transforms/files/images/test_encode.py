@@ -12,9 +12,10 @@ from shardmill.example import decode_example, entry, int64_feature
 from shardmill.tfrecord import read_records
 from transforms.files.images.codec import Reencode
 from transforms.files.images.encode import ImageEncoder
-from transforms.files.references import PLANNED, to_batch
+from transforms.files.references import PLANNED
 from transforms.files.source import chunks
 from transforms.statistics.files import ImageStats
+from transforms.workers.batches import to_batch
 from transforms.writing.source import EncodedChunk
 
 

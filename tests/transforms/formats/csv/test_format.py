@@ -20,9 +20,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shardmill.errors import JobError, UserError
+from shardmill.rejects import Reject
+from transforms.columns.inferred import MAX_VALUES, Inferred
 from transforms.columns.types import ColumnType, Spelled
-from transforms.files.references import Reject
-from transforms.formats.base import MAX_VALUES, BlockRef, FileRef, Inferred
+from transforms.formats.base import BlockRef, FileRef
 from transforms.formats.csv.format import MISSING, CsvFormat
 from transforms.stores.compressed import TruncatedError
 

@@ -19,12 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.errors import UserError
+from shardmill.rejects import Reject
 from transforms.columns.arrow import arrow_type
+from transforms.columns.inferred import Inferred
 from transforms.columns.json_values import convert
 from transforms.columns.nested import ColumnError
 from transforms.columns.types import ColumnType
-from transforms.files.references import Reject
-from transforms.formats.base import BlockRef, FileRef, Inferred
+from transforms.formats.base import BlockRef, FileRef
 from transforms.formats.parquet.format import ParquetFormat
 from transforms.stores import storage
 

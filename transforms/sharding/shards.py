@@ -1,0 +1,12 @@
+"""Shards by split and number, and how many there are."""
+
+from collections.abc import Mapping
+
+from transforms.sharding.balance import ShardCount
+
+ShardKey = tuple[str, int]  # (split, shard index)
+
+
+def shard_count(counts: Mapping[str, ShardCount], split: str, examples: int, size_bytes: int) -> int:
+    """Shards of a split by its name, `counts[""]` standing for the splits that `counts` does not name."""
+    return counts.get(split, counts[""]).resolve(examples, size_bytes)

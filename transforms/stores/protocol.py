@@ -1,0 +1,52 @@
+"""What storage needs of an object store: operations on objects by their exact names, many at once where one request can."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from shardmill.errors import UserError
+
+
+class ObjectStore(Protocol):
+    """Objects by URL. All raise FileNotFoundError for what is missing, a bucket too, and OSError for other failures."""
+
+    def read(self, url: str) -> bytes:
+        """The bytes of an object, in one request."""
+
+    def read_range(self, url: str, offset: int, length: int) -> bytes:
+        """At least one byte of an object, in one request: `length` bytes from `offset`, fewer at its end."""
+
+    def write(self, url: str, data: bytes) -> None:
+        """Write an object, in one request: it is there whole or not at all."""
+
+    def create(self, url: str, data: bytes) -> None:
+        """As `write`, but raises FileExistsError if there is one already, wherever the store can tell."""
+
+    def size(self, url: str) -> int:
+        """The size of an object in bytes."""
+
+    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """(URL, bytes) of each object whose URL starts with `prefix`, sorted."""
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        """What stands, in URLs of objects that start with `prefix`, between it and a further slash; sorted, each once."""
+
+    def delete(self, urls: Sequence[str]) -> None:
+        """Delete objects; one that is gone already is no error."""
+
+    def rename(self, moves: Sequence[tuple[str, str]]) -> None:
+        """Copy each source to its destination, then delete the sources."""
+
+    def abort_uploads(self, prefix: str) -> None:
+        """Forget uploads under `prefix` that were never completed, where the store keeps, and charges for, their parts."""
+
+
+def split_url(url: str) -> tuple[str, str]:
+    """(bucket, name of the object) of `url`; the name is empty for a bucket.
+
+    Raises:
+      UserError: there is no bucket in it.
+    """
+    bucket, _, name = url.partition("://")[2].partition("/")
+    if not bucket:
+        raise UserError(f"{url}: there is no bucket in it; expected {url.partition('://')[0]}://bucket/path")
+    return bucket, name
