@@ -107,7 +107,8 @@ def examples(
 
 def _read(dataset: Dataset, part: Part, chosen: Features, fills: Mapping[str, Any], images: Sequence[str]) -> Iterator[Example]:
     if images:
-        from shardmill.image_pixels import MAX_PIXELS, rgb_array
+        from shardmill.image_limits import MAX_PIXELS
+        from shardmill.image_pixels import rgb_array
 
         configured = dataset.manifest.configuration.get("max_pixels")
         max_pixels = configured if isinstance(configured, int) else MAX_PIXELS

@@ -19,7 +19,8 @@ from transforms.files.resolve import ResolveOptions, resolve
 from transforms.files.source import FileShards
 from transforms.inputs.files import Indexed, ListFiles, ReadManifest
 from transforms.inputs.summary import InputSummary
-from transforms.layout.files import DEFAULT_SPLITS, Layout, LayoutOptions, make_layout
+from transforms.layout.files import Layout, LayoutOptions, make_layout
+from transforms.layout.splits import DEFAULT_SPLITS
 from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.sharding.cuts import Divisions

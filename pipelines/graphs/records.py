@@ -11,7 +11,7 @@ import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipelines.graphs.publishing import publish_options, renamed, report_divisions
-from pipelines.kinds.records_config import RecordsConfig
+from pipelines.kinds.records_config import RecordsConfig, make_layout_of
 from shardmill.errors import UserError
 from shardmill.features import Feature, Features
 from shardmill.rejects import Reject
@@ -21,8 +21,9 @@ from transforms.files.images.found import mark_images
 from transforms.formats.damage import settle
 from transforms.inputs.blocks import IndexBlocks, IndexedBlocks
 from transforms.inputs.summary import InputSummary
-from transforms.layout.files import DEFAULT_SPLITS, skipped_notices
-from transforms.layout.tables import TableLayout, TableOptions, make_layout_of, wanted_columns
+from transforms.layout.notices import skipped_notices
+from transforms.layout.splits import DEFAULT_SPLITS
+from transforms.layout.tables import TableLayout, TableOptions, wanted_columns
 from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.records.infer import InferColumns

@@ -7,7 +7,8 @@ from pipelines.config.files import ListedFilesConfig
 from pipelines.config.job import JobConfig, check
 from shardmill.errors import UserError
 from transforms.files.arrays.layout import ArrayOptions
-from transforms.files.arrays.npy import ELEMENTS, MAX_DIMENSIONS, ArrayType
+from transforms.files.arrays.limits import ELEMENTS, MAX_DIMENSIONS
+from transforms.files.arrays.npy import ArrayType
 from transforms.inputs.listing import ARRAYS, FileKind
 
 RESERVED = ("label", "filename", "split")  # features that every array has, or columns that mean something else

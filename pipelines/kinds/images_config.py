@@ -6,9 +6,8 @@ from typing import Any
 from pipelines.config.files import ListedFilesConfig
 from pipelines.config.job import JobConfig, check
 from shardmill.errors import UserError
-from shardmill.image_pixels import MAX_PIXELS
 from transforms.files.images.codec import Reencode
-from transforms.files.images.encode import VERIFY
+from transforms.files.images.limits import MAX_PIXELS, VERIFY
 from transforms.inputs.listing import IMAGES, FileKind
 
 DEFAULT_QUALITY = 95  # of JPEG: beyond it Pillow's files grow without a visible gain

@@ -16,9 +16,7 @@ from pipelines.flags.options import (
     common_values,
 )
 from pipelines.kinds.images_config import DEFAULT_QUALITY, ImagesConfig
-from shardmill.image_pixels import MAX_PIXELS
-from transforms.files.images.codec import FORMATS, RESIZE_MODES
-from transforms.files.images.encode import VERIFY
+from transforms.files.images.limits import FORMATS, MAX_PIXELS, RESIZE_MODES, VERIFY
 from transforms.layout.coordinates import KINDS
 
 

@@ -7,13 +7,16 @@ from pipelines.config.job import JobConfig, check
 from shardmill.errors import UserError
 from shardmill.features import Features
 from transforms.formats.base import RecordFormat
-from transforms.formats.csv.format import MISSING, CsvFormat
+from transforms.formats.csv.dialect import MISSING
+from transforms.formats.csv.format import CsvFormat
 from transforms.formats.json_lines import JsonLinesFormat
 from transforms.formats.lines import LinesFormat
 from transforms.formats.parquet.format import ParquetFormat
 from transforms.formats.tfrecords import TFRecordFormat
 from transforms.inputs.listing import FileKind
-from transforms.layout.tables import TableOptions
+from transforms.layout.lines import make_line_layout
+from transforms.layout.records import make_record_layout
+from transforms.layout.tables import MakeLayout, TableOptions, make_table_layout
 from transforms.records.encode import KeyOptions, LineEncoder, RecordEncoder, RecordPasser, TableEncoder
 
 DEFAULT_BLOCK_SIZE = 16 << 20  # bytes: large enough for vectorised work, small enough for a few in memory at once
@@ -28,6 +31,13 @@ KINDS: dict[Route, FileKind] = {
     "parquet": FileKind("Parquet files", "parquet|pq"),
     "lines": FileKind("text files", f"(?:txt|text){_COMPRESSED}"),
     "tfrecords": FileKind("TFRecord files", r"(?:tfrecords?|tfr)(?:-\d+-of-\d+)?(?:\.gz)?"),
+}
+make_layout_of: dict[Route, MakeLayout] = {
+    "csv": make_table_layout,
+    "jsonl": make_table_layout,
+    "parquet": make_table_layout,
+    "lines": make_line_layout,
+    "tfrecords": make_record_layout,
 }
 
 

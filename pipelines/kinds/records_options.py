@@ -24,7 +24,7 @@ from shardmill import schema
 from shardmill.errors import UserError
 from shardmill.features import Features
 from shardmill.renames import Renames
-from transforms.formats.csv.format import MISSING
+from transforms.formats.csv.dialect import MISSING
 from transforms.stores import storage
 
 _DESCRIPTIONS = {

@@ -16,7 +16,8 @@ from pipelines.reports.array_pictures import is_drawable, picture
 from shardmill.dataset import Dataset
 from shardmill.example import FeatureValue, decode_example
 from shardmill.features import Features
-from shardmill.image_pixels import MAX_PIXELS, open_image, to_rgb
+from shardmill.image_limits import MAX_PIXELS
+from shardmill.image_pixels import open_image, to_rgb
 from shardmill.manifest import ShardEntry, SplitEntry
 from shardmill.renames import Renames
 from transforms.files.images.codec import orientation

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from shardmill import naming
 from shardmill.errors import UserError
 from shardmill.labels import ClassNames, resolve_class_names
 from transforms.columns.types import ColumnType
@@ -14,14 +13,13 @@ from transforms.inputs.folders import (
     FolderRoles,
     folder_notices,
     guess_roles,
-    split_name,
     split_notices,
 )
 from transforms.inputs.listing import ARRAYS, IMAGES, METADATA, FileKind
 from transforms.inputs.summary import InputSummary
+from transforms.layout.notices import folder_remedy, skipped_notices
+from transforms.layout.splits import Splits, check_split_shards, in_order, splits_by_fraction
 from transforms.stores import storage
-
-DEFAULT_SPLITS = (("train", Fraction(1)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,31 +95,15 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
     if class_names is None and options.frozen_labels is not None:
         raise UserError(f"--labels_file was given, but {options.source} has no labels: no class folders and no column 'label'")
     notices = (*missing, *skipped_notices(summary), *folder_notices(summary.folders, folders), *_label_notices(class_names))
-    if from_input:
-        spelled = _split_names(summary, folders)
-        splits = tuple(sorted(set(map(split_name, spelled)), key=split_order))
-        _check_splits(splits, options)
-        notices += tuple(split_notices(spelled, "the manifest" if manifest else "their folders"))
-        return Layout(splits, None, folders, class_names, columns, notices)
-    fractions = options.fractions or DEFAULT_SPLITS
-    splits = tuple(name for name, _ in fractions)
-    _check_splits(splits, options)
-    return Layout(splits, tuple(part for _, part in fractions), folders, class_names, columns, notices)
+    splits = _splits_of_input(summary, folders, options) if from_input else splits_by_fraction(options.fractions)
+    check_split_shards(splits.names, options.split_shards)
+    return Layout(splits.names, splits.fractions, folders, class_names, columns, (*notices, *splits.notices))
 
 
-def split_order(split: str) -> tuple[int, str]:
-    """What sorts splits: the usual three first, in their usual order."""
-    usual = ("train", "validation", "test")
-    return usual.index(split) if split in usual else len(usual), split
-
-
-def _check_splits(splits: Sequence[str], options: LayoutOptions) -> None:
-    for split in splits:
-        if not naming.is_split_name(split):
-            raise UserError(f"split {split!r} in {options.source}: expected letters, digits and '_' only")
-    for split in options.split_shards:
-        if split not in splits:
-            raise UserError(f"--num_shards {split}=…: no such split; the splits are {', '.join(splits)}")
+def _splits_of_input(summary: InputSummary, folders: FolderRoles, options: LayoutOptions) -> Splits:
+    spelled = _split_names(summary, folders)
+    where = "the manifest" if summary.labels else "their folders"
+    return Splits(in_order(spelled, f"in {options.source}"), None, tuple(split_notices(spelled, where)))
 
 
 def _check_not_empty(summary: InputSummary, options: LayoutOptions) -> None:
@@ -158,15 +140,6 @@ def read_folders(summary: InputSummary, options: LayoutOptions) -> FolderRoles:
         raise UserError(
             f"{options.source}: {error}; {folder_remedy(options.kind.plural, options.kind in (IMAGES, ARRAYS))}"
         ) from None
-
-
-def folder_remedy(plural: str, manifest: bool = False) -> str:
-    """Which flag says what folders mean; `plural` lie in them, which a `manifest` could list."""
-    by_manifest = ", or --manifest a file that names each with its label" if manifest else ""
-    return (
-        "say what each level of folders is with --folders: label (the first is the class), any/label (the second), split/label, "
-        f"or any (there are no classes); or give --input the folder of the {plural} alone{by_manifest}"
-    )
 
 
 def _check_levels(summary: InputSummary, options: LayoutOptions, roles: FolderRoles) -> None:
@@ -228,19 +201,6 @@ def _missing_notices(summary: InputSummary, options: LayoutOptions) -> list[str]
             f"{number:,} file{'' if number == 1 else 's'} of the manifest {'is' if number == 1 else 'are'} missing: {where}"
         )
     return said
-
-
-def skipped_notices(summary: InputSummary) -> list[str]:
-    """What was passed over, in words, whatever the route."""
-    return [
-        f"passed over {number} {kind if number == 1 else _plural(kind)}, such as {name!r}"
-        for kind, (number, name) in sorted(summary.skipped.items())
-    ]
-
-
-def _plural(kind: str) -> str:
-    noun, without, what = kind.partition(" without")
-    return f"{noun}s{without}{what}"
 
 
 def _label_notices(class_names: ClassNames | None) -> list[str]:

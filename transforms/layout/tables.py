@@ -12,21 +12,10 @@ from shardmill.labels import ClassNames, check_label_name, resolve_class_names
 from transforms.columns.inferred import MAX_VALUES, Inferred
 from transforms.columns.types import ColumnType
 from transforms.formats.base import KeyColumn
-from transforms.inputs.folders import (
-    SPLITS,
-    SPLITS_OF_CLASSES,
-    FolderError,
-    FolderRoles,
-    are_splits,
-    check_splits,
-    folder_notices,
-    guess_roles,
-    split_name,
-)
+from transforms.inputs.folders import SPLITS, FolderRoles
 from transforms.inputs.summary import InputSummary
-from transforms.layout.files import DEFAULT_SPLITS, folder_remedy, skipped_notices, split_order
-
-_BESIDE_SPLITS = "{}: some files lie beside the folders of splits; move them into one of these, or give --input one alone"
+from transforms.layout.notices import skipped_notices
+from transforms.layout.splits import check_split_shards, splits_of_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +109,10 @@ class TableLayout:
     keys: tuple[KeyColumn, ...] = ()
 
 
+# How a route decides upon its layout; whether an example of a line has its number concerns lines alone.
+MakeLayout = Callable[[InputSummary, Inferred, TableOptions, bool], TableLayout]
+
+
 def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool = False) -> TableLayout:
     """Decide how to read the table that `summary` and `inferred` describe.
 
@@ -138,7 +131,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     known = list(header or sorted(inferred.types))
     if header or (inferred.rows and options.schema is None):  # beside --schema no other column than the label is looked at
         # A key that no row has today may be there tomorrow: of files without headers that is no mistake.
-        _check_columns(known if header else [*known, *options.drop], options)
+        check_columns(known if header else [*known, *options.drop], options)
         if not header and wanted_columns(options) is None and (unknown := [name for name in options.drop if name not in known]):
             notices.append(f"no row has {_quoted(unknown)}, which --drop leaves out; {_hint(unknown[0], known)}")
     types, features = (
@@ -152,11 +145,15 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         raise UserError(f"{options.source} has a column without a name; give every column a name, or choose some with --only")
     _check_fill(options)
     types, features, class_names = _resolve_label(types, features, inferred, options)
-    splits, fractions = _splits(summary, options, notices)
+    splits = splits_of_tables(summary, options.source, options.fractions)
+    check_split_shards(splits.names, options.split_shards)
+    notices += splits.notices
     label = options.label if class_names is not None else None
     required = options.label if options.label in types else None  # there is no such column where no row could be read
     keys = tuple(KeyColumn(name, _is_number(options.schema, name)) for name in options.helpers)
-    return TableLayout(types, tuple(features), label, class_names, splits, fractions, tuple(notices), required, keys=keys)
+    return TableLayout(
+        types, tuple(features), label, class_names, splits.names, splits.fractions, tuple(notices), required, keys=keys
+    )
 
 
 def wanted_columns(options: TableOptions) -> list[str] | None:
@@ -185,7 +182,12 @@ def _check_headers(summary: InputSummary, options: TableOptions) -> tuple[str, .
     return first
 
 
-def _check_columns(known: Sequence[str], options: TableOptions) -> None:
+def check_columns(known: Sequence[str], options: TableOptions) -> None:
+    """Check that the columns that flags name are among those `known`.
+
+    Raises:
+      UserError: one is not, or means two things at once; the flag, and the nearest name.
+    """
     flags = {
         "--label": [options.label] if options.label else [],
         "--key": [options.key] if options.key else [],
@@ -358,130 +360,3 @@ def _class_count(feature: Feature) -> str:
 
 def _required(feature: Feature, label: str) -> Feature:
     return replace(feature, required=True) if feature.name == label else feature
-
-
-def _splits(
-    summary: InputSummary, options: TableOptions, notices: list[str]
-) -> tuple[tuple[str, ...], tuple[Fraction, ...] | None]:
-    if options.fractions is None:
-        try:
-            check_splits(summary.folders)
-        except FolderError as error:
-            raise UserError(f"{options.source}: {error}; give --splits, or --input what is one of them alone") from None
-        if are_splits(summary.folders) and "" in summary.folders:
-            raise UserError(_BESIDE_SPLITS.format(options.source))
-    if options.fractions is None and are_splits(summary.folders):
-        splits = _folder_splits(summary, SPLITS, notices)
-        fractions = None
-    else:
-        given = options.fractions or DEFAULT_SPLITS
-        splits, fractions = tuple(name for name, _ in given), tuple(part for _, part in given)
-        if options.fractions is None:
-            notices += folder_notices([folder.split("/")[0] for folder in summary.folders], FolderRoles(None, None))
-    _check_shards(splits, options)
-    return splits, fractions
-
-
-def _folder_splits(summary: InputSummary, roles: FolderRoles, notices: list[str]) -> tuple[str, ...]:
-    assert roles.split is not None
-    spelled = sorted({folder.split("/")[roles.split] for folder in summary.folders})
-    said = (name if split_name(name) == name else f"{name} ({split_name(name)})" for name in spelled)
-    notices.append(f"the splits are those of the folders: {', '.join(said)}")
-    splits = tuple(sorted(set(map(split_name, spelled)), key=split_order))
-    for split in splits:
-        if not naming.is_split_name(split):
-            raise UserError(f"split {split!r} by its folder: expected letters, digits and '_' only")
-    return splits
-
-
-def _check_shards(splits: Sequence[str], options: TableOptions) -> None:
-    for split in options.split_shards:
-        if split not in splits:
-            raise UserError(f"--num_shards {split}=…: no such split; the splits are {', '.join(splits)}")
-
-
-def make_line_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, line_numbers: bool) -> TableLayout:
-    """Decide how to read lines of text: their label is their file's folder, where every file lies in one.
-
-    Raises:
-      UserError: a new class, or no such split.
-    """
-    notices = skipped_notices(summary)
-    roles = _line_roles(summary, options)
-    if roles.split is None:
-        given = options.fractions or DEFAULT_SPLITS
-        splits, fractions = tuple(name for name, _ in given), tuple(part for _, part in given)
-    else:
-        splits, fractions = _folder_splits(summary, roles, notices), None
-    _check_shards(splits, options)
-    folders = [folder.split("/") if folder else [] for folder in summary.folders]
-    depth = roles.label
-    classes = {parts[depth] for parts in folders if depth is not None and len(parts) > depth}
-    labelled = depth is not None and bool(classes) and all(len(parts) > depth for parts in folders)
-    notices += folder_notices(summary.folders, roles)
-    if classes and not labelled:
-        notices.append(f"no line has a label: some files lie in class folders, such as {min(classes)!r}, others do not")
-    class_names = resolve_class_names(classes, options.frozen_labels, options.on_new_label) if labelled else None
-    if class_names is None and options.frozen_labels is not None:
-        raise UserError(f"--labels_file was given, but not every file of {options.source} lies in a class folder")
-    features = [Feature("text", "bytes", "text")]
-    if class_names is not None:
-        features.append(Feature("label", "int64", "class_label", class_names=class_names.names))
-    types = {"text": ColumnType("bytes", None, 0)}
-    if line_numbers:
-        features += [Feature("filename", "bytes", "text"), Feature("line_number", "int64")]
-        types["line_number"] = ColumnType("int64", None, 0)
-    label = "label" if class_names is not None else None
-    _check_columns([feature.name for feature in features], options)
-    return TableLayout(types, tuple(features), label, class_names, splits, fractions, tuple(notices), label, folders=roles)
-
-
-def _line_roles(summary: InputSummary, options: TableOptions) -> FolderRoles:
-    """What the folders of text files mean.
-
-    Raises:
-      UserError: it cannot be known; the splits are said twice; or --folders names levels that some file has not.
-    """
-    roles = options.folders
-    if roles is None:
-        try:
-            roles = guess_roles(summary.folders)
-        except FolderError as error:
-            raise UserError(f"{options.source}: {error}; {folder_remedy(options.plural)}") from None
-        if roles == SPLITS_OF_CLASSES and "" in summary.folders:
-            raise UserError(_BESIDE_SPLITS.format(options.source))
-    else:
-        levels = [folder.count("/") + 1 if folder else 0 for folder in summary.folders]
-        if levels and min(levels) < roles.depth and str(roles) != "any":
-            raise UserError(
-                f"--folders {roles} names {roles.depth} levels of folders, but files below {options.source} lie in {min(levels)}"
-            )
-    if roles.split is not None and options.fractions is not None:
-        raise UserError("--splits was given, but the input's split folders say the split; drop the one or the other")
-    return roles
-
-
-def make_record_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool) -> TableLayout:
-    """Decide how to read existing records, which are what they are."""
-    notices = skipped_notices(summary)
-    splits, fractions = _splits(summary, options, notices)
-    for feature in options.schema or ():
-        if feature.kind == "class_label" and (feature.name != options.label or options.frozen_labels is None):
-            raise UserError(
-                f"--schema says that {feature.name!r} holds ids of classes; give --label {feature.name} and their names with "
-                f"--labels_file {naming.labels_file(feature.name)}, which stands beside the schema"
-            )
-        check_labels_file(feature, options.frozen_labels)
-    label = options.label if options.frozen_labels is not None else None
-    if label is not None:
-        check_label_name(label)
-    return TableLayout({"record": ColumnType("bytes", None, 0)}, (), label, None, splits, fractions, tuple(notices))
-
-
-make_layout_of: dict[str, Callable[[InputSummary, Inferred, TableOptions, bool], TableLayout]] = {
-    "csv": make_table_layout,
-    "jsonl": make_table_layout,
-    "parquet": make_table_layout,
-    "lines": make_line_layout,
-    "tfrecords": make_record_layout,
-}

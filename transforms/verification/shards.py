@@ -19,7 +19,6 @@ from shardmill.dataset import Dataset
 from shardmill.errors import CorruptDataError
 from shardmill.example import FeatureValue, decode_example
 from shardmill.features import DType, Feature
-from shardmill.image_pixels import MAX_PIXELS
 from shardmill.manifest import Manifest, ShardEntry
 from shardmill.naming import ShardName
 from shardmill.printable import printable
@@ -27,6 +26,7 @@ from shardmill.tfrecord import read_records
 from transforms.files.images.codec import check_decodes, measure
 from transforms.files.images.errors import ImageError
 from transforms.files.images.header import check_structure, read_header
+from transforms.files.images.limits import MAX_PIXELS
 from transforms.stores import storage
 from transforms.workers.threads import map_in_order
 

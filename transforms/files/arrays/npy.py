@@ -12,12 +12,9 @@ import numpy as np
 from numpy.lib import format as npy
 
 from transforms.columns.nested import in_words
+from transforms.files.arrays.limits import ELEMENTS, MAX_DIMENSIONS
 from transforms.stores.error_text import error_text
 
-# What tf.io.decode_raw reads, by NumPy's names.
-_REAL = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "bool")
-ELEMENTS = (*_REAL, "complex64", "complex128")
-MAX_DIMENSIONS = 32  # of NumPy before 2.0
 HEADER_BYTES = 1 << 16  # a header of numbers is 128; one of 10,000 is refused by NumPy
 _SHOWN = 20  # bytes of what is no .npy file
 

@@ -12,8 +12,6 @@ from transforms.files.images import png as png_file
 from transforms.files.images.errors import ImageError
 from transforms.stores.error_text import error_text
 
-RESIZE_MODES = ("exact", "cover", "contain")
-FORMATS = ("jpeg", "png")
 _JPEG_FORMATS = ("JPEG", "MPO")  # MPO: a jpeg that a second one follows, as many phones write it
 _JPEG_SIDE = 65_500  # pixels: JPEG_MAX_DIMENSION of libjpeg
 warnings.filterwarnings("ignore", module=r"PIL\.")  # of an odd tag in one of a million files; what fails is a reject

@@ -6,20 +6,19 @@ from functools import lru_cache
 import pyarrow as pa
 
 from shardmill import example, tfrecord
-from shardmill.image_pixels import MAX_PIXELS
 from shardmill.rejects import Reject
 from shardmill.renames import NO_RENAMES, Renames
 from transforms.files.images.codec import Reencode, check_decodes, measure, orientation, reencode
 from transforms.files.images.errors import ImageError
 from transforms.files.images.exif import UPRIGHT
 from transforms.files.images.header import ImageHeader, check_structure, read_header
+from transforms.files.images.limits import MAX_PIXELS
 from transforms.layout.coordinates import turned_reason
 from transforms.statistics.files import ImageStats
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.writing.source import EncodedChunk
 
-VERIFY = ("header", "decode", "none")
 _STAGE = "write"
 
 

@@ -19,17 +19,16 @@ from transforms.columns.text_types import infer_type
 from transforms.columns.text_values import misfit, parse_values
 from transforms.columns.types import ColumnType
 from transforms.formats.base import MAX_TEXT_BYTES, BlockRef, FileRef, KeyColumn, Rows, key_column, no_rows, too_long
+from transforms.formats.csv.dialect import MISSING, Dialect
 from transforms.formats.csv.header import START_BYTES, check_start, column_problem, header_columns
 from transforms.formats.csv.parse import Parsed, Table, parse_piece
 from transforms.formats.csv.pieces import Head, Lost, Piece, TooLong, bounded, read_head, read_pieces, read_ranges, unclosed
-from transforms.formats.csv.scan import Dialect, stitch
+from transforms.formats.csv.scan import stitch
 from transforms.formats.damage import of_compressed, unread_file
 from transforms.formats.encodings import BOM, Stream, Utf8Stream, encoding_name, keeps_bytes, to_utf8
 from transforms.stores import storage
 from transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
 from transforms.stores.error_text import error_text
-
-MISSING = ("", "NA", "N/A", "n/a", "NULL", "null", "#N/A", "<NA>")
 
 
 @dataclass(frozen=True)

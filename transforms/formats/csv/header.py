@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from shardmill.errors import UserError
+from transforms.formats.csv.dialect import Dialect
 from transforms.formats.csv.parse import parse_header
-from transforms.formats.csv.scan import Dialect, is_malformed
+from transforms.formats.csv.scan import is_malformed
 from transforms.formats.encodings import is_utf8
 
 _MAGIC = (  # of what is often named .csv by mistake

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 from shardmill.rejects import Reject
+from transforms.formats.csv.dialect import Dialect
 from transforms.formats.csv.pieces import Piece, check_length, is_blank
-from transforms.formats.csv.scan import Dialect, Flags, Positions, Records, count_lines, delimiters, is_malformed, records
+from transforms.formats.csv.scan import Flags, Positions, Records, count_lines, delimiters, is_malformed, records
 from transforms.formats.encodings import BOM, is_utf8
 
 _STAGE = "read"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from shardmill import spans
 from shardmill.errors import UserError
 from transforms.formats.base import MAX_LINES, MAX_TEXT_BYTES
-from transforms.formats.csv.scan import Dialect, Range, count_lines, records, scan
+from transforms.formats.csv.dialect import Dialect
+from transforms.formats.csv.scan import Range, count_lines, records, scan
 from transforms.formats.encodings import Stream
 from transforms.stores.compressed import TruncatedError
 

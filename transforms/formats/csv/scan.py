@@ -16,19 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from shardmill import spans
+from transforms.formats.csv.dialect import Dialect
 
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 _LF, _CR = 10, 13
 _SCAN_BYTES = 1 << 20  # at once: the positions of newlines and quotes are eight times as many bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """The two bytes that a CSV text is written with, as one-byte strings; no quote, b"", if fields are never quoted."""
-
-    delimiter: bytes = b","
-    quote: bytes = b'"'
 
 
 @dataclass(frozen=True, slots=True)

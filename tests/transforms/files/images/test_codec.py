@@ -10,8 +10,9 @@ import pytest
 from PIL import Image
 
 from shardmill.image_pixels import to_rgb
-from transforms.files.images.codec import RESIZE_MODES, Reencode, check_decodes, measure, orientation, reencode
+from transforms.files.images.codec import Reencode, check_decodes, measure, orientation, reencode
 from transforms.files.images.errors import ImageError
+from transforms.files.images.limits import RESIZE_MODES
 
 RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0)
 

@@ -24,7 +24,8 @@ from shardmill.rejects import Reject
 from transforms.columns.inferred import MAX_VALUES, Inferred
 from transforms.columns.types import ColumnType, Spelled
 from transforms.formats.base import BlockRef, FileRef
-from transforms.formats.csv.format import MISSING, CsvFormat
+from transforms.formats.csv.dialect import MISSING
+from transforms.formats.csv.format import CsvFormat
 from transforms.stores.compressed import TruncatedError
 
 CSV = CsvFormat()

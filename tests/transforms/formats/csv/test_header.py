@@ -3,8 +3,8 @@
 import pytest
 
 from shardmill.errors import UserError
+from transforms.formats.csv.dialect import Dialect
 from transforms.formats.csv.header import START_BYTES, check_start, column_problem, header_columns
-from transforms.formats.csv.scan import Dialect
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from shardmill.errors import UserError
 from transforms.formats.csv import pieces as csv_pieces
+from transforms.formats.csv.dialect import Dialect
 from transforms.formats.csv.pieces import MAX_PIECE, Head, Lost, Piece, bounded, check_length, read_head, read_pieces, read_ranges
-from transforms.formats.csv.scan import Dialect, line_ends, records
+from transforms.formats.csv.scan import line_ends, records
 from transforms.stores.compressed import TruncatedError
 
 CSV = Dialect()

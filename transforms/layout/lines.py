@@ -1,0 +1,72 @@
+"""How lines of text are to be read: their label is their file's folder, where every file lies in one."""
+
+from shardmill.errors import UserError
+from shardmill.features import Feature
+from shardmill.labels import resolve_class_names
+from transforms.columns.inferred import Inferred
+from transforms.columns.types import ColumnType
+from transforms.inputs.folders import SPLITS_OF_CLASSES, FolderError, FolderRoles, folder_notices, guess_roles
+from transforms.inputs.summary import InputSummary
+from transforms.layout.notices import folder_remedy, skipped_notices
+from transforms.layout.splits import BESIDE_SPLITS, check_split_shards, splits_by_fraction, splits_of_folders
+from transforms.layout.tables import TableLayout, TableOptions, check_columns
+
+
+def make_line_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, line_numbers: bool) -> TableLayout:
+    """Decide how to read lines of text: their label is their file's folder, where every file lies in one.
+
+    Raises:
+      UserError: a new class, or no such split.
+    """
+    notices = skipped_notices(summary)
+    roles = _line_roles(summary, options)
+    splits = splits_by_fraction(options.fractions) if roles.split is None else splits_of_folders(summary.folders, roles)
+    check_split_shards(splits.names, options.split_shards)
+    notices += splits.notices
+    folders = [folder.split("/") if folder else [] for folder in summary.folders]
+    depth = roles.label
+    classes = {parts[depth] for parts in folders if depth is not None and len(parts) > depth}
+    labelled = depth is not None and bool(classes) and all(len(parts) > depth for parts in folders)
+    notices += folder_notices(summary.folders, roles)
+    if classes and not labelled:
+        notices.append(f"no line has a label: some files lie in class folders, such as {min(classes)!r}, others do not")
+    class_names = resolve_class_names(classes, options.frozen_labels, options.on_new_label) if labelled else None
+    if class_names is None and options.frozen_labels is not None:
+        raise UserError(f"--labels_file was given, but not every file of {options.source} lies in a class folder")
+    features = [Feature("text", "bytes", "text")]
+    if class_names is not None:
+        features.append(Feature("label", "int64", "class_label", class_names=class_names.names))
+    types = {"text": ColumnType("bytes", None, 0)}
+    if line_numbers:
+        features += [Feature("filename", "bytes", "text"), Feature("line_number", "int64")]
+        types["line_number"] = ColumnType("int64", None, 0)
+    label = "label" if class_names is not None else None
+    check_columns([feature.name for feature in features], options)
+    return TableLayout(
+        types, tuple(features), label, class_names, splits.names, splits.fractions, tuple(notices), label, folders=roles
+    )
+
+
+def _line_roles(summary: InputSummary, options: TableOptions) -> FolderRoles:
+    """What the folders of text files mean.
+
+    Raises:
+      UserError: it cannot be known; the splits are said twice; or --folders names levels that some file has not.
+    """
+    roles = options.folders
+    if roles is None:
+        try:
+            roles = guess_roles(summary.folders)
+        except FolderError as error:
+            raise UserError(f"{options.source}: {error}; {folder_remedy(options.plural)}") from None
+        if roles == SPLITS_OF_CLASSES and "" in summary.folders:
+            raise UserError(BESIDE_SPLITS.format(options.source))
+    else:
+        levels = [folder.count("/") + 1 if folder else 0 for folder in summary.folders]
+        if levels and min(levels) < roles.depth and str(roles) != "any":
+            raise UserError(
+                f"--folders {roles} names {roles.depth} levels of folders, but files below {options.source} lie in {min(levels)}"
+            )
+    if roles.split is not None and options.fractions is not None:
+        raise UserError("--splits was given, but the input's split folders say the split; drop the one or the other")
+    return roles

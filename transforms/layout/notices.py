@@ -1,0 +1,25 @@
+"""What a user is told of the input, whatever is made of it."""
+
+from transforms.inputs.summary import InputSummary
+
+
+def skipped_notices(summary: InputSummary) -> list[str]:
+    """What was passed over, in words, whatever the route."""
+    return [
+        f"passed over {number} {kind if number == 1 else _plural(kind)}, such as {name!r}"
+        for kind, (number, name) in sorted(summary.skipped.items())
+    ]
+
+
+def folder_remedy(plural: str, manifest: bool = False) -> str:
+    """Which flag says what folders mean; `plural` lie in them, which a `manifest` could list."""
+    by_manifest = ", or --manifest a file that names each with its label" if manifest else ""
+    return (
+        "say what each level of folders is with --folders: label (the first is the class), any/label (the second), split/label, "
+        f"or any (there are no classes); or give --input the folder of the {plural} alone{by_manifest}"
+    )
+
+
+def _plural(kind: str) -> str:
+    noun, without, what = kind.partition(" without")
+    return f"{noun}s{without}{what}"

@@ -1,0 +1,35 @@
+"""How existing records are to be read: only of their folders and labels is there something to decide."""
+
+from shardmill import naming
+from shardmill.errors import UserError
+from shardmill.labels import check_label_name
+from transforms.columns.inferred import Inferred
+from transforms.columns.types import ColumnType
+from transforms.inputs.summary import InputSummary
+from transforms.layout.notices import skipped_notices
+from transforms.layout.splits import check_split_shards, splits_of_tables
+from transforms.layout.tables import TableLayout, TableOptions, check_labels_file
+
+
+def make_record_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool) -> TableLayout:
+    """Decide how to read existing records.
+
+    Raises:
+      UserError: ids without the names of their classes, or no such split.
+    """
+    notices = skipped_notices(summary)
+    splits = splits_of_tables(summary, options.source, options.fractions)
+    check_split_shards(splits.names, options.split_shards)
+    notices += splits.notices
+    for feature in options.schema or ():
+        if feature.kind == "class_label" and (feature.name != options.label or options.frozen_labels is None):
+            raise UserError(
+                f"--schema says that {feature.name!r} holds ids of classes; give --label {feature.name} and their names with "
+                f"--labels_file {naming.labels_file(feature.name)}, which stands beside the schema"
+            )
+        check_labels_file(feature, options.frozen_labels)
+    label = options.label if options.frozen_labels is not None else None
+    if label is not None:
+        check_label_name(label)
+    types = {"record": ColumnType("bytes", None, 0)}
+    return TableLayout(types, (), label, None, splits.names, splits.fractions, tuple(notices))
