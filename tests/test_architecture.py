@@ -3,7 +3,8 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,24 +29,31 @@ def modules(package: str) -> list[str]:
 
 
 EVERY = {module for package in PACKAGES for module in modules(package)}
-COMPILED = {"shardmill._native"}
+KNOWN = EVERY | {"shardmill._native"}  # which is compiled
 
 
-def source(module: str) -> str:
+@cache
+def parsed(module: str) -> ast.Module:
     path = ROOT / module.replace(".", "/")
-    return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
+    return ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text())
 
 
-def imported(module: str) -> Iterator[str]:
+@cache
+def imported(module: str) -> tuple[str, ...]:
     """The dotted names that a module imports, inside functions too: of ours, the modules."""
-    for node in ast.walk(ast.parse(source(module))):
+    return tuple(named_in(ast.walk(parsed(module))))
+
+
+def named_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """What the imports among `nodes` name: of ours, the modules."""
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{module}: a relative import"
+            assert node.level == 0, f"a relative import of {node.module}"
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                yield inner if inner in EVERY | COMPILED else node.module or ""
+                yield inner if inner in KNOWN else node.module or ""
 
 
 def room(module: str) -> tuple[int, int]:
@@ -71,7 +79,7 @@ def test_every_room_stands_in_the_order() -> None:
 
 @pytest.mark.parametrize("package", [module for module in sorted(EVERY) if (ROOT / module.replace(".", "/")).is_dir()])
 def test_every_package_says_what_it_is_for(package: str) -> None:
-    assert ast.get_docstring(ast.parse(source(package)))
+    assert ast.get_docstring(parsed(package))
 
 
 def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
@@ -128,20 +136,7 @@ def import_blocked(names: list[str]) -> subprocess.CompletedProcess[str]:
 
 def needs_beam() -> set[str]:
     """The modules of transforms/ that import Beam at their top, themselves or by what they import there."""
-
-    def tops(module: str) -> set[str]:
-        tree = ast.parse(source(module))
-        names: set[str] = set()
-        for node in tree.body:
-            if isinstance(node, ast.Import):
-                names |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                for alias in node.names:
-                    inner = f"{node.module}.{alias.name}"
-                    names.add(inner if inner in EVERY else node.module or "")
-        return names
-
-    direct = {module: tops(module) for module in EVERY}
+    direct = {module: set(named_in(parsed(module).body)) for module in EVERY}
     needing = {module for module, names in direct.items() if any(name.split(".")[0] == "apache_beam" for name in names)}
     while more := {module for module, names in direct.items() if module not in needing and names & needing}:
         needing |= more
@@ -149,8 +144,8 @@ def needs_beam() -> set[str]:
 
 
 def test_all_else_imports_without_beam() -> None:
-    pure = sorted(module for module in EVERY if module.split(".")[0] != "pipelines" and module not in needs_beam())
-    done = import_blocked(pure)
+    pure = {module for module in EVERY if module.split(".")[0] != "pipelines"} - needs_beam()
+    done = import_blocked(sorted(pure))
 
     assert done.returncode == 0, done.stderr
 
