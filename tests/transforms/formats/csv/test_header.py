@@ -1,4 +1,4 @@
-"""Headers, and what is taken for CSV and is not. What a file with such a header is, test_read_csv.py has."""
+"""Headers, and what is taken for CSV and is not. What a file with such a header is, test_format.py has."""
 
 import pytest
 

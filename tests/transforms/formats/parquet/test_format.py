@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from shardmill.errors import UserError
 from shardmill.rejects import Reject
+from tests.support.command import REPOSITORY
 from transforms.columns.arrow import arrow_type
 from transforms.columns.inferred import Inferred
 from transforms.columns.json_values import convert
@@ -467,9 +468,7 @@ def test_an_encrypted_column_is_named(tmp_path: Path, name: str) -> None:
     leaf = "tags.list.element" if name == "tags" else name
     file = write_encrypted(tmp_path, column_keys={"b": [leaf]}, plaintext_footer=True)
     program = f"""if True:
-        import sys
-        sys.path.insert(0, {str(Path(__file__).parent)!r})
-        from test_read_parquet import *
+        from {__name__} import *
         file, others = {file!r}, ["id", "name", "tags"]
         others.remove({name!r})
         for columns in (None, [{name!r}]):
@@ -481,7 +480,7 @@ def test_an_encrypted_column_is_named(tmp_path: Path, name: str) -> None:
         with pytest.raises(UserError, match="is encrypted"):
             read(file, {{{name!r}: ColumnType("bytes", None, 1)}}, ParquetFormat())
     """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
 
 
