@@ -13,6 +13,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.running.memory import return_large_buffers
+from pipelines.running.option_views import RememberingOptions
 from pipelines.running.progress import ProgressDisplay
 from pipelines.running.runner import check_running_mode, is_local, make_runner
 from pipelines.running.scratch import scratch_folder
@@ -49,7 +50,7 @@ def run(
 
 def _pipeline(options: PipelineOptions) -> beam.Pipeline:
     try:
-        return beam.Pipeline(runner=make_runner(options), options=options)
+        return beam.Pipeline(runner=make_runner(options), options=options.view_as(RememberingOptions))
     except ValueError as error:  # an option that is missing, or no good, for this runner
         raise UserError(f"Beam refuses the options of the run: {' '.join(str(error).split())}") from None
 

@@ -1,0 +1,37 @@
+"""Options whose views are made once are Beam's options in all else."""
+
+import copy
+import pickle
+
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions, TypeOptions
+
+from pipelines.running import launch
+from pipelines.running.option_views import RememberingOptions
+
+
+def test_a_view_is_made_once_and_shares_its_values() -> None:
+    given = PipelineOptions(["--runner", "DirectRunner"])
+    options = given.view_as(RememberingOptions)
+    view = options.view_as(StandardOptions)
+    assert options.view_as(StandardOptions) is view
+    given.view_as(StandardOptions).runner = "PrismRunner"
+    assert view.runner == "PrismRunner"
+    view.streaming = True
+    assert given.view_as(StandardOptions).streaming
+    assert options.get_all_options() == given.get_all_options()
+
+
+def test_a_copy_has_values_of_its_own_and_no_credential() -> None:
+    options = PipelineOptions([], impersonate_service_account="somebody").view_as(RememberingOptions)
+    assert options.view_as(GoogleCloudOptions).impersonate_service_account == "somebody"
+    assert b"somebody" not in pickle.dumps(options)
+    made = copy.deepcopy(options)
+    made.view_as(GoogleCloudOptions).project = "theirs"
+    made.view_as(StandardOptions).streaming = True
+    assert (made.get_all_options()["project"], made.get_all_options()["streaming"]) == ("theirs", True)
+    assert not options.view_as(StandardOptions).streaming
+
+
+def test_a_pipeline_is_built_with_them() -> None:
+    options = launch._pipeline(PipelineOptions([])).options
+    assert options.view_as(TypeOptions) is options.view_as(TypeOptions)
