@@ -7,6 +7,7 @@ This package is the data set itself: names, features, manifest, reading. It impo
 * `examples`: a split as dictionaries of NumPy values, for PyTorch, JAX and scripts.
 * `info`: what a data set is: splits, counts, features, class names.
 * `feature_spec`: the dictionary for `tf.io.parse_example`.
+* `UserError`, `JobError`, `CorruptDataError`: what these raise, and a job.
 """
 
 import importlib
@@ -14,19 +15,26 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from shardmill.dataset_info import info
+    from shardmill.errors import CorruptDataError, JobError, UserError
     from shardmill.parsing_spec import feature_spec
     from shardmill.plain_examples import examples
     from shardmill.tensor_dataset import load
 
 __version__ = "0.1.0"
-__all__ = ["examples", "feature_spec", "info", "load"]
+__all__ = ["CorruptDataError", "JobError", "UserError", "examples", "feature_spec", "info", "load"]
 
 # No module has the name of its function: importing it would put the module in the function's place.
-_MODULES = {"examples": "plain_examples", "feature_spec": "parsing_spec", "info": "dataset_info", "load": "tensor_dataset"}
+_MODULES = {
+    **dict.fromkeys(("CorruptDataError", "JobError", "UserError"), "errors"),
+    "examples": "plain_examples",
+    "feature_spec": "parsing_spec",
+    "info": "dataset_info",
+    "load": "tensor_dataset",
+}
 
 
 def __getattr__(name: str) -> object:
-    """A public function, imported when it is first used: `import shardmill` takes milliseconds."""
+    """A public name, imported when it is first used: `import shardmill` takes milliseconds."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
