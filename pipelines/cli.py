@@ -5,56 +5,31 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import shardmill
+from pipelines.kinds.kind import Kind
+from pipelines.kinds.registry import KINDS
 from shardmill.errors import CorruptDataError, JobError, UserError
 from shardmill.printable import printable
 
-if TYPE_CHECKING:
-    from pipelines.kinds.records_config import Route
-
+Command = Callable[[Sequence[str]], int]
 _GARBAGE_OBJECTS = 50_000  # new ones, at which garbage is looked for; 700 by default
-_USAGE = """usage: shardmill COMMAND ...
-
-  images    turn a tree of images, or a manifest that lists them, into TFRecord shards
-  arrays    turn .npy arrays into TFRecord shards
-  csv       turn CSV or TSV files into TFRecord shards
-  jsonl     turn JSON lines into TFRecord shards
-  parquet   turn Parquet files into TFRecord shards
-  text      turn text into TFRecord shards, an example a line or a file
-  reshard   deal existing TFRecords out to balanced, shuffled shards
-  inspect   show what is in a data set
-  verify    re-read a data set and check every shard
-
-shardmill COMMAND --help tells more."""
 
 
-def _images(arguments: Sequence[str]) -> int:
-    from pipelines.commands import run_images
-
-    return run_images.main(arguments)
-
-
-def _arrays(arguments: Sequence[str]) -> int:
-    from pipelines.commands import run_arrays
-
-    return run_arrays.main(arguments)
-
-
-def _records(route: "Route") -> Callable[[Sequence[str]], int]:
+def _convert(kind: Kind) -> Command:
     def command(arguments: Sequence[str]) -> int:
-        from pipelines.commands import run_records
+        from pipelines.commands import convert
 
-        return run_records.main(route, arguments)
+        return convert.main(kind, arguments)
 
     return command
 
 
 def _inspect(arguments: Sequence[str]) -> int:
-    from pipelines.commands import inspect as run_inspect
+    from pipelines.commands import inspect
 
-    return run_inspect.main(arguments)
+    return inspect.main(arguments)
 
 
 def _verify(arguments: Sequence[str]) -> int:
@@ -63,17 +38,17 @@ def _verify(arguments: Sequence[str]) -> int:
     return verify.main(arguments)
 
 
-_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
-    "images": _images,
-    "arrays": _arrays,
-    "csv": _records("csv"),
-    "jsonl": _records("jsonl"),
-    "parquet": _records("parquet"),
-    "text": _records("lines"),
-    "reshard": _records("tfrecords"),
-    "inspect": _inspect,
-    "verify": _verify,
+_COMMANDS: dict[str, tuple[str, Command]] = {
+    **{name: (kind.summary, _convert(kind)) for name, kind in KINDS.items()},
+    "inspect": ("show what is in a data set", _inspect),
+    "verify": ("re-read a data set and check every shard", _verify),
 }
+
+
+def _usage() -> str:
+    width = max(map(len, _COMMANDS))
+    lines = [f"  {name:{width}}  {summary}" for name, (summary, _) in _COMMANDS.items()]
+    return "\n".join(["usage: shardmill COMMAND ...", "", *lines, "", "shardmill COMMAND --help tells more."])
 
 
 def program() -> NoReturn:
@@ -93,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status: 0 done, 1 failed, 2 a user's mistake, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(_USAGE)
+        print(_usage())
         return 0 if arguments else 2
     if arguments[0] == "--version":
         from shardmill.spans import COMPILED
@@ -106,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hint = f"did you mean {near[0]}? The commands are" if near else "expected"
         return _complain(f"unknown command {arguments[0]!r}; {hint} {', '.join(_COMMANDS)}", 2)
     try:
-        status = command(arguments[1:])
+        status = command[1](arguments[1:])
         print(end="", flush=True)  # here, where it is known what to do if nobody reads it
         return status
     except UserError as error:

@@ -2,20 +2,30 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, ClassVar
 
-from pipelines.config.job import JobConfig, check_path
+from pipelines.config.job import JobConfig
 from shardmill.errors import UserError
-from transforms.files.resolve import ResolveOptions
-from transforms.inputs.file_list import FILE_COLUMNS, ManifestNames, is_textual
 from transforms.inputs.listing import FileKind, input_root
-from transforms.layout.files import LayoutOptions
+from transforms.options.declare import flag
+from transforms.options.output import parse_path
 from transforms.stores import storage
 
+if TYPE_CHECKING:
+    from transforms.files.resolve import ResolveOptions
+    from transforms.inputs.file_list import ManifestNames
+    from transforms.layout.files import LayoutOptions
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_REMOTE_THREADS = 32  # an object store answers after milliseconds, whatever the machine
+
+
+def _or_none(text: str) -> str | None:
+    return text or None
+
+
+@dataclass(frozen=True, kw_only=True)
 class FilesConfig(JobConfig, ABC):
-    """The configuration of `shardmill images`, `arrays` and `text --record file`."""
+    """The configuration of jobs whose records are whole files."""
 
     @property
     @abstractmethod
@@ -23,18 +33,36 @@ class FilesConfig(JobConfig, ABC):
         """The files that a folder is searched for."""
 
     @property
-    @abstractmethod
+    def decodes(self) -> bool:
+        """Whether reading a file is work for a core, rather than waiting."""
+        return False
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether reading a file may be a request to an object store."""
+        return not storage.is_local(self.root)
+
+    @property
+    def read_threads(self) -> int:
+        """How many threads of a worker read and encode; 0 stands for the number of its cores.
+
+        Reading small local files is a matter of microseconds, in which threads only contend for the interpreter; decoding
+        runs outside it.
+        """
+        if self.is_remote:
+            return self.threads or _REMOTE_THREADS
+        return self.threads if self.decodes else self.threads or 1
+
+    @property
     def files_per_task(self) -> int:
         """How many files a thread takes at once: few where each takes long."""
+        return 4 if self.is_remote else 8 if self.decodes else 64
 
     @property
-    @abstractmethod
-    def read_threads(self) -> int:
-        """How many threads of a worker read and encode; 0 stands for the number of its cores."""
-
-    @property
-    def layout_options(self) -> LayoutOptions:
+    def layout_options(self) -> "LayoutOptions":
         """What the layout is decided with."""
+        from transforms.layout.files import LayoutOptions
+
         split_shards = tuple(name for name, _ in self.split_shards)
         return LayoutOptions(
             self.source,
@@ -50,8 +78,10 @@ class FilesConfig(JobConfig, ABC):
         )
 
     @property
-    def resolve_options(self) -> ResolveOptions:
+    def resolve_options(self) -> "ResolveOptions":
         """What keys and sizes are computed with."""
+        from transforms.files.resolve import ResolveOptions
+
         return ResolveOptions(self.seed, self.split_seed, self.group_by, self.stratify_by, self.record_bytes, self.renames)
 
     @property
@@ -60,39 +90,49 @@ class FilesConfig(JobConfig, ABC):
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ListedFilesConfig(FilesConfig, ABC):
     """The configuration of files that a --manifest may list."""
 
-    manifest: str | None = None
-    allow_outside: bool = False
-    file_column: str = ""
-    label_column: str = "label"
-    file_suffix: str = ""
-    file_root: str = ""
+    title: ClassVar[str] = "input"
+
+    manifest: str | None = flag(
+        None,
+        "a .csv or .jsonl with file_name or image_uri, and label, split and further columns",
+        parse=parse_path,
+        shapes=False,
+    )
+    allow_outside: bool = flag(False, "files of a manifest may lie outside its folder, by their names or by links")
+    file_column: str = flag("", "of a manifest: names the files", default_words="file_name or image_uri", to_json=_or_none)
+    label_column: str = flag("label", "of a manifest: holds the labels")
+    file_suffix: str = flag("", "what a manifest's file names lack, such as .jpg", to_json=_or_none)
+    file_root: str = flag("", "the folder of a manifest's files, as seen from its own, such as train/", to_json=_or_none)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.input is None) == (self.manifest is None):
             raise UserError("give either --input, a folder or a glob, or --manifest, a .csv or .jsonl file")
-        check_path("--manifest", self.manifest)
         self._check_names()
         if self.manifest is not None:
+            from transforms.inputs.file_list import is_textual
+
             is_textual(self.manifest)
             if self.folders is not None:
                 raise UserError(f"--folders {self.folders} is about the folders of --input; of a --manifest, columns say it")
         elif self.allow_outside:
             raise UserError("--allow_outside is about the names in a --manifest; with --input it has no meaning")
-        JobConfig.__post_init__(self)
 
     def _check_names(self) -> None:
         """Check what is said of a manifest's columns and names."""
-        for flag, value in (
+        from transforms.inputs.file_list import FILE_COLUMNS
+
+        for name, value in (
             ("--file_column", self.file_column),
             ("--file_suffix", self.file_suffix),
             ("--file_root", self.file_root),
         ):
             if value and self.manifest is None:
-                raise UserError(f"{flag} {value} is about a --manifest; with --input it has no meaning")
+                raise UserError(f"{name} {value} is about a --manifest; with --input it has no meaning")
         if self.label_column != "label" and self.manifest is None:
             raise UserError(f"--label_column {self.label_column} is about a --manifest; of --input, folders are the labels")
         if self.label_column == (self.file_column or None) or self.label_column in ("", "split", *FILE_COLUMNS):
@@ -105,20 +145,11 @@ class ListedFilesConfig(FilesConfig, ABC):
             )
 
     @property
-    def manifest_names(self) -> ManifestNames:
+    def manifest_names(self) -> "ManifestNames":
         """How the manifest names files and labels."""
-        return ManifestNames(self.file_column, self.label_column, self.file_suffix, self.file_root.rstrip("/") or self.file_root)
+        from transforms.inputs.file_list import ManifestNames
 
-    @property
-    def manifest_json(self) -> dict[str, Any]:
-        """What shapes how the manifest is read."""
-        return {
-            "allow_outside": self.allow_outside,
-            "file_column": self.file_column or None,
-            "label_column": self.label_column,
-            "file_suffix": self.file_suffix or None,
-            "file_root": self.file_root or None,
-        }
+        return ManifestNames(self.file_column, self.label_column, self.file_suffix, self.file_root.rstrip("/") or self.file_root)
 
     @property
     def source(self) -> str:

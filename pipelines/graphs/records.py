@@ -10,8 +10,8 @@ from functools import partial
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
+from pipelines.config.records import RecordsConfig
 from pipelines.graphs.publishing import publish_options, renamed, report_divisions
-from pipelines.kinds.records_config import RecordsConfig, make_layout_of
 from shardmill.errors import UserError
 from shardmill.features import Feature, Features
 from shardmill.rejects import Reject
@@ -54,7 +54,7 @@ def read_layout(root: beam.Pipeline, config: RecordsConfig) -> Reading:
     indexed = root | "Index" >> IndexBlocks(
         config.input, config.kind, config.format, config.block_size, config.threads, config.folders
     )
-    if config.route in ("lines", "tfrecords") or not options.needs_inference:
+    if not config.spec.infers or not options.needs_inference:
         inferred = root | "NothingInferred" >> beam.Create([Inferred()])
     else:
         columns = wanted_columns(options)
@@ -80,7 +80,7 @@ def _layout(summary: InputSummary, inferred: Inferred, kinds: Kinds, config: Rec
 def _layout_of_route(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
     if not summary.folders and not summary.rejected:
         raise UserError("; ".join([f"no {config.kind.plural} in {config.source}", *skipped_notices(summary)]))
-    layout = make_layout_of[config.route](summary, inferred, config.table_options, config.line_numbers)
+    layout = config.spec.make_layout()(summary, inferred, config.table_options, config.line_numbers)
     if layout.features:
         config.renames.check(feature.name for feature in layout.features)
     return layout

@@ -1,19 +1,110 @@
-"""`shardmill arrays` as a route of pipelines.graphs.files."""
+"""`shardmill arrays`: .npy files of one shape and type, a file an example."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pipelines.graphs.files import FileRoute, find_files
-from pipelines.kinds.arrays_config import ArraysConfig
-from shardmill.features import Features
-from transforms.files.arrays.encode import ArrayEncoder
-from transforms.files.arrays.layout import ArrayLayout, array_features, make_array_layout
-from transforms.inputs.summary import InputSummary
-from transforms.statistics.files import SplitStats
+from pipelines.config.files import ListedFilesConfig
+from pipelines.kinds.kind import Kind
+from shardmill.errors import UserError
+from transforms.files.arrays.limits import ELEMENTS, MAX_DIMENSIONS
+from transforms.inputs.listing import ARRAYS, FileKind
+from transforms.options.declare import ValueMistake, flag
+from transforms.options.output import parse_path
+
+if TYPE_CHECKING:
+    from pipelines.graphs.files import FileRoute
+    from pipelines.graphs.jobs import Job
+    from shardmill.features import Features
+    from transforms.files.arrays.layout import ArrayLayout, ArrayOptions
+    from transforms.inputs.summary import InputSummary
+    from transforms.statistics.files import SplitStats
+
+RESERVED = ("label", "filename", "split")  # features that every array has, or columns that mean something else
 
 
-def arrays_route(config: ArraysConfig) -> FileRoute:
+def parse_shape(value: Any) -> tuple[int, ...]:
+    """Sizes from `64,64`, or numbers; no size, `''`, is a single value.
+
+    Raises:
+      ValueMistake: one of them is none.
+    """
+    text = value if isinstance(value, str) else ",".join(map(str, value))
+    sizes = text.split(",") if text.strip() else []
+    if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
+        raise ValueMistake(f"{text!r} is not a list of sizes from 1, such as 64,64")
+    if len(sizes) > MAX_DIMENSIONS:
+        raise ValueMistake(f"expected {MAX_DIMENSIONS} sizes at most")
+    return tuple(map(int, sizes))
+
+
+def parse_feature(value: Any) -> str:
+    """The name of the array's feature.
+
+    Raises:
+      ValueMistake: it is no name, or another feature's.
+    """
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise ValueMistake(f"{value!r}: expected a name")
+    if value in RESERVED:
+        raise ValueMistake(f"{value}: that is another feature's name; give another")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArraysConfig(ListedFilesConfig):
+    """What `shardmill arrays` is told."""
+
+    title: ClassVar[str] = "arrays"
+    format_name: ClassVar[str] = "arrays"
+
+    input: str | None = flag(
+        None,
+        "a folder (<label>/*.npy, <split>/<label>/*.npy, or flat) or a glob; local, gs://, s3://",
+        parse=parse_path,
+        group="input",
+        shapes=False,
+    )
+    feature: str = flag("image", "the name of the array's feature", parse=parse_feature)
+    shape: tuple[int, ...] | None = flag(
+        None, "of every array, such as 64,64", parse=parse_shape, default_words="that of the first file by name", to_json=list
+    )
+    dtype: str | None = flag(
+        None,
+        "of every array, such as float32",
+        choices=ELEMENTS,
+        metavar="DTYPE",
+        default_words="that of the first file by name",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.shape is None) != (self.dtype is None):
+            missing = "--dtype" if self.dtype is None else "--shape"
+            raise UserError(f"--shape and --dtype go together; {missing} is missing (without both, the first file says them)")
+
+    @property
+    def array_options(self) -> "ArrayOptions":
+        """What the layout is decided with, beside folders and labels."""
+        from transforms.files.arrays.layout import ArrayOptions
+        from transforms.files.arrays.npy import ArrayType
+
+        given = ArrayType(self.dtype, self.shape) if self.shape is not None and self.dtype is not None else None
+        return ArrayOptions(self.root, self.feature, given)
+
+    @property
+    def kind(self) -> FileKind:
+        """The files that a folder is searched for."""
+        return ARRAYS
+
+
+def arrays_route(config: ArraysConfig) -> "FileRoute":
     """How arrays are found, read and described."""
+    from pipelines.graphs.files import FileRoute, find_files
+    from transforms.files.arrays.encode import ArrayEncoder
+    from transforms.files.arrays.layout import make_array_layout
+
     encoder = ArrayEncoder(config.root, config.feature, renames=config.renames)
     return FileRoute(
         find_files(config, (config.feature, "filename")),
@@ -24,5 +115,25 @@ def arrays_route(config: ArraysConfig) -> FileRoute:
     )
 
 
-def _describe(summary: InputSummary, layout: ArrayLayout, _: Sequence[SplitStats], feature: str) -> tuple[Features, Sequence[str]]:
+def _describe(
+    summary: "InputSummary", layout: "ArrayLayout", _: "Sequence[SplitStats]", feature: str
+) -> "tuple[Features, Sequence[str]]":
+    from transforms.files.arrays.layout import array_features
+
     return array_features(layout, summary.records, feature), ()
+
+
+def _job(config: ArraysConfig) -> "Job":
+    from pipelines.graphs.jobs import file_job
+
+    return file_job(config, arrays_route(config))
+
+
+KIND = Kind(
+    "arrays",
+    "turn .npy arrays into TFRecord shards",
+    "Turn a tree of .npy arrays, or a manifest that lists them, into balanced, shuffled TFRecord shards. "
+    "All arrays are of one shape and type; those of another are rejected.",
+    ArraysConfig,
+    _job,
+)

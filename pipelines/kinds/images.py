@@ -1,50 +1,200 @@
-"""`shardmill images` as a route of pipelines.graphs.files."""
+"""`shardmill images`: image files, a file an example."""
 
-import sys
-from collections import Counter
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pipelines.graphs.files import FileRoute, find_files
-from pipelines.kinds.images_config import ImagesConfig
-from shardmill.features import Features
-from transforms.files.images.encode import ImageEncoder
-from transforms.files.images.features import film_notices, image_features, turned_notices
-from transforms.inputs.file_list import RESERVED
-from transforms.inputs.summary import InputSummary
-from transforms.layout.coordinates import check_coordinates, held
-from transforms.layout.files import Layout, LayoutOptions, make_layout
-from transforms.statistics.files import ImageStats, SplitStats
+from pipelines.config.files import ListedFilesConfig
+from pipelines.kinds.kind import Kind
+from shardmill.errors import UserError
+from transforms.files.images.limits import FORMATS, MAX_PIXELS, RESIZE_MODES, VERIFY
+from transforms.inputs.listing import IMAGES, FileKind
+from transforms.options.declare import ValueMistake, flag
+from transforms.options.output import parse_path
+
+if TYPE_CHECKING:
+    from pipelines.graphs.files import FileRoute
+    from pipelines.graphs.jobs import Job
+    from shardmill.features import Features
+    from transforms.files.images.codec import Reencode
+    from transforms.inputs.summary import InputSummary
+    from transforms.layout.files import Layout, LayoutOptions
+    from transforms.statistics.files import SplitStats
+
+MAX_SIDE = 65_500  # pixels: the limit of JPEG encoders
+DEFAULT_QUALITY = 95  # of JPEG: beyond it Pillow's files grow without a visible gain
+# Bytes a pixel of re-encoded photographs, to plan with: jpeg at quality 95, and png.
+_BYTES_PER_PIXEL = {"jpeg": 0.5, "png": 2.0, "": 0.5}
 
 
-def images_route(config: ImagesConfig) -> FileRoute:
+def parse_resolution(value: Any) -> tuple[int, int]:
+    """(width, height) in pixels from `224x224`, or a pair of them.
+
+    Raises:
+      ValueMistake: it is none, or larger than encoders take.
+    """
+    text = value if isinstance(value, str) else "x".join(map(str, value))
+    match = re.fullmatch(r"(\d+)x(\d+)", text.lower())
+    if match is None or not 0 < int(match[1]) <= MAX_SIDE or not 0 < int(match[2]) <= MAX_SIDE:
+        raise ValueMistake(f"{text!r} is not WIDTHxHEIGHT in pixels, such as 224x224")
+    return int(match[1]), int(match[2])
+
+
+def parse_coordinates(value: Any) -> tuple[tuple[str, str], ...]:
+    """((column, kind), …) from `boxes=relative,vector=none`, pairs, or a mapping.
+
+    Raises:
+      ValueMistake: one of them is none, or a column is there twice.
+    """
+    from transforms.layout.coordinates import KINDS
+
+    if isinstance(value, str):
+        pairs = [tuple(item.strip().rpartition("=")[::2]) for item in value.split(",")]
+    else:
+        pairs = [tuple(pair) for pair in (value.items() if isinstance(value, Mapping) else value)]
+    for name, kind in pairs:
+        if not name or kind not in KINDS:
+            raise ValueMistake(f"{value!r} is not column=kind,… with each kind one of {', '.join(KINDS)}")
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueMistake(f"{value!r} names the column {name!r} twice")
+    return tuple((name, kind) for name, kind in pairs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImagesConfig(ListedFilesConfig):
+    """What `shardmill images` is told."""
+
+    title: ClassVar[str] = "images"
+
+    input: str | None = flag(
+        None,
+        "a folder (<label>/*.jpg, <split>/<label>/*.jpg, or flat) or a glob; local, gs://, s3://",
+        parse=parse_path,
+        group="input",
+        shapes=False,
+    )
+    verify: str = flag("header", "how far each image is checked", choices=VERIFY)
+    image_format: str = flag(
+        "", "re-encode every image", choices=("", *FORMATS), default_words="bytes untouched", to_json=lambda name: name or None
+    )
+    resize: tuple[int, int] | None = flag(
+        None, "WIDTHxHEIGHT: decode, turn upright, make RGB, resize, re-encode", parse=parse_resolution, to_json=list
+    )
+    resize_mode: str = flag("exact", "stretch, crop to fill, or pad to fit", choices=RESIZE_MODES)
+    jpeg_quality: int = flag(
+        DEFAULT_QUALITY, "of re-encoded images", check=lambda quality: None if 1 <= quality <= 100 else "expected 1 to 100"
+    )
+    max_pixels: int = flag(
+        MAX_PIXELS, "more make an image a reject", check=lambda pixels: None if pixels > 0 else "expected a positive number"
+    )
+    coordinates: tuple[tuple[str, str], ...] = flag(
+        (),
+        "column=relative|pixels|none,…: what columns like boxes hold, where images are resized or turned upright",
+        parse=parse_coordinates,
+        to_json=dict,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.resize is None and self.resize_mode != "exact":
+            raise UserError(f"--resize_mode {self.resize_mode} needs --resize")
+        if self.jpeg_quality != DEFAULT_QUALITY and (not self.reencodes or self.image_format == "png"):
+            raise UserError(f"--jpeg_quality {self.jpeg_quality} needs --resize or --image_format jpeg: no JPEG is made without")
+        if self.max_pixels != MAX_PIXELS and self.verify == "none" and not self.reencodes:
+            raise UserError(f"--max_pixels {self.max_pixels} contradicts --verify none, which does not look into images")
+        if self.coordinates and (not self.reencodes or self.manifest is None):
+            raise UserError(
+                "--coordinates is about the columns of a --manifest whose images are re-encoded, by --resize or --image_format; "
+                "as they are, images and columns agree"
+            )
+
+    @property
+    def reencodes(self) -> bool:
+        """Whether images are decoded and encoded anew."""
+        return bool(self.image_format) or self.resize is not None
+
+    @property
+    def reencode(self) -> "Reencode | None":
+        """How images are re-encoded, None where their bytes pass through."""
+        from transforms.files.images.codec import Reencode
+
+        return Reencode(self.image_format, self.resize, self.resize_mode, self.jpeg_quality) if self.reencodes else None
+
+    @property
+    def record_bytes(self) -> int | None:
+        """The bytes of every encoded image, about, where they are re-encoded to one size."""
+        return int(self.resize[0] * self.resize[1] * _BYTES_PER_PIXEL[self.image_format]) if self.resize is not None else None
+
+    @property
+    def kind(self) -> FileKind:
+        """The files that a folder is searched for."""
+        return IMAGES
+
+    @property
+    def decodes(self) -> bool:
+        """Whether pixels are decoded: outside the interpreter, so that a thread a core pays."""
+        return self.reencodes or self.verify == "decode"
+
+    def to_json(self) -> dict[str, Any]:
+        """As the base says; without `coordinates` where nothing was said of any."""
+        shaping = super().to_json()
+        return {name: value for name, value in shaping.items() if name != "coordinates" or value}
+
+
+def images_route(config: ImagesConfig) -> "FileRoute":
     """How images are found, read and described."""
+    from pipelines.graphs.files import FileRoute, find_files
+    from transforms.files.images.encode import ImageEncoder
+    from transforms.inputs.file_list import RESERVED
+    from transforms.layout.coordinates import held
+
     declared, how = dict(config.coordinates), config.reencode
     encoder = ImageEncoder(config.root, config.verify, how, config.max_pixels, held(declared), config.renames)
     mode = None if how is None else "" if how.size is None else how.mode
-    libraries = ["xxhash", *(["pillow"] if config.reencode is not None else [])]
+    libraries = ["xxhash", *(["pillow"] if config.reencodes else [])]
     describe = partial(_describe, measured=encoder.measures, gzip=config.compression == "gzip")
     layout = partial(_layout, coordinates=declared, mode=mode)
     return FileRoute(find_files(config, RESERVED), encoder, describe, libraries, layout)
 
 
 def _describe(
-    summary: InputSummary, layout: Layout, stats: Sequence[SplitStats], measured: bool, gzip: bool
-) -> tuple[Features, Sequence[str]]:
+    summary: "InputSummary", layout: "Layout", stats: "Sequence[SplitStats]", measured: bool, gzip: bool
+) -> "tuple[Features, Sequence[str]]":
+    from collections import Counter
+
+    from transforms.files.images.features import film_notices, image_features, turned_notices
+    from transforms.statistics.files import ImageStats
+
     formats: Counter[str] = sum((images.formats for images in stats if isinstance(images, ImageStats)), Counter())
     turned = sum(images.turned for images in stats if isinstance(images, ImageStats))
     notices = [*turned_notices(turned), *(film_notices(formats) if not gzip else ())]
     return image_features(layout, summary.records, measured, formats), notices
 
 
-def _layout(summary: InputSummary, options: LayoutOptions, coordinates: Mapping[str, str], mode: str | None) -> Layout:
+def _layout(summary: "InputSummary", options: "LayoutOptions", coordinates: Mapping[str, str], mode: str | None) -> "Layout":
+    from transforms.layout.coordinates import check_coordinates
+    from transforms.layout.files import make_layout
+
     layout = make_layout(summary, options)
     if mode is not None:
         check_coordinates(layout.columns, coordinates, mode)
     return layout
 
 
-if __name__ == "__main__":
-    from pipelines.cli import main
+def _job(config: ImagesConfig) -> "Job":
+    from pipelines.graphs.jobs import file_job
 
-    sys.exit(main(["images", *sys.argv[1:]]))
+    return file_job(config, images_route(config))
+
+
+KIND = Kind(
+    "images",
+    "turn a tree of images, or a manifest that lists them, into TFRecord shards",
+    "Turn a tree of images, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
+    ImagesConfig,
+    _job,
+)

@@ -7,12 +7,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, NoReturn
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.running.memory import return_large_buffers
 from pipelines.running.option_views import RememberingOptions
 from pipelines.running.progress import ProgressDisplay
 from pipelines.running.runner import check_running_mode, is_local, make_runner
@@ -29,23 +28,32 @@ def run(
     build: Callable[[beam.Pipeline, str | None], Any],
     options: PipelineOptions,
     title: str,
-    set_memory: Callable[[], None] = return_large_buffers,
+    quiet: bool = False,
 ) -> None:
     """Build a pipeline with `build(pipeline, progress folder)` and run it to its end.
 
-    On this machine, `set_memory`, of pipelines.running.memory, is called first.
+    Progress is shown under `title` unless `quiet`.
 
     Raises:
       UserError, JobError: raised in a step of the pipeline, or a JobError for whatever else stopped it.
     """
     check_running_mode(options)
     local = is_local(options)
-    if local:
-        set_memory()
-        logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # a failing step is reported once, by us
-    with scratch_folder("progress") if local else nullcontext() as folder:
+    with scratch_folder("progress") if local else nullcontext() as folder, _quiet_beam() if local else nullcontext():
         build(pipeline := _pipeline(options), folder)
-        _run_with_progress(pipeline, folder, title)
+        _run_with_progress(pipeline, None if quiet else folder, title)
+
+
+@contextmanager
+def _quiet_beam() -> Iterator[None]:
+    """Beam's log without what it says of a failing step, which is reported once, by us."""
+    log = logging.getLogger("apache_beam")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 def _pipeline(options: PipelineOptions) -> beam.Pipeline:
@@ -113,6 +121,6 @@ def terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def interrupt(cause: KeyboardInterrupt) -> None:
+def interrupt(cause: BaseException | None) -> NoReturn:
     """End this process and its workers at once, with the status of its cause: a local runner has no way to stop."""
     os._exit(143 if isinstance(cause, Terminated) else 130)

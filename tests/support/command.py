@@ -33,14 +33,14 @@ class Result(NamedTuple):
 
 def run_program(*arguments: object) -> Result:
     """The command as a shell would start it."""
-    program = [sys.executable, "-m", "pipelines.cli", *map(str, arguments)]
+    program = [sys.executable, "-m", "pipelines", *map(str, arguments)]
     done = subprocess.run(program, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
     return Result(done.returncode, done.stdout, done.stderr)
 
 
 # Processes are forked from one that has imported everything but done nothing: each starts in milliseconds instead of seconds.
 _forks = multiprocessing.get_context("forkserver")
-_PRELOADED = ("commands.run_images", "kinds.images", "commands.run_records", "graphs.records", "running.launch", "reports.summary")
+_PRELOADED = ("commands.convert", "commands.dry_run", "graphs.jobs", "running.convert", "running.launch", "reports.summary")
 _forks.set_forkserver_preload([__name__, *(f"pipelines.{module}" for module in _PRELOADED)])
 
 

@@ -3,8 +3,8 @@
 from collections import Counter
 from dataclasses import replace
 
-from pipelines.commands.dry_run_files import DryRun, describe
-from pipelines.kinds.images_config import ImagesConfig
+from pipelines.graphs.files_plan import DryRun, describe
+from pipelines.kinds.images import ImagesConfig
 from shardmill.labels import ClassNames
 from shardmill.rejects import Reject
 from transforms.inputs.folders import SPLITS_OF_CLASSES

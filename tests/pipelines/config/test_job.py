@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pipelines.config.job import DEFAULT_SHARD_SIZE
-from pipelines.kinds.images_config import ImagesConfig
+from pipelines.kinds.images import ImagesConfig
 from shardmill.errors import UserError
 from transforms.files.images.codec import Reencode
+from transforms.options.shards import DEFAULT_SHARD_SIZE
 from transforms.sharding.balance import ShardCount
 
 HALVES = (("train", Fraction(1, 2)), ("test", Fraction(1, 2)))
@@ -39,7 +39,7 @@ def config(**values: Any) -> ImagesConfig:
         ({"num_shards": 0}, "^--num_shards 0: expected 1 to 99,999 for a split$"),
         ({"num_shards": -1}, "^--num_shards -1: expected"),
         ({"num_shards": 1_000_000}, "^--num_shards 1000000: expected 1 to 99,999"),
-        ({"split_shards": (("train", 0),)}, "^--num_shards 0: expected 1"),
+        ({"split_shards": (("train", 0),)}, "^--num_shards train=0: expected 1"),
         ({"shard_size": 0}, "^--shard_size 0: expected at least 1 byte$"),
         ({"on_new_label": "append"}, "^--on_new_label append needs --labels_file$"),
         ({"on_new_label": "reject"}, "^--on_new_label reject needs --labels_file$"),

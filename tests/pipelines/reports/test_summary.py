@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.kinds.images_config import ImagesConfig
+from pipelines.kinds.images import ImagesConfig
 from pipelines.reports.summary import human_size, reading_code, splits_table, summary
 from shardmill import naming
 from shardmill.dataset import open_dataset

@@ -1,19 +1,15 @@
-"""`--dry_run` of jobs over records inside files: index and infer, write nothing, and say how the input is read."""
+"""What --dry_run says of records inside files: indexed and inferred, nothing is written."""
 
-import os
 import pickle
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.pvalue import AsIter, AsSingleton
 
+from pipelines.config.records import RecordsConfig
 from pipelines.graphs.records import read_layout
-from pipelines.kinds.records_config import RecordsConfig
 from pipelines.reports.summary import first_and_last, human_size
-from pipelines.running import launch
-from pipelines.running.scratch import scratch_folder
 from shardmill.features import Feature
 from shardmill.printable import printable
 from shardmill.rejects import Reject
@@ -35,17 +31,8 @@ class DryRun:
     rejects: list[Reject]
 
 
-def dry_run(config: RecordsConfig, options: PipelineOptions) -> str:
-    """Index and infer on this machine, whatever the runner, and describe the reading."""
-    options.view_as(StandardOptions).runner = None
-    with scratch_folder("plan") as folder:
-        path = os.path.join(folder, "plan")
-        launch.run(lambda pipeline, _: _build(pipeline, config, path), options, f"{config.name}, dry run")
-        with open(path, "rb") as file:
-            return describe(pickle.load(file), config)
-
-
-def _build(root: beam.Pipeline, config: RecordsConfig, path: str) -> None:
+def plan(root: beam.Pipeline, path: str, config: RecordsConfig) -> None:
+    """Index and infer, and pickle the DryRun to `path`."""
     reading = read_layout(root, config)
     side = (AsSingleton(reading.inferred), AsSingleton(reading.layout), AsIter(reading.indexed.rejects))
     _ = reading.indexed.summary | "Save" >> beam.Map(_save, *side, path)
@@ -70,7 +57,7 @@ def describe(plan: DryRun, config: RecordsConfig) -> str:
     for index, split in enumerate(plan.layout.splits):
         lines.append(f"Split {split}: {f'{float(fractions[index]):.4g} of the rows' if fractions else 'by its folder'}")
     features = config.renames.features(plan.layout.features)
-    none = "those of the records" if config.route == "tfrecords" else "none, as no row can be read; the job says why of each"
+    none = "those of the records" if not config.spec.has_columns else "none, as no row can be read; the job says why of each"
     lines += [f"Features: {len(features):,}" if features else f"Features: {none}"]
     lines += [f"  {_describe(feature)}" for feature in features[:_SHOWN]]
     if len(features) > _SHOWN:

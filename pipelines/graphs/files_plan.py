@@ -1,6 +1,5 @@
-"""`--dry_run`: index and plan, write nothing, and say what would be read and written."""
+"""What --dry_run says of whole files: indexed and planned, nothing is written."""
 
-import os
 import pickle
 from collections import Counter
 from collections.abc import Iterable
@@ -8,14 +7,11 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipelines.config.files import FilesConfig
 from pipelines.graphs.files import FileRoute, plan_files
 from pipelines.reports.summary import human_size, readable
-from pipelines.running import launch
-from pipelines.running.scratch import scratch_folder
 from shardmill.printable import printable
 from shardmill.rejects import Reject
 from transforms.files.plan import numpy_column
@@ -42,20 +38,11 @@ class DryRun:
     rejects: list[Reject]
 
 
-def dry_run(config: FilesConfig, options: PipelineOptions, route: FileRoute) -> str:
-    """Index and plan on this machine, whatever the runner, and describe the plan."""
-    options.view_as(StandardOptions).runner = None
-    with scratch_folder("plan") as folder:
-        path = os.path.join(folder, "plan")
-        launch.run(lambda pipeline, _: _build(pipeline, config, route, path), options, f"{config.name}, dry run")
-        with open(path, "rb") as file:
-            return describe(pickle.load(file), config)
-
-
-def _build(root: beam.Pipeline, config: FilesConfig, route: FileRoute, path: str) -> None:
-    plan = plan_files(root, config, route)
-    shards = plan.shards | "CountShard" >> beam.MapTuple(_count)
-    _ = plan.summary | "Save" >> beam.Map(_save, AsSingleton(plan.layout), AsIter(shards), AsIter(plan.rejects), path)
+def plan(root: beam.Pipeline, path: str, config: FilesConfig, route: FileRoute) -> None:
+    """Index and plan, and pickle the DryRun to `path`."""
+    planned = plan_files(root, config, route)
+    shards = planned.shards | "CountShard" >> beam.MapTuple(_count)
+    _ = planned.summary | "Save" >> beam.Map(_save, AsSingleton(planned.layout), AsIter(shards), AsIter(planned.rejects), path)
 
 
 def _count(shard: ShardKey, batch: pa.RecordBatch) -> tuple[ShardKey, int, int, Counter[int]]:

@@ -1,0 +1,5 @@
+"""`python -m pipelines`: the command line."""
+
+from pipelines.cli import program
+
+program()

@@ -1,0 +1,256 @@
+"""What a job over records inside files is told: tables, lines of text, existing TFRecords."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pipelines.config.job import JobConfig
+from shardmill.errors import UserError
+from shardmill.features import Features
+from shardmill.renames import Renames
+from transforms.formats.csv.dialect import MISSING
+from transforms.inputs.listing import FileKind
+from transforms.options.columns import parse_delimiter, parse_fill, parse_missing, parse_names, parse_quote
+from transforms.options.declare import flag
+from transforms.options.output import parse_path
+from transforms.options.shards import parse_size
+
+if TYPE_CHECKING:
+    from transforms.formats.base import RecordFormat
+    from transforms.layout.tables import MakeLayout, TableOptions
+    from transforms.records.encode import KeyOptions, RecordEncoder
+
+DEFAULT_BLOCK_SIZE = 16 << 20  # bytes: large enough for vectorised work, small enough for a few in memory at once
+_MIN_BLOCK_SIZE, _MAX_BLOCK_SIZE = 1 << 10, 1 << 30  # bytes
+
+
+@dataclass(frozen=True)
+class FormatSpec:
+    """A format of records inside files: all that differs from one to the next.
+
+    Attributes:
+      name: in manifest.json.
+      command: that reads it.
+      plural: how errors call the files.
+      suffixes: of their names, see FileKind.
+      summary: what the command does, as `shardmill --help` says it.
+      description: as its own --help says it.
+      flags: the options that have a meaning for it, of RecordsConfig's own.
+      make_format: how the records are found and read.
+      make_encoder: what becomes of the rows, given the columns of keys, groups and strata, and what features are called.
+      make_layout: what decides how the input is read; a function, so that nothing is imported before.
+      infers: whether types come from the rows where no --schema says them.
+      has_columns: whether its features are known before the records are read.
+      untouched: whether records pass through as they are.
+      needs: (module, what for, the extra that installs it).
+    """
+
+    name: str
+    command: str
+    plural: str
+    suffixes: str
+    summary: str
+    description: str
+    flags: tuple[str, ...]
+    make_format: "Callable[[RecordsConfig], RecordFormat]"
+    make_encoder: "Callable[[tuple[str, ...], Renames], RecordEncoder]"
+    make_layout: "Callable[[], MakeLayout]"
+    infers: bool = True
+    has_columns: bool = True
+    untouched: bool = False
+    needs: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def kind(self) -> FileKind:
+        """The files that a folder is searched for."""
+        return FileKind(self.plural, self.suffixes)
+
+
+def read_schema(value: Any) -> Features:
+    """The features of the schema.pbtxt at a path; features that are given themselves stay as they are.
+
+    Raises:
+      UserError: it cannot be read, or is no schema.
+    """
+    if not isinstance(value, str):
+        return tuple(value)
+    from google.protobuf import text_format
+
+    from shardmill import schema
+    from transforms.stores import storage
+
+    try:
+        features = schema.from_pbtxt(storage.read_bytes(value).decode())
+    except OSError as error:
+        raise UserError(f"--schema {value}: {error.strerror or error}") from None
+    except (UnicodeDecodeError, text_format.ParseError, ValueError) as error:
+        raise UserError(f"--schema {value} is not a tensorflow-metadata Schema in text form: {error}") from None
+    names = [feature.name for feature in features]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if not names or "" in names or twice is not None:
+        problem = f"has feature {twice!r} twice" if twice else "has a feature without a name" if names else "has no features"
+        raise UserError(f"--schema {value} {problem}; expected features with names that differ")
+    return features
+
+
+def _check_block_size(size: int) -> str | None:
+    return None if _MIN_BLOCK_SIZE <= size < _MAX_BLOCK_SIZE else "expected 1KiB to 1GiB"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordsConfig(JobConfig):
+    """What a job over records inside files is told; of what a format has no flag for, it is told the default."""
+
+    title: ClassVar[str] = "features"
+
+    input: str | None = flag(
+        None, "a folder, a file or a glob; local, gs://, s3://", parse=parse_path, group="input", shapes=False, required=True
+    )
+    spec: FormatSpec
+    delimiter: str | None = flag(
+        None, "between fields", parse=parse_delimiter, group="input", default_words="a comma; a tab in .tsv files"
+    )
+    quote: str = flag('"', "around fields; '' for none", parse=parse_quote, group="input")
+    columns: tuple[str, ...] | None = flag(None, "name,… of files without a header", parse=parse_names, group="input", to_json=list)
+    encoding: str = flag("utf-8", "of the text, such as latin-1", group="input")
+    missing: tuple[str, ...] = flag(
+        MISSING,
+        "spellings of a missing value, beside an empty field",
+        parse=parse_missing,
+        group="input",
+        default_words=",".join(MISSING[1:]),
+        to_json=list,
+    )
+    fill: tuple[tuple[str, str], ...] = flag(
+        (), "in place of missing values; repeat", parse=parse_fill, repeats=True, metavar="COLUMN=VALUE", to_json=dict
+    )
+    schema: Features | None = flag(
+        None,
+        "a schema.pbtxt: no inference, and rows that do not fit it are rejected",
+        parse=read_schema,
+    )
+    drop: tuple[str, ...] = flag((), "column,… to leave out", parse=parse_names, to_json=list)
+    only: tuple[str, ...] = flag((), "column,… to keep alone", parse=parse_names, to_json=list)
+    label: str | None = flag(None, "the column or feature that is the label: strings become ids, integers stay")
+    key: str | None = flag(None, "the column that is a record's identity", default_words="all of the record")
+    line_numbers: bool = flag(False, "features filename and line_number, too", group="input")
+    on_mixed: str = flag(
+        "fail",
+        "what a record does whose feature is of another kind than in most records, or in --schema",
+        choices=("fail", "reject"),
+    )
+    block_size: int = flag(
+        DEFAULT_BLOCK_SIZE,
+        "read at once",
+        parse=parse_size,
+        check=_check_block_size,
+        group="run",
+        default_words="16MiB",
+        shapes=False,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.input is None:
+            raise UserError("give --input, a folder, a file or a glob")
+        if self.spec.untouched:
+            self._check_untouched()
+        if self.delimiter == self.quote and self.quote:
+            raise UserError(f"--delimiter and --quote are both {self.quote!r}")
+        if self.delimiter is None and self.quote in (",", "\t"):
+            raise UserError(f"--quote {self.quote!r} needs --delimiter, which is a comma otherwise, or a tab in .tsv files")
+        try:
+            _ = self.format  # built to be checked
+        except ValueError as error:
+            raise UserError(str(error)) from None
+
+    def _check_untouched(self) -> None:
+        if self.on_new_label != "fail":
+            raise UserError(
+                f"--on_new_label {self.on_new_label}: reshard passes records through with the ids that they have; "
+                "add the names of new ids to --labels_file"
+            )
+        if self.rename:
+            raise UserError(
+                "--rename: reshard passes records through untouched, and names stand in each of them; rename where the reader "
+                "parses them, or convert what these records were made of"
+            )
+
+    @property
+    def format_name(self) -> str:  # type: ignore[override]
+        """In manifest.json."""
+        return self.spec.name
+
+    @property
+    def format(self) -> "RecordFormat":
+        """How the records are read."""
+        return self.spec.make_format(self)
+
+    @property
+    def encoder(self) -> "RecordEncoder":
+        """What becomes of the rows."""
+        return self.spec.make_encoder(tuple(self.table_options.helpers), self.renames)
+
+    @property
+    def kind(self) -> FileKind:
+        """The files that a folder is searched for."""
+        return self.spec.kind
+
+    @property
+    def _schema_label(self) -> str | None:
+        """The class label of --schema: what the command that wrote it was given as --label."""
+        labels = [feature.name for feature in self._own_schema or () if feature.kind == "class_label"]
+        return labels[0] if len(labels) == 1 and not self.spec.untouched else None
+
+    @property
+    def _own_schema(self) -> Features | None:
+        """The features of --schema by the names of the input."""
+        return None if self.schema is None else self.renames.undone(self.schema)
+
+    @property
+    def table_label(self) -> str | None:
+        """The column that is the label."""
+        return self.label or self._schema_label
+
+    def _column(self, named: str | None) -> str | None:
+        """The column that --stratify_by or --group_by names: `label` is the one of --label."""
+        return self.table_label if named == "label" and self.table_label is not None else named
+
+    @property
+    def table_options(self) -> "TableOptions":
+        """What the layout is decided with."""
+        from transforms.layout.tables import TableOptions
+
+        named = {"--group_by": self.group_by, "--stratify_by": self.stratify_by}
+        return TableOptions(
+            source=self.source,
+            schema=self._own_schema,
+            drop=self.drop,
+            only=self.only,
+            fill=self.fill,
+            label=self.table_label,
+            says_label=tuple(name for name, column in named.items() if column == "label"),
+            key=self.key,
+            group_by=self._column(self.group_by),
+            stratify_by=self._column(self.stratify_by),
+            fractions=self.splits,
+            folders=self.folders,
+            plural=self.kind.plural,
+            frozen_labels=self.labels,
+            on_new_label=self.on_new_label,
+            split_shards=tuple(name for name, _ in self.split_shards),
+        )
+
+    @property
+    def key_options(self) -> "KeyOptions":
+        """What keys and splits are computed with."""
+        from transforms.records.encode import KeyOptions
+
+        return KeyOptions(
+            self.seed, self.split_seed, self.key, self._column(self.group_by), self._column(self.stratify_by), self.no_shuffle
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the base says; the features of --schema by the names of the input."""
+        names = None if self._own_schema is None else [feature.name for feature in self._own_schema]
+        return super().to_json() | {"schema": names}

@@ -1,0 +1,50 @@
+"""A conversion as graphs: the whole of it, and what --dry_run builds instead."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+
+from pipelines.config.files import FilesConfig
+from pipelines.config.records import RecordsConfig
+from pipelines.graphs import files_plan, records_plan
+from pipelines.graphs.files import FileRoute, build_files
+from pipelines.graphs.records import build_records
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one configuration does.
+
+    Attributes:
+      build: (an empty pipeline, the folder where workers on this machine report, or None) -> paths of the published shards.
+      plan: (an empty pipeline, a path): finds out what would be done, writes nothing but that, pickled, to the path.
+      describe: what is there, in words.
+      reuses_buffers: whether its tasks want buffers of the same sizes again and again; see pipelines.running.memory.
+    """
+
+    build: Callable[[beam.Pipeline, str | None], Any]
+    plan: Callable[[beam.Pipeline, str], None]
+    describe: Callable[[Any], str]
+    reuses_buffers: bool = False
+
+
+def file_job(config: FilesConfig, route: FileRoute) -> Job:
+    """The job of `config`, whose kind of file is read by `route`."""
+    return Job(
+        build=partial(build_files, config=config, route=route),
+        plan=partial(files_plan.plan, config=config, route=route),
+        describe=partial(files_plan.describe, config=config),
+    )
+
+
+def record_job(config: RecordsConfig) -> Job:
+    """The job of `config` over records inside files."""
+    return Job(
+        build=partial(build_records, config=config),
+        plan=partial(records_plan.plan, config=config),
+        describe=partial(records_plan.describe, config=config),
+        reuses_buffers=True,
+    )

@@ -1,0 +1,130 @@
+"""`shardmill csv`, `jsonl`, `parquet`, `reshard`: records inside files, a row a format."""
+
+from typing import TYPE_CHECKING
+
+from pipelines.config.records import FormatSpec, RecordsConfig
+from pipelines.kinds.kind import RecordsKind
+from shardmill.renames import Renames
+
+if TYPE_CHECKING:
+    from pipelines.graphs.jobs import Job
+    from transforms.formats.base import RecordFormat
+    from transforms.layout.tables import MakeLayout
+    from transforms.records.encode import RecordEncoder
+
+COMPRESSED = r"(?:\.(?:gz|bz2|zst))?"
+_COLUMNS = ("label", "fill", "drop", "only", "key", "schema")  # of every table
+
+
+def _csv(config: RecordsConfig) -> "RecordFormat":
+    from transforms.formats.csv.format import CsvFormat
+
+    return CsvFormat(
+        config.delimiter or "", config.quote, config.columns, config.encoding, config.missing, config.fill, config.block_size
+    )
+
+
+def _jsonl(config: RecordsConfig) -> "RecordFormat":
+    from transforms.formats.json_lines import JsonLinesFormat
+
+    return JsonLinesFormat(config.block_size, config.fill, config.drop)
+
+
+def _parquet(config: RecordsConfig) -> "RecordFormat":
+    from transforms.formats.parquet.format import ParquetFormat
+
+    return ParquetFormat(config.fill, config.drop)
+
+
+def _tfrecords(config: RecordsConfig) -> "RecordFormat":
+    from transforms.formats.tfrecords import TFRecordFormat
+
+    return TFRecordFormat(config.block_size)
+
+
+def _rows(helpers: tuple[str, ...], renames: Renames) -> "RecordEncoder":
+    from transforms.records.encode import TableEncoder
+
+    return TableEncoder(helpers, renames)
+
+
+def _records(helpers: tuple[str, ...], _: Renames) -> "RecordEncoder":
+    from transforms.records.encode import RecordPasser
+
+    return RecordPasser(helpers)
+
+
+def _table_layout() -> "MakeLayout":
+    from transforms.layout.tables import make_table_layout
+
+    return make_table_layout
+
+
+def _record_layout() -> "MakeLayout":
+    from transforms.layout.records import make_record_layout
+
+    return make_record_layout
+
+
+def records_job(config: RecordsConfig) -> "Job":
+    """The graph that `config` describes."""
+    from pipelines.graphs.jobs import record_job
+
+    return record_job(config)
+
+
+FORMATS = (
+    FormatSpec(
+        name="csv",
+        command="csv",
+        plural="CSV files",
+        suffixes=f"(?:csv|tsv){COMPRESSED}",
+        summary="turn CSV or TSV files into TFRecord shards",
+        description="Turn CSV or TSV files into balanced, shuffled TFRecord shards. Types come from all rows, not from a sample.",
+        flags=("delimiter", "quote", "columns", "encoding", "missing", *_COLUMNS, "block_size"),
+        make_format=_csv,
+        make_encoder=_rows,
+        make_layout=_table_layout,
+    ),
+    FormatSpec(
+        name="jsonl",
+        command="jsonl",
+        plural="JSON lines",
+        suffixes=f"(?:jsonl|ndjson|json){COMPRESSED}",
+        summary="turn JSON lines into TFRecord shards",
+        description="Turn JSON lines, one object each, into balanced, shuffled TFRecord shards. Lists become lists of values.",
+        flags=(*_COLUMNS, "block_size"),
+        make_format=_jsonl,
+        make_encoder=_rows,
+        make_layout=_table_layout,
+    ),
+    FormatSpec(
+        name="parquet",
+        command="parquet",
+        plural="Parquet files",
+        suffixes="parquet|pq",
+        summary="turn Parquet files into TFRecord shards",
+        description="Turn Parquet files into balanced, shuffled TFRecord shards.",
+        flags=_COLUMNS,
+        make_format=_parquet,
+        make_encoder=_rows,
+        make_layout=_table_layout,
+    ),
+    FormatSpec(
+        name="tfrecords",
+        command="reshard",
+        plural="TFRecord files",
+        suffixes=r"(?:tfrecords?|tfr)(?:-\d+-of-\d+)?(?:\.gz)?",
+        summary="deal existing TFRecords out to balanced, shuffled shards",
+        description="Deal the records of existing TFRecord files out to a new number of balanced, shuffled shards, untouched.",
+        flags=("label", "key", "schema", "on_mixed", "block_size"),
+        make_format=_tfrecords,
+        make_encoder=_records,
+        make_layout=_record_layout,
+        infers=False,
+        has_columns=False,
+        untouched=True,
+        needs=(("tfx_bsl", "reshard decodes Examples with tfx-bsl", "reshard"),),
+    ),
+)
+KINDS = tuple(RecordsKind(spec.command, spec.summary, spec.description, RecordsConfig, records_job, spec) for spec in FORMATS)

@@ -1,0 +1,141 @@
+"""`shardmill text`: an example a line, or a file."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pipelines.config.files import FilesConfig
+from pipelines.config.job import JobConfig
+from pipelines.config.records import FormatSpec, RecordsConfig
+from pipelines.flags.parser import make_config
+from pipelines.kinds.kind import RecordsKind
+from pipelines.kinds.tables import COMPRESSED, records_job
+from shardmill.errors import UserError
+from shardmill.renames import Renames
+from transforms.inputs.listing import FileKind
+from transforms.options.declare import Option, Options, flag, options_of
+
+if TYPE_CHECKING:
+    from pipelines.graphs.jobs import Job
+    from shardmill.features import Features
+    from transforms.formats.base import RecordFormat
+    from transforms.inputs.summary import InputSummary
+    from transforms.layout.files import Layout
+    from transforms.layout.tables import MakeLayout
+    from transforms.records.encode import RecordEncoder
+    from transforms.statistics.files import SplitStats
+
+TEXT_FILES = FileKind("text files", "txt|text")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextFilesConfig(FilesConfig):
+    """What `shardmill text --record file` is told."""
+
+    format_name: ClassVar[str] = "text files"
+
+    encoding: str = flag("utf-8", "of the text, such as latin-1", group="input")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.input is None:
+            raise UserError("give --input, a folder or a glob")
+        from transforms.formats.encodings import encoding_name
+
+        try:
+            encoding_name(self.encoding)
+        except ValueError as error:
+            raise UserError(f"--encoding {self.encoding}: {error}") from None
+
+    @property
+    def kind(self) -> FileKind:
+        """The files that a folder is searched for."""
+        return TEXT_FILES
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Unit(Options):
+    title: ClassVar[str] = "input"
+
+    record: str = flag("line", "what an example is", choices=("line", "file"), shapes=False)
+
+
+def _lines(config: RecordsConfig) -> "RecordFormat":
+    from transforms.formats.lines import LinesFormat
+
+    return LinesFormat(config.block_size, config.encoding, config.line_numbers)
+
+
+def _line_encoder(helpers: tuple[str, ...], renames: Renames) -> "RecordEncoder":
+    from transforms.records.encode import LineEncoder
+
+    return LineEncoder(helpers, renames)
+
+
+def _line_layout() -> "MakeLayout":
+    from transforms.layout.lines import make_line_layout
+
+    return make_line_layout
+
+
+LINES = FormatSpec(
+    name="lines",
+    command="text",
+    plural="text files",
+    suffixes=f"(?:txt|text){COMPRESSED}",
+    summary="turn text into TFRecord shards, an example a line or a file",
+    description="Turn text into balanced, shuffled TFRecord shards, an example for each line or, with --record file, "
+    "for each file.",
+    flags=("encoding", "line_numbers", "folders", "block_size"),
+    make_format=_lines,
+    make_encoder=_line_encoder,
+    make_layout=_line_layout,
+    infers=False,
+)
+
+
+@dataclass(frozen=True)
+class TextKind(RecordsKind):
+    """Text, whose --record says which of two routes it takes."""
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """Those of lines, and --record."""
+        return (*options_of(_Unit), *RecordsKind.options.__get__(self))
+
+    def make_config(self, values: Mapping[str, Any]) -> JobConfig:
+        """As the base says."""
+        unit = _Unit(**{name: value for name, value in values.items() if name == "record"})
+        rest = {name: value for name, value in values.items() if name != "record"}
+        if unit.record == "line":
+            return super().make_config(rest)
+        if rest.pop("line_numbers", False):
+            raise UserError("--line_numbers needs --record line: a file has no line")
+        rest.pop("block_size", None)
+        return make_config(TextFilesConfig, options_of(TextFilesConfig), rest)
+
+
+def _describe(summary: "InputSummary", layout: "Layout", _: "Sequence[SplitStats]") -> "tuple[Features, Sequence[str]]":
+    from transforms.files.texts import text_features
+
+    return text_features(layout), ()
+
+
+def _job(config: RecordsConfig | TextFilesConfig) -> "Job":
+    if isinstance(config, RecordsConfig):
+        return records_job(config)
+    from pipelines.graphs.files import FileRoute
+    from pipelines.graphs.jobs import file_job
+    from transforms.files.texts import TextFileEncoder
+    from transforms.inputs.files import ListFiles
+
+    assert config.input is not None
+    route = FileRoute(
+        ListFiles(config.input, config.kind, config.folders),
+        TextFileEncoder(config.root, config.encoding, config.renames),
+        _describe,
+    )
+    return file_job(config, route)
+
+
+KIND = TextKind(LINES.command, LINES.summary, LINES.description, RecordsConfig, _job, LINES)

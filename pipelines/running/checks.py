@@ -1,0 +1,94 @@
+"""What is checked before a job starts, so that a mistake writes nothing: the runner, the input, the output."""
+
+import os
+from typing import NoReturn
+
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipelines.config.job import JobConfig
+from pipelines.running import runner
+from shardmill import naming
+from shardmill.errors import UserError
+from transforms.inputs.listing import is_glob, matches
+from transforms.stores import storage
+from transforms.stores.clients import check_url
+
+
+def check(config: JobConfig, options: PipelineOptions) -> None:
+    """Check runner, input and output; raises UserError."""
+    runner.check_runner(options)
+    check_input(config)
+    check_output(config, config.overwrite)
+
+
+def check_input(config: JobConfig) -> None:
+    """Check that a local input exists and can be read, and that a remote one has a bucket.
+
+    Raises:
+      UserError: it does not, or the output lies inside it.
+    """
+    if config.input is None:
+        return
+    if is_glob(config.input):
+        _check_glob(config)
+        return
+    if not storage.is_local(config.input):
+        check_url(config.input)
+        _check_apart(config, config.directory, config.root)
+        return
+    if not os.path.exists(config.input):
+        raise UserError(f"--input {config.input}: no such file or folder")
+    if not os.access(config.input, os.R_OK | (os.X_OK if os.path.isdir(config.input) else 0)):
+        raise UserError(f"--input {config.input} cannot be read: permission denied")
+    if storage.is_local(config.output):
+        _check_apart(config, os.path.realpath(config.directory), os.path.realpath(config.input))
+
+
+def _check_apart(config: JobConfig, directory: str, root: str) -> None:
+    if f"{directory}/".startswith(f"{root.rstrip('/')}/"):
+        _refuse_output(config)
+
+
+def _check_glob(config: JobConfig) -> None:
+    """Check that a glob does not match what will be written; one for `*.jpg` may search a folder that the output lies in."""
+    assert config.input is not None
+    absolute = os.path.abspath if storage.is_local(config.input) else str
+    pattern = absolute(config.input).split("/")
+    files = [storage.join(config.directory, naming.MANIFEST), storage.join(storage.join(config.output, config.name), naming.LATEST)]
+    if any(matches(absolute(file).split("/"), pattern) for file in files):
+        _refuse_output(config)
+
+
+def _refuse_output(config: JobConfig) -> NoReturn:
+    raise UserError(f"--output {config.output} lies inside --input {config.input}: the next run would read its own output")
+
+
+def check_output(config: JobConfig, overwrite: bool) -> None:
+    """Check that the version directory may be written.
+
+    Raises:
+      UserError: it is published and --overwrite was not given, it holds other files, or it cannot be written.
+    """
+    if storage.is_local(config.output):
+        _check_writable(config.directory)
+    try:
+        names = [name for name, _ in storage.list_files(config.directory)]
+    except OSError as error:
+        raise UserError(f"--output {config.output} cannot be listed: {error}") from None
+    if naming.SUCCESS in names and naming.PUBLISHING not in names and not overwrite:
+        raise UserError(
+            f"{config.directory} is a published data set; give --overwrite to replace it, or another --version to keep both"
+        )
+    for name in names:
+        if not naming.is_dataset_file(name, config.name):
+            raise UserError(f"{config.directory} holds {name!r}, which shardmill did not write; give another --output or --name")
+
+
+def _check_writable(directory: str) -> None:
+    path = os.path.abspath(directory)
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    if not os.path.isdir(path):
+        raise UserError(f"--output: {path} is not a folder")
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise UserError(f"--output: {path} is not writable")

@@ -1,0 +1,63 @@
+"""Where a data set is written, and when it is not."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from shardmill import naming
+from shardmill.errors import UserError
+from transforms.options.declare import Options, ValueMistake, flag
+from transforms.stores import storage
+
+
+def parse_path(value: Any) -> str:
+    """A path or a URL.
+
+    Raises:
+      ValueMistake: it can be none.
+    """
+    if not isinstance(value, str) or not value:
+        raise ValueMistake(f"{value!r} is empty; expected a path or a URL" if value == "" else f"{value!r} is no path")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueMistake(f"{value}: the path is not UTF-8; rename the folder, or give a link to it") from None
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions(Options):
+    """The folder `<output>/<name>/<version>`, and how many rejects keep it from being published."""
+
+    title: ClassVar[str] = "output"
+
+    output: str = flag(help="the folder of all data sets", parse=parse_path, shapes=False)
+    name: str = flag(help="of the data set", shapes=False)
+    version: str = flag("1.0.0", "of the data set", shapes=False)
+    overwrite: bool = flag(False, "replace a published version", shapes=False)
+    max_reject_fraction: float = flag(
+        0.01, "more rejects fail the job", check=lambda part: None if 0 <= part <= 1 else "expected 0 to 1", group="run"
+    )
+
+    on_damaged_file: str = flag(
+        "fail",
+        "what a file does of which nobody knows how many records cannot be read",
+        choices=("fail", "reject"),
+        group="run",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not naming.is_dataset_name(self.name):
+            raise UserError(f"--name {self.name!r}: expected a letter, then letters, digits and '_'")
+        if not naming.is_version(self.version):
+            raise UserError(f"--version {self.version!r}: expected three numbers, such as 1.0.0")
+
+    @property
+    def parent(self) -> str:
+        """The folder of all versions."""
+        return storage.join(self.output, self.name)
+
+    @property
+    def directory(self) -> str:
+        """The version directory."""
+        return storage.join(self.parent, self.version)
