@@ -4,8 +4,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
 LEAN := $(VENV)-lean
+NEXT := $(VENV)-next-beam
 
-.PHONY: demo lean test lint format bench clean
+.PHONY: demo lean next-beam test lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -52,6 +53,17 @@ lean: $(LEAN)/installed
 	$(BIN)/python examples/write_tables.py demo/tables
 	$(BIN)/python tests/support/lean_install.py $(LEAN)/bin/shardmill demo
 
+# The tests on the newest Beam there is, in an environment of its own, made anew; all else is as constraints.txt says.
+next-beam: $(VENV)/installed
+	rm -rf $(NEXT)
+	$(PYTHON) -m venv $(NEXT)
+	grep -v '^apache-beam==' constraints.txt > $(NEXT)/constraints.txt
+	echo 'apache-beam[aws,gcp]>=2.77' > $(NEXT)/overrides.txt
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(NEXT)/bin/python -c $(NEXT)/constraints.txt \
+	  --override $(NEXT)/overrides.txt -e '.[test]'
+	$(NEXT)/bin/python -c 'import apache_beam; print("Beam", apache_beam.__version__)'
+	$(NEXT)/bin/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+
 bench: export SHARDMILL := $(abspath $(LEAN))/bin/shardmill
 bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_images.py
@@ -65,4 +77,4 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_load.py
 
 clean:
-	rm -rf $(VENV) $(LEAN) demo bench-data build dist *.egg-info
+	rm -rf $(VENV) $(LEAN) $(NEXT) demo bench-data build dist *.egg-info

@@ -99,13 +99,9 @@ def beam_options(rest: Sequence[str], own: argparse.ArgumentParser) -> Any:
 
 def check_known(rest: Sequence[str], own: argparse.ArgumentParser) -> None:
     """Check that what `own` does not know is a flag of Beam's, or its value; raises UserError."""
-    from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
+    from pipelines.flags.beam import beam_parser
 
-    from transforms.stores import s3_retries  # noqa: F401  # which adds an option to those of Beam
-
-    parser = _BeamArgumentParser(allow_abbrev=False)
-    for view in PipelineOptions.__subclasses__():
-        view._add_argparse_args(parser)
+    parser: Any = beam_parser()
     parser.error = lambda message: _raise(UserError(message))
     _, unknown = parser.parse_known_args(list(rest))
     if not unknown:

@@ -11,9 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import AsSingleton
-from apache_beam.transforms.window import GlobalWindow
-from apache_beam.utils.timestamp import MIN_TIMESTAMP
-from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.files.references import SHARD
 from transforms.sharding import balance
@@ -22,6 +19,7 @@ from transforms.sharding.group_rows import rows_of
 from transforms.sharding.keys import stratum_cuts
 from transforms.sharding.shards import ShardKey
 from transforms.workers.batches import BATCH_ROWS, concatenate
+from transforms.workers.threads import windowed
 
 _ROWS_A_SHARD = 256  # below which a batch of one shard is mostly metadata
 _MOST_ROWS = 200_000  # gathered at once: about 20 MB, several times over while they are dealt out
@@ -102,9 +100,9 @@ class _DistributeFn(beam.DoFn):
         if self._rows >= min(_ROWS_A_SHARD * shards, _MOST_ROWS):
             yield from self._flush()
 
-    def finish_bundle(self) -> Iterator[WindowedValue]:
+    def finish_bundle(self) -> Iterator[Any]:
         for element in self._flush():
-            yield WindowedValue(element, MIN_TIMESTAMP, (GlobalWindow(),))
+            yield windowed(element)
 
     def _flush(self) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
         parts, self._parts, self._rows = self._parts, [], 0

@@ -5,7 +5,6 @@ object's metadata before it reads it. So what is done to one object after anothe
 are still written by Beam's sink.
 """
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 from shardmill.errors import UserError
@@ -68,17 +67,9 @@ def prepare_clients() -> None:
 
 
 def _options() -> "PipelineOptions":
-    from apache_beam.io.filesystems import FileSystems
+    from transforms.stores.process_options import process_options
 
-    # What Beam itself gives its file systems; a worker process sets it before any DoFn is built.
-    return FileSystems._pipeline_options or _no_options()
-
-
-@cache
-def _no_options() -> "PipelineOptions":
-    from apache_beam.options.pipeline_options import PipelineOptions
-
-    return PipelineOptions([])
+    return process_options()
 
 
 def check_url(url: str) -> None:

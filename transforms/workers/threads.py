@@ -8,9 +8,7 @@ from typing import Any, TypeVar
 
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
-from apache_beam.transforms.window import GlobalWindow
-from apache_beam.utils.timestamp import MIN_TIMESTAMP
-from apache_beam.utils.windowed_value import WindowedValue
+from apache_beam.transforms.window import GlobalWindows
 
 
 class ThreadedFlatMap(beam.DoFn):
@@ -65,7 +63,7 @@ def windowed(item: Any) -> Any:
     """An element, or a TaggedOutput of one, as finish_bundle must emit it."""
     if isinstance(item, TaggedOutput):
         return TaggedOutput(item.tag, windowed(item.value))
-    return WindowedValue(item, MIN_TIMESTAMP, (GlobalWindow(),))
+    return GlobalWindows.windowed_value(item)
 
 
 Item = TypeVar("Item")

@@ -31,6 +31,7 @@ from transforms.stores import storage
 from transforms.stores.clients import prepare_clients
 from transforms.workers.progress import ProgressReporter
 from transforms.workers.threads import ThreadedFlatMap, map_in_order
+from transforms.writing.beam_sink import TemporaryFile, sink_of
 from transforms.writing.source import ShardSource
 
 REJECTS = "rejects"
@@ -96,7 +97,7 @@ class WriteShards(beam.io.WriteToTFRecord):
             compression_type=CompressionTypes.UNCOMPRESSED,
         )
         self._divisions, self._temporary, self._source = divisions, temporary, source
-        self._write = _WriteShardFn(self._sink, name, gzip, threads, progress_folder)
+        self._write = _WriteShardFn(sink_of(self), name, gzip, threads, progress_folder)
 
     def expand(self, pcoll: beam.PCollection[tuple[ShardKey, Iterable[pa.RecordBatch]]]) -> Any:
         """One ParDo: references in, ShardInfo and rejects out."""
@@ -165,8 +166,8 @@ class _WriteShardFn(ThreadedFlatMap):
         planned, tasks = source.plan(parts)
         # The prefix is the sink's file path prefix plus the split, as it is in the final name. The random part keeps attempts
         # apart: a retried or speculative one must never write to another's file.
-        writer = self._sink.open_writer(temporary, f"{shard_prefix(self._name, split)}-{shard:05d}-{uuid.uuid4().hex}")
-        output = _ShardFile(writer.temp_handle, self._gzip)
+        file = TemporaryFile(self._sink, temporary, f"{shard_prefix(self._name, split)}-{shard:05d}-{uuid.uuid4().hex}")
+        output = _ShardFile(file.handle, self._gzip)
         stats: SplitStats | None = None
         examples = 0
         rejects: list[Reject] = []
@@ -186,9 +187,9 @@ class _WriteShardFn(ThreadedFlatMap):
             output.finish()
         except BaseException:
             with suppress(Exception):  # which would hide why it is closed
-                writer.close()
+                file.close()
             raise
-        path = writer.close()
+        path = file.close()
         if self._progress is not None:
             self._progress.flush()
         info = ShardInfo(name, path, planned, examples, len(rejects), output.size_bytes, output.crc32c, stats)

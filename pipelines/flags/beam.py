@@ -1,0 +1,15 @@
+"""The parser of all options of Beam, which has no public way to it: what it does not know, `PipelineOptions` only warns of."""
+
+import argparse
+
+from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
+
+from transforms.stores import s3_retries  # noqa: F401  # which adds an option to those of Beam
+
+
+def beam_parser() -> argparse.ArgumentParser:
+    """A parser that knows every option of Beam, and those that were added to them."""
+    parser: argparse.ArgumentParser = _BeamArgumentParser(allow_abbrev=False)
+    for view in PipelineOptions.__subclasses__():
+        view._add_argparse_args(parser)
+    return parser
