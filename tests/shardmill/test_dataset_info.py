@@ -6,7 +6,7 @@ import pytest
 
 import shardmill
 from shardmill.errors import CorruptDataError, UserError
-from tests.support.reading import copy, make_images, make_rows
+from tests.support.reading import copy, make_images
 from tests.support.small_data_set import edit_manifest
 
 
@@ -28,8 +28,8 @@ def test_images(flowers: Path) -> None:
     assert info.class_names == ("bee", "cat", "dog")
 
 
-def test_table(tmp_path: Path) -> None:
-    info = shardmill.info(make_rows(tmp_path))
+def test_table(rows_in_four_shards: Path) -> None:
+    info = shardmill.info(rows_in_four_shards)
 
     assert info.label == "city"
     assert info.class_names == ("Oslo", "Rome")

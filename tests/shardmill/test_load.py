@@ -12,7 +12,7 @@ import shardmill
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.gfiles import GFiles
 from tests.support.command import image, write_files
-from tests.support.reading import ROWS, by_number, copy, flip, make, make_equal_shards, make_images, make_rows, plain, row, shards
+from tests.support.reading import ROWS, by_number, copy, flip, make, make_images, make_rows, plain, row, shards
 from tests.support.small_data_set import edit_manifest
 
 FILLS = {"age": -1, "note": "none"}
@@ -23,9 +23,9 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_rows(tmp_path_factory.mktemp("rows"), "--num_shards", "train=4,test=2", "--splits", "train=0.8,test=0.2")
 
 
-@pytest.fixture(scope="module")
-def flowers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_images(tmp_path_factory.mktemp("flowers"), "--num_shards", 4)
+@pytest.fixture
+def flowers(flowers_in_four_shards: Path) -> Path:
+    return flowers_in_four_shards
 
 
 @pytest.fixture(scope="module")
@@ -65,12 +65,9 @@ def expected_rows(*found: int) -> dict[int, dict[str, Any]]:
 # Tables
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip"])
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_every_kind_of_column(compression: str, shuffle: bool, tmp_path: Path) -> None:
-    directory = make_rows(tmp_path, "--num_shards", 3, "--compression", compression)
-
-    dataset = shardmill.load(directory, batch_size=16, defaults=FILLS, shuffle=shuffle)
+def test_every_kind_of_column(rows_of_each_compression: Path, shuffle: bool) -> None:
+    dataset = shardmill.load(rows_of_each_compression, batch_size=16, defaults=FILLS, shuffle=shuffle)
 
     assert rows_of(dataset) == expected_rows(*range(ROWS))
     features, label = dataset.element_spec
@@ -485,8 +482,8 @@ def test_a_flipped_bit_is_found_when_verifying(rows: Path, tmp_path: Path) -> No
         shardmill.load(directory, features=["n"], batch_size=4, verify=True)
 
 
-def test_a_sound_shard_of_the_same_size_is_found_when_verifying(tmp_path: Path) -> None:
-    directory = make_equal_shards(tmp_path)
+def test_a_sound_shard_of_the_same_size_is_found_when_verifying(equal_shards: Path, tmp_path: Path) -> None:
+    directory = copy(equal_shards, tmp_path)
     shardmill.load(directory, verify=True)
     first, second = shards(directory)
     first.write_bytes(second.read_bytes())

@@ -11,17 +11,17 @@ from tensorflow_transform.tf_metadata import schema_utils
 
 import shardmill
 from shardmill.errors import UserError
-from tests.support.reading import ROWS, make_images, make_rows, row, shards
+from tests.support.reading import ROWS, row, shards
 
 
-@pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_rows(tmp_path_factory.mktemp("rows"), "--num_shards", 2)
+@pytest.fixture
+def rows(rows_in_four_shards: Path) -> Path:
+    return rows_in_four_shards
 
 
 @pytest.mark.parametrize("kind", ["rows", "images"])
-def test_it_is_what_tensorflow_transform_makes_of_the_schema(kind: str, rows: Path, tmp_path: Path) -> None:
-    directory = rows if kind == "rows" else make_images(tmp_path, each=2)
+def test_it_is_what_tensorflow_transform_makes_of_the_schema(kind: str, rows: Path, flowers_in_four_shards: Path) -> None:
+    directory = rows if kind == "rows" else flowers_in_four_shards
     schema = text_format.Parse((directory / "schema.pbtxt").read_text(), schema_pb2.Schema())
     expected = schema_utils.schema_as_feature_spec(schema).feature_spec
 

@@ -14,14 +14,14 @@ import shardmill
 from pipelines import cli
 from shardmill.errors import CorruptDataError, UserError
 from tests.support.command import image, write_files
-from tests.support.reading import ROWS, by_number, copy, flip, make, make_equal_shards, make_images, make_rows, plain, row, shards
+from tests.support.reading import ROWS, by_number, copy, flip, make, make_images, plain, row, shards
 from tests.support.small_data_set import edit_manifest
 from transforms.files.images.codec import Reencode, reencode
 
 
-@pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_rows(tmp_path_factory.mktemp("rows"), "--num_shards", 4)
+@pytest.fixture
+def rows(rows_in_four_shards: Path) -> Path:
+    return rows_in_four_shards
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +34,8 @@ def expected(number: int) -> dict[str, Any]:
     return {**values, "city": ["Oslo", "Rome"].index(values["city"])}
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_values_are_those_of_the_source(compression: str, tmp_path: Path) -> None:
-    directory = make_rows(tmp_path, "--num_shards", 3, "--compression", compression)
-
-    assert by_number(shardmill.examples(directory)) == {number: expected(number) for number in range(ROWS)}
+def test_values_are_those_of_the_source(rows_of_each_compression: Path) -> None:
+    assert by_number(shardmill.examples(rows_of_each_compression)) == {number: expected(number) for number in range(ROWS)}
 
 
 def test_types(rows: Path) -> None:
@@ -134,22 +131,24 @@ def test_a_shard_of_another_size_is_named_at_the_call(rows: Path, tmp_path: Path
 
 
 def test_a_flipped_bit_is_named_with_file_and_record(rows: Path, tmp_path: Path) -> None:
-    intact = list(shardmill.examples(rows))
-    positions = range(0, shards(rows)[1].stat().st_size, 7)
-    for position in positions:
-        directory = copy(rows, tmp_path / str(position))
-        flip(shards(directory)[1], position)
+    intact = [plain(example) for example in shardmill.examples(rows)]
+    directory = copy(rows, tmp_path)
+    victim = shards(directory)[1]
+    sound = victim.read_bytes()
+    for position in range(0, len(sound), 7):
+        victim.write_bytes(sound)
+        flip(victim, position)
         stream = shardmill.examples(directory)
         found: list[Any] = []
         with pytest.raises(CorruptDataError) as raised:
-            found.extend(stream)
-        assert shards(directory)[1].name in str(raised.value)
+            found.extend(plain(example) for example in stream)
+        assert victim.name in str(raised.value)
         assert f"record {len(found) - 25} at byte " in str(raised.value)
-        assert [plain(example) for example in found] == [plain(example) for example in intact[: len(found)]]
+        assert found == intact[: len(found)]
 
 
-def test_a_sound_shard_of_the_same_size_is_found_out(tmp_path: Path) -> None:
-    directory = make_equal_shards(tmp_path)
+def test_a_sound_shard_of_the_same_size_is_found_out(equal_shards: Path, tmp_path: Path) -> None:
+    directory = copy(equal_shards, tmp_path)
     first, second = shards(directory)
     first.write_bytes(second.read_bytes())
 

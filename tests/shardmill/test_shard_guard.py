@@ -11,12 +11,12 @@ import shardmill
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import CorruptDataError
 from shardmill.shard_guard import guard
-from tests.support.reading import copy, flip, make_equal_shards, make_rows, shards
+from tests.support.reading import copy, flip, shards
 
 
-@pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_rows(tmp_path_factory.mktemp("rows"), "--num_shards", 4)
+@pytest.fixture
+def rows(rows_in_four_shards: Path) -> Path:
+    return rows_in_four_shards
 
 
 WAYS: list[dict[str, Any]] = [{"batch_size": 4}, {"shuffle": False}, {"seed": 1, "cache": True}, {"augment": lambda n: n}]
@@ -67,8 +67,8 @@ def test_of_workers_who_reads_it_finds_it(rows: Path, tmp_path: Path, workers: i
 
 
 @pytest.mark.parametrize("options", WAYS)
-def test_a_sound_shard_of_the_same_size_is_found_out(tmp_path: Path, options: dict[str, Any]) -> None:
-    directory = make_equal_shards(tmp_path)
+def test_a_sound_shard_of_the_same_size_is_found_out(equal_shards: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+    directory = copy(equal_shards, tmp_path)
     first, second = shards(directory)
     first.write_bytes(second.read_bytes())
 

@@ -123,7 +123,7 @@ def test_an_encoding_of_no_files_is_refused_by_every_route(
 def test_one_name_stands_for_one_error_handler() -> None:
     """A handler is the whole process's: a second one registered under its name would take the place of the first."""
     sources = [
-        path.read_text() for folder in ("shardmill", "transforms", "pipelines") for path in (REPOSITORY / folder).glob("*.py")
+        path.read_text() for folder in ("shardmill", "transforms", "pipelines") for path in (REPOSITORY / folder).rglob("*.py")
     ]
 
     assert sum(text.count("codecs.register_error(") for text in sources) == 1
