@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import grpc  # type: ignore[import-untyped]
@@ -14,7 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from pipelines.running.reachable import check_job_server
 from pipelines.running.runner import check_runner
 from shardmill.errors import UserError
-from tests.support.command import REPOSITORY, Run, check_mistake, write_files
+from tests.support.command import REPOSITORY, Process, Run, check_mistake, write_files
 
 RUNNER = ("--runner", "PortableRunner", "--environment_type", "LOOPBACK")
 
@@ -58,20 +59,24 @@ def test_a_job_endpoint_that_nobody_would_ask(run: Run, folder: Path, tmp_path: 
     check_mistake(result, "--job_endpoint needs --runner PortableRunner")
 
 
+def live_elsewhere(variables: dict[str, str]) -> None:
+    """Give this process an environment in which Google's clients find nothing but what `variables` name."""
+    for name in ("GOOGLE_APPLICATION_CREDENTIALS", "APPDATA"):
+        os.environ.pop(name, None)
+    os.environ.update(variables)
+
+
 @pytest.mark.parametrize("key_file", [None, "no/such.json", "broken.json"])
 def test_dataflow_without_credentials(folder: Path, tmp_path: Path, key_file: str | None) -> None:
     (tmp_path / "broken.json").write_text("{}")
     nowhere = {"HOME": str(tmp_path), "CLOUDSDK_CONFIG": str(tmp_path), "NO_GCE_CHECK": "true"}
     if key_file is not None:
         nowhere["GOOGLE_APPLICATION_CREDENTIALS"] = str(tmp_path / key_file)
-    left = {name: value for name, value in os.environ.items() if name not in ("GOOGLE_APPLICATION_CREDENTIALS", "APPDATA")}
     flags = ("--runner", "DataflowRunner", "--project", "p", "--region", "r", "--temp_location", "gs://b/t")
-    program = (sys.executable, "-m", "pipelines.cli", "csv", "--input", folder, "--output", "gs://b/out", "--name", "n", *flags)
-    done = subprocess.run(program, cwd=REPOSITORY, capture_output=True, text=True, env=left | nowhere, timeout=300)
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("shardmill: error: --runner DataflowRunner: no credentials for Google's cloud ("), done.stderr
-    assert done.stderr.count("\n") == 1
-    assert "gcloud auth application-default login" in done.stderr
+    arguments = ("csv", "--input", folder, "--output", "gs://b/out", "--name", "n", *flags)
+    done = Process(tmp_path / "process", *arguments, before=partial(live_elsewhere, nowhere)).result()
+    check_mistake(done, "--runner DataflowRunner: no credentials for Google's cloud (")
+    assert "gcloud auth application-default login" in done.err
 
 
 @pytest.mark.parametrize(
