@@ -151,5 +151,19 @@ def test_all_else_imports_without_beam() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_formats_and_encoders_are_without_beam() -> None:
+    free = (
+        *("formats", "columns", "statistics", "examples", "layout", "publishing", "files.images", "files.arrays"),
+        *("inputs.found", "inputs.folders", "inputs.summary"),
+    )
+
+    assert [module for module in sorted(needs_beam()) if module.removeprefix("transforms.").startswith(free)] == []
+    assert [module for module in sorted(needs_beam()) if module.startswith("transforms.sharding.")] == ["transforms.sharding.cuts"]
+
+
+def test_few_modules_need_beam() -> None:
+    assert len(needs_beam()) <= 27
+
+
 def test_the_block_does_block() -> None:
     assert "apache_beam" in import_blocked(["transforms.sharding.cuts"]).stderr

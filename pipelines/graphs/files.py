@@ -23,10 +23,11 @@ from transforms.layout.files import Layout, LayoutOptions, make_layout
 from transforms.layout.splits import DEFAULT_SPLITS
 from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
-from transforms.sharding.cuts import Divisions
+from transforms.sharding.divisions import Divisions
 from transforms.sharding.shards import ShardKey, shard_count
 from transforms.statistics.files import SplitStats, merge_by_split
-from transforms.writing.shards import REJECTS, ShardInfo, WriteShards
+from transforms.writing.shard_info import ShardInfo
+from transforms.writing.shards import REJECTS, WriteShards
 from transforms.writing.source import EncodedChunk
 
 Encoder = Callable[[pa.RecordBatch], EncodedChunk]

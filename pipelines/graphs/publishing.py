@@ -9,7 +9,7 @@ from pipelines.config.job import JobConfig
 from shardmill.features import Features
 from shardmill.renames import Renames
 from transforms.publishing.describe import Build, PublishOptions
-from transforms.sharding.cuts import Divisions
+from transforms.sharding.divisions import Divisions
 from transforms.statistics.renamed import rename_stats
 from transforms.workers.progress import report_plan
 

@@ -33,10 +33,12 @@ from transforms.records.run_file import Run, read_keys
 from transforms.records.slices import SliceRuns
 from transforms.records.stage import KeyStrata, Staged, StagedRuns, StageRuns, Staging
 from transforms.sharding import balance
-from transforms.sharding.cuts import Divisions, FindByteCuts, FindExampleCuts
+from transforms.sharding.cuts import FindByteCuts, FindExampleCuts
+from transforms.sharding.divisions import Divisions
 from transforms.sharding.keys import stratum_cuts
 from transforms.sharding.shards import shard_count
-from transforms.writing.shards import REJECTS, ShardInfo, WriteShards
+from transforms.writing.shard_info import ShardInfo
+from transforms.writing.shards import REJECTS, WriteShards
 
 
 @dataclass(frozen=True, slots=True)

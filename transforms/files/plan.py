@@ -12,14 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import AsSingleton
 
+import transforms.workers.coder  # noqa: F401, registers the coder of batches
 from transforms.files.references import SHARD
 from transforms.sharding import balance
-from transforms.sharding.cuts import Divisions, FindByteCuts, FindExampleCuts, Grouped
+from transforms.sharding.cuts import FindByteCuts, FindExampleCuts
+from transforms.sharding.divisions import Divisions, Grouped
 from transforms.sharding.group_rows import rows_of
 from transforms.sharding.keys import stratum_cuts
 from transforms.sharding.shards import ShardKey
 from transforms.workers.batches import BATCH_ROWS, concatenate
-from transforms.workers.threads import windowed
+from transforms.workers.gather import Gather
 
 _ROWS_A_SHARD = 256  # below which a batch of one shard is mostly metadata
 _MOST_ROWS = 200_000  # gathered at once: about 20 MB, several times over while they are dealt out
@@ -79,35 +81,23 @@ class PlanShards(beam.PTransform):
             divisions = pcoll | "CutBytes" >> FindByteCuts(_by_split, self.shard_count)
         else:
             divisions = pcoll | "CutExamples" >> FindExampleCuts(_by_split, partial(_shard_ranks, self.shard_count))
-        shards = pcoll | "Distribute" >> beam.ParDo(_DistributeFn(), AsSingleton(divisions)).with_output_types(
-            tuple[ShardKey, pa.RecordBatch]
-        )
+        # Batches are gathered before their rows are dealt out: one of 10,000 rows over 1,000 shards would make crumbs of 10 rows.
+        gather = beam.ParDo(Gather(_distribute, len, _most_rows), AsSingleton(divisions))
+        selected = pcoll | "Select" >> beam.Map(_selected).with_output_types(pa.RecordBatch)
+        shards = selected | "Distribute" >> gather.with_output_types(tuple[ShardKey, pa.RecordBatch])
         return shards, divisions
 
 
-class _DistributeFn(beam.DoFn):
-    """Gathers batches before it deals their rows out: a batch of 10,000 rows over 1,000 shards would make crumbs of 10 rows."""
+def _selected(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.select(_DISTRIBUTED)
 
-    def start_bundle(self) -> None:
-        self._parts: list[pa.RecordBatch] = []
-        self._rows = 0
 
-    def process(self, batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
-        self._divisions = divisions
-        self._parts.append(batch.select(_DISTRIBUTED))
-        self._rows += len(batch)
-        shards = sum(division.parts for division in divisions.values())
-        if self._rows >= min(_ROWS_A_SHARD * shards, _MOST_ROWS):
-            yield from self._flush()
+def _most_rows(divisions: Divisions) -> int:
+    return min(_ROWS_A_SHARD * sum(division.parts for division in divisions.values()), _MOST_ROWS)
 
-    def finish_bundle(self) -> Iterator[Any]:
-        for element in self._flush():
-            yield windowed(element)
 
-    def _flush(self) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
-        parts, self._parts, self._rows = self._parts, [], 0
-        if parts:
-            yield from distribute(concatenate(parts), self._divisions)
+def _distribute(parts: list[pa.RecordBatch], divisions: Divisions) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
+    return distribute(concatenate(parts), divisions)
 
 
 def distribute(batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:

@@ -15,10 +15,12 @@ from transforms.formats.damage import unread_file
 from transforms.inputs.files import REJECTS, SUMMARIES
 from transforms.inputs.folders import FolderRoles
 from transforms.inputs.listing import FileKind, Found, Skipped, input_root, list_input
-from transforms.inputs.summary import InputSummary, MergeSummaries, summarize_files, summarize_header, summarize_skipped
+from transforms.inputs.summary import InputSummary, summarize_files, summarize_header, summarize_skipped
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
-from transforms.workers.threads import ThreadedFlatMap, windowed
+from transforms.workers.gather import Gather
+from transforms.workers.merging import Merging
+from transforms.workers.threads import ThreadedFlatMap
 
 Task = tuple[BlockRef, ...]  # what one worker reads at once: blocks of about `block_size` bytes, or one that is larger
 
@@ -66,10 +68,13 @@ class IndexBlocks(beam.PTransform):
                 REJECTS, SUMMARIES, main="blocks"
             )
         )
-        tasks = indexed["blocks"] | "Gather" >> beam.ParDo(_GatherFn(self.block_size)) | "SpreadTasks" >> beam.Reshuffle()
+        # Small blocks by the task: 10,000 files of a row each are not 10,000 runs.
+        gather = Gather(_task, _length, self.block_size)
+        tasks = indexed["blocks"] | "Gather" >> beam.ParDo(gather) | "SpreadTasks" >> beam.Reshuffle()
         rejects = (listed[REJECTS], indexed[REJECTS]) | "AllRejects" >> beam.Flatten()
         summaries = (listed[SUMMARIES], indexed[SUMMARIES]) | "AllSummaries" >> beam.Flatten()
-        return IndexedBlocks(tasks, rejects, summaries | "Summarize" >> beam.CombineGlobally(MergeSummaries()))
+        summary = summaries | "Summarize" >> beam.CombineGlobally(Merging(InputSummary, InputSummary.merge))
+        return IndexedBlocks(tasks, rejects, summary)
 
 
 def _list(pattern: str, kind: FileKind, roles: FolderRoles | None) -> Iterator[Any]:
@@ -124,26 +129,9 @@ def index_file(format_: RecordFormat, file: FileRef) -> list[Any]:
     return [*blocks, TaggedOutput(SUMMARIES, summary)]
 
 
-class _GatherFn(beam.DoFn):
-    """Small blocks by the task: 10,000 files of a row each are not 10,000 runs."""
+def _length(block: BlockRef) -> int:
+    return block.length
 
-    def __init__(self, block_size: int) -> None:
-        self._block_size = block_size
 
-    def start_bundle(self) -> None:
-        self._blocks: list[BlockRef] = []
-        self._bytes = 0
-
-    def process(self, block: BlockRef) -> Iterator[Task]:
-        if self._blocks and self._bytes + block.length > self._block_size:
-            yield self._flush()
-        self._blocks.append(block)
-        self._bytes += block.length
-
-    def finish_bundle(self) -> Iterator[Any]:
-        if self._blocks:
-            yield windowed(self._flush())
-
-    def _flush(self) -> Task:
-        blocks, self._blocks, self._bytes = tuple(self._blocks), [], 0
-        return blocks
+def _task(blocks: list[BlockRef]) -> list[Task]:
+    return [tuple(blocks)]

@@ -11,6 +11,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
+import transforms.workers.coder  # noqa: F401, registers the coder of batches
 from shardmill.rejects import Reject
 from transforms.columns.nested import ColumnError
 from transforms.columns.types import ColumnType, merge_types, value_type
@@ -18,11 +19,12 @@ from transforms.inputs.file_list import RESERVED, USUAL_NAMES, ManifestNames, Ro
 from transforms.inputs.folders import FolderRoles
 from transforms.inputs.found import FOUND
 from transforms.inputs.listing import IMAGES, FileKind, Found, Listed, Skipped, list_input
-from transforms.inputs.summary import InputSummary, MergeSummaries, summarize_batch, summarize_skipped
+from transforms.inputs.summary import InputSummary, summarize_batch, summarize_skipped
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.links import LinksInside
 from transforms.workers.batches import batches
+from transforms.workers.merging import Merging
 
 NO_SUCH_FILE = "no such file"
 REJECTS, SUMMARIES = "rejects", "summaries"
@@ -107,7 +109,7 @@ def _indexed(files: beam.PCollection[pa.RecordBatch], outputs: Any, earlier: Any
     if earlier is not None:
         rejects = (rejects, earlier[REJECTS]) | "AllRejects" >> beam.Flatten()
         summaries = (summaries, earlier[SUMMARIES]) | "AllSummaries" >> beam.Flatten()
-    summary = summaries | "Summarize" >> beam.CombineGlobally(MergeSummaries())
+    summary = summaries | "Summarize" >> beam.CombineGlobally(Merging(InputSummary, InputSummary.merge))
     return Indexed(files, rejects, summary)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-import apache_beam as beam
 import pyarrow as pa
 import xxhash
 
@@ -117,26 +116,3 @@ def summarize_batch(
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
         first=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
     )
-
-
-class MergeSummaries(beam.CombineFn):
-    """CombineFn over InputSummary."""
-
-    def create_accumulator(self) -> InputSummary:
-        """Nothing seen."""
-        return InputSummary()
-
-    def add_input(self, accumulator: InputSummary, element: InputSummary) -> InputSummary:
-        """Add one part."""
-        return accumulator.merge(element)
-
-    def merge_accumulators(self, accumulators: Iterable[InputSummary]) -> InputSummary:
-        """Add several parts."""
-        merged = InputSummary()
-        for accumulator in accumulators:
-            merged = merged.merge(accumulator)
-        return merged
-
-    def extract_output(self, accumulator: InputSummary) -> InputSummary:
-        """The summary of all."""
-        return accumulator

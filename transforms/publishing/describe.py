@@ -17,10 +17,10 @@ from shardmill.selection import supervised_of
 from shardmill.tfds_metadata import SplitInfo
 from transforms.formats.damage import Losses
 from transforms.sharding.balance import ShardCount
-from transforms.sharding.cuts import Divisions
+from transforms.sharding.divisions import Divisions
 from transforms.statistics.files import SplitStats
 from transforms.stores import storage
-from transforms.writing.shards import ShardInfo
+from transforms.writing.shard_info import ShardInfo
 
 
 @dataclass(frozen=True, slots=True)

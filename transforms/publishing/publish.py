@@ -16,9 +16,9 @@ from transforms.formats import damage
 from transforms.publishing import job_folder, publication
 from transforms.publishing.describe import Build, PublishOptions, make_manifest, metadata_texts, rejects_text
 from transforms.publishing.journal import Journal, Move
-from transforms.sharding.cuts import Divisions
+from transforms.sharding.divisions import Divisions
 from transforms.stores import locks, storage
-from transforms.writing.shards import ShardInfo
+from transforms.writing.shard_info import ShardInfo
 
 _METADATA = "metadata"  # the folder that texts are staged in
 

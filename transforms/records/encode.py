@@ -21,7 +21,7 @@ from transforms.layout.tables import TableLayout
 from transforms.records.keys import hash_keys, input_order, position_ties
 from transforms.records.run_file import KeyedRecords
 from transforms.sharding import keys
-from transforms.sharding.cuts import Divisions
+from transforms.sharding.divisions import Divisions
 from transforms.sharding.group_rows import rows_of
 from transforms.statistics.tables import TableStats
 

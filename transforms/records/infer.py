@@ -1,14 +1,15 @@
 """PTransform that finds the type of every column from all rows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 import apache_beam as beam
 
 from transforms.columns.inferred import Inferred
 from transforms.formats.base import RecordFormat
 from transforms.inputs.blocks import Task
+from transforms.workers.merging import Merging
 from transforms.workers.threads import ThreadedFlatMap
 
 
@@ -31,17 +32,11 @@ class InferColumns(beam.PTransform):
     def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Inferred]:
         """Look at each block on its own, then merge."""
         infer = partial(infer_task, self.format, self.columns, self.values_of)
-        return pcoll | "InferTask" >> beam.ParDo(ThreadedFlatMap(infer, self.threads)) | "Merge" >> beam.CombineGlobally(merge)
+        inferred = pcoll | "InferTask" >> beam.ParDo(ThreadedFlatMap(infer, self.threads))
+        return inferred | "Merge" >> beam.CombineGlobally(Merging(Inferred, Inferred.merge))
 
 
 def infer_task(format_: RecordFormat, columns: Sequence[str] | None, values_of: str | None, task: Task) -> list[Inferred]:
     """What the blocks of one task say."""
-    return [merge(part for block in task for part in format_.infer(block, columns, values_of))]
-
-
-def merge(parts: Iterable[Inferred]) -> Inferred:
-    """What all parts say."""
-    merged = Inferred()
-    for part in parts:
-        merged = merged.merge(part)
-    return merged
+    parts = (part for block in task for part in format_.infer(block, columns, values_of))
+    return [reduce(Inferred.merge, parts, Inferred())]

@@ -1,6 +1,5 @@
 """PTransform that counts the kinds of existing records' features, ahead of all else, so that odd records can be rejected."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,6 +10,7 @@ from transforms.examples.decode import decode_parts
 from transforms.examples.kinds import Kinds, kinds_of, merge_kinds
 from transforms.formats.base import RecordFormat
 from transforms.inputs.blocks import Task
+from transforms.workers.merging import Merging
 from transforms.workers.threads import ThreadedFlatMap
 
 
@@ -29,7 +29,7 @@ class CountKinds(beam.PTransform):
     def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Kinds]:
         """Each task on one worker."""
         counted = pcoll | "Count" >> beam.ParDo(ThreadedFlatMap(partial(_count, self.format), self.threads))
-        return counted | "Merge" >> beam.CombineGlobally(_merge)
+        return counted | "Merge" >> beam.CombineGlobally(Merging(dict, merge_kinds))
 
 
 def _count(format_: RecordFormat, task: Task) -> list[Kinds]:
@@ -39,10 +39,3 @@ def _count(format_: RecordFormat, task: Task) -> list[Kinds]:
             files = pa.repeat(block.file.name, len(rows.lines))
             kinds = merge_kinds(kinds, kinds_of(decode_parts(rows.batch["record"]), files, rows.lines))
     return [kinds]
-
-
-def _merge(counted: Iterable[Kinds]) -> Kinds:
-    kinds: Kinds = {}
-    for each in counted:
-        kinds = merge_kinds(kinds, each)
-    return kinds

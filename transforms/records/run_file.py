@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from shardmill import spans
 from transforms.examples.framing import binary_offsets
-from transforms.sharding.cuts import Grouped
+from transforms.sharding.divisions import Grouped
 from transforms.stores import storage
 
 _KEY, _SIZE = np.dtype("<u8"), np.dtype("<u4")

@@ -10,11 +10,13 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.pvalue import AsSingleton
 
+import transforms.workers.coder  # noqa: F401, registers the coder of batches
 from transforms.records.run_file import Run, read_keys
-from transforms.sharding.cuts import Divisions
+from transforms.sharding.divisions import Divisions
 from transforms.sharding.shards import ShardKey
 from transforms.workers.batches import to_batch
-from transforms.workers.threads import ThreadedFlatMap, windowed
+from transforms.workers.gather import Gather
+from transforms.workers.threads import ThreadedFlatMap
 
 # Rows `start` to `stop` of a run of `rows` rows: their keys in its index, their records from byte `offset`, `size` bytes.
 SLICE = pa.schema(
@@ -47,7 +49,7 @@ class SliceRuns(beam.PTransform):
         return (
             pcoll
             | "Slice" >> beam.ParDo(ThreadedFlatMap(slice_run, self.threads), AsSingleton(self.divisions))
-            | "GatherSlices" >> beam.ParDo(_GatherFn()).with_output_types(tuple[ShardKey, pa.RecordBatch])
+            | "GatherSlices" >> beam.ParDo(Gather(_batches)).with_output_types(tuple[ShardKey, pa.RecordBatch])
         )
 
 
@@ -66,16 +68,10 @@ def slice_run(run: Run, divisions: Divisions) -> list[tuple[ShardKey, tuple[Any,
     return slices
 
 
-class _GatherFn(beam.DoFn):
-    """Makes one batch of a shard's slices in a bundle: an element costs far more than a row."""
-
-    def start_bundle(self) -> None:
-        self._slices: dict[ShardKey, list[tuple[Any, ...]]] = {}
-
-    def process(self, element: tuple[ShardKey, tuple[Any, ...]]) -> None:
-        shard, values = element
-        self._slices.setdefault(shard, []).append(values)
-
-    def finish_bundle(self) -> Iterator[Any]:
-        for shard, slices in self._slices.items():
-            yield windowed((shard, to_batch([list(column) for column in zip(*slices, strict=True)], SLICE)))
+def _batches(slices: list[tuple[ShardKey, tuple[Any, ...]]]) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
+    """One batch of each shard's slices."""
+    of_shard: dict[ShardKey, list[tuple[Any, ...]]] = {}
+    for shard, values in slices:
+        of_shard.setdefault(shard, []).append(values)
+    for shard, rows in of_shard.items():
+        yield shard, to_batch([list(column) for column in zip(*rows, strict=True)], SLICE)

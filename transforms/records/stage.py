@@ -19,11 +19,13 @@ from transforms.inputs.files import REJECTS
 from transforms.layout.tables import TableLayout
 from transforms.records.encode import KeyOptions, PreparedRows, RecordEncoder, join, keyed, split_stats, stratum_keys
 from transforms.records.run_file import Run, write_keys, write_run
-from transforms.sharding.cuts import Divisions
+from transforms.sharding.divisions import Divisions
 from transforms.statistics.tables import TableStats
 from transforms.stores import storage
+from transforms.workers.merging import Merging
 from transforms.workers.progress import ProgressReporter
-from transforms.workers.threads import ThreadedFlatMap, windowed
+from transforms.workers.threads import ThreadedFlatMap
+from transforms.workers.windowed import windowed
 
 STAGED = "staged"
 MAX_ROWS = 1 << 19  # of a run, about: a row of two bytes of text is fifty as a record, and as much again in keys and positions
@@ -58,8 +60,8 @@ class Staged:
     kinds: Kinds = field(default_factory=dict)
     images: Formats = field(default_factory=dict)
 
-    def merge(self, other: "Staged") -> None:
-        """Add what `other` saw; `other`, which may be an element that a runner merges again, stays as it is."""
+    def merge(self, other: "Staged") -> "Staged":
+        """Add what `other` saw, and return this; `other`, which may be an element that a runner merges again, stays as it is."""
         self.read += other.read
         self.blank += other.blank
         self.inferred = self.inferred.merge(other.inferred)
@@ -67,6 +69,7 @@ class Staged:
         self.images = merge_formats(self.images, other.images)
         for split, stats in other.stats.items():
             self.stats.setdefault(split, TableStats()).merge(stats)
+        return self
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class StageRuns(beam.PTransform):
         staged = pcoll | "StageTask" >> beam.ParDo(
             _StageFn(partial(stage_task, self.staging), self.threads, self.progress_folder), *side
         ).with_outputs(REJECTS, STAGED, main=_RUNS)
-        merged = staged[STAGED] | "Merge" >> beam.CombineGlobally(_MergeStaged())
+        merged = staged[STAGED] | "Merge" >> beam.CombineGlobally(Merging(Staged, Staged.merge))
         return StagedRuns(staged[_RUNS], staged[REJECTS], merged)
 
 
@@ -160,24 +163,6 @@ class _StageFn(ThreadedFlatMap):
                     self._progress.add(item.read, 0)
             else:
                 yield item
-
-
-class _MergeStaged(beam.CombineFn):
-    def create_accumulator(self) -> Staged:
-        return Staged()
-
-    def add_input(self, accumulator: Staged, element: Staged) -> Staged:
-        accumulator.merge(element)
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Any) -> Staged:
-        merged = Staged()
-        for accumulator in accumulators:
-            merged.merge(accumulator)
-        return merged
-
-    def extract_output(self, accumulator: Staged) -> Staged:
-        return accumulator
 
 
 def stage_task(

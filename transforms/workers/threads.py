@@ -7,8 +7,8 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import apache_beam as beam
-from apache_beam.pvalue import TaggedOutput
-from apache_beam.transforms.window import GlobalWindows
+
+from transforms.workers.windowed import windowed
 
 
 class ThreadedFlatMap(beam.DoFn):
@@ -59,16 +59,7 @@ class ThreadedFlatMap(beam.DoFn):
         return items
 
 
-def windowed(item: Any) -> Any:
-    """An element, or a TaggedOutput of one, as finish_bundle must emit it."""
-    if isinstance(item, TaggedOutput):
-        return TaggedOutput(item.tag, windowed(item.value))
-    return GlobalWindows.windowed_value(item)
-
-
 Item = TypeVar("Item")
-
-
 Result = TypeVar("Result")
 
 

@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
@@ -22,9 +21,10 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsSingleton
 
+import transforms.workers.coder  # noqa: F401, registers the coder of batches
 from shardmill.naming import GZIP_SUFFIX, ShardName, shard_prefix
 from shardmill.rejects import Reject
-from transforms.sharding.cuts import Divisions
+from transforms.sharding.divisions import Divisions
 from transforms.sharding.shards import ShardKey
 from transforms.statistics.files import SplitStats
 from transforms.stores import storage
@@ -32,33 +32,12 @@ from transforms.stores.clients import prepare_clients
 from transforms.workers.progress import ProgressReporter
 from transforms.workers.threads import ThreadedFlatMap, map_in_order
 from transforms.writing.beam_sink import TemporaryFile, sink_of
+from transforms.writing.shard_info import ShardInfo
 from transforms.writing.source import ShardSource
 
 REJECTS = "rejects"
 _WRITE_BYTES = 1 << 20  # local disks want large writes; object stores buffer anyway
 _SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time
-
-
-@dataclass(frozen=True, slots=True)
-class ShardInfo:
-    """A shard as written: where it lies now, and what will stand in the manifest of it.
-
-    Attributes:
-      name: its final file name.
-      temporary: the path it was written to.
-      planned: references it was to hold; `planned == examples + rejected`.
-      crc32c: of the bytes on disk.
-      stats: of its examples, where they were gathered in writing.
-    """
-
-    name: ShardName
-    temporary: str
-    planned: int
-    examples: int
-    rejected: int
-    size_bytes: int
-    crc32c: int
-    stats: SplitStats | None = None
 
 
 class WriteShards(beam.io.WriteToTFRecord):

@@ -17,7 +17,7 @@ from pipelines.running.runner import make_runner
 from transforms.files.plan import AssignStrata, KeepOrder, PlanShards, distribute
 from transforms.files.references import PLANNED, sorted_by_key
 from transforms.sharding.balance import ShardCount
-from transforms.sharding.cuts import Division
+from transforms.sharding.divisions import Division
 from transforms.sharding.key_histogram import to_cuts
 from transforms.sharding.shards import ShardKey, shard_count
 from transforms.workers.batches import to_batch

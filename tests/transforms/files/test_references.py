@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from transforms.files.references import PLANNED, sorted_by_key
 from transforms.inputs.found import FOUND
-from transforms.workers.batches import RecordBatchCoder, batches, to_batch
+from transforms.workers.batches import batches, to_batch
+from transforms.workers.coder import RecordBatchCoder
 
 NAME = st.text(max_size=10)
 FOUND_ROWS = st.lists(

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from transforms.columns.types import ColumnType
 from transforms.inputs.found import FOUND
-from transforms.inputs.summary import InputSummary, MergeSummaries, summarize_batch, summarize_skipped
+from transforms.inputs.summary import InputSummary, summarize_batch, summarize_skipped
 from transforms.workers.batches import batches
+from transforms.workers.merging import Merging
 
 Row = tuple[Any, ...]
 
@@ -75,7 +76,7 @@ PARTS = st.one_of(
 def test_merging_knows_no_order(parts: list[InputSummary], data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(parts))
     cut = data.draw(st.integers(0, len(parts)))
-    combine = MergeSummaries()
+    combine = Merging(InputSummary, InputSummary.merge)
     halves = [reduce(combine.add_input, half, combine.create_accumulator()) for half in (shuffled[:cut], shuffled[cut:])]
 
     expected = reduce(InputSummary.merge, parts, InputSummary())

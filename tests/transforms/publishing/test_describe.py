@@ -17,10 +17,10 @@ from shardmill.rejects import Reject
 from shardmill.seal import crc32c
 from transforms.publishing.describe import Build, PublishOptions, make_manifest, metadata_texts, notices, rejects_text, stats_json
 from transforms.sharding.balance import ShardCount
-from transforms.sharding.cuts import Division
+from transforms.sharding.divisions import Division
 from transforms.sharding.key_histogram import to_cuts
 from transforms.statistics.files import ImageStats, merge_by_split
-from transforms.writing.shards import ShardInfo
+from transforms.writing.shard_info import ShardInfo
 
 FEATURES = (Feature("image", "bytes", "image"), Feature("label", "int64", "class_label", class_names=("ant", "bee", "cow")))
 OPTIONS = PublishOptions(

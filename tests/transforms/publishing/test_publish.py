@@ -19,11 +19,11 @@ from transforms.publishing import job_folder
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.publishing.publish import check_complete, check_counts, prepare, publish
 from transforms.sharding.balance import ShardCount
-from transforms.sharding.cuts import Division, Divisions
+from transforms.sharding.divisions import Division, Divisions
 from transforms.sharding.key_histogram import to_cuts
 from transforms.statistics.files import ImageStats, merge_by_split
 from transforms.stores import locks
-from transforms.writing.shards import ShardInfo
+from transforms.writing.shard_info import ShardInfo
 
 FEATURES = (Feature("image", "bytes", "image"), Feature("label", "int64", "class_label", class_names=("ant", "bee")))
 SHARDS = {"train": 4, "test": 2}

@@ -13,7 +13,7 @@ from shardmill import tfrecord
 from transforms.records.merge import Piece, RunShards, segments
 from transforms.records.run_file import KeyedRecords, Part, key_order, read_key_range, read_keys, write_keys, write_run
 from transforms.records.slices import SLICE, slice_run
-from transforms.sharding.cuts import Division
+from transforms.sharding.divisions import Division
 from transforms.sharding.key_histogram import Cuts, to_cuts
 from transforms.workers.batches import to_batch
 

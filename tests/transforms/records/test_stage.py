@@ -16,8 +16,9 @@ from transforms.examples.kinds import Held
 from transforms.formats.base import Rows, split_rows
 from transforms.records import stage as stage_runs
 from transforms.records.run_file import KeyedRecords, Run, write_run
-from transforms.records.stage import Staged, _MergeStaged
+from transforms.records.stage import Staged
 from transforms.statistics.tables import TableStats
+from transforms.workers.merging import Merging
 
 
 def staged(value: int) -> Staged:
@@ -30,7 +31,7 @@ def staged(value: int) -> Staged:
 def test_merging_changes_no_element() -> None:
     elements = [staged(value) for value in range(4)]
     before = copy.deepcopy(elements)
-    combine = _MergeStaged()
+    combine = Merging(Staged, Staged.merge)
     merged = combine.create_accumulator()
     for element in elements:
         merged = combine.add_input(merged, element)

@@ -11,9 +11,11 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that
 
 from pipelines.running.runner import make_runner
+from transforms.sharding import cut_bins
 from transforms.sharding import cuts as find_cuts
 from transforms.sharding.balance import example_cuts
-from transforms.sharding.cuts import Division, Divisions, FindByteCuts, FindExampleCuts, Grouped, divide_by_bytes
+from transforms.sharding.cuts import FindByteCuts, FindExampleCuts
+from transforms.sharding.divisions import Division, Divisions, Grouped, divide_by_bytes
 from transforms.sharding.key_histogram import Cuts, pick, pick_keys, to_cuts
 
 Rows = list[tuple[str, int, int, int]]  # (group, key, tie, size)
@@ -82,13 +84,13 @@ def test_equal_keys_are_not_gathered() -> None:
     def grouped(_: None) -> Grouped:
         return arrays
 
-    located = find_cuts._locate(find_cuts._histograms(grouped, None)[0], five, 1 << 10)
-    assert find_cuts._keys_in_bins(grouped, None, located) == []
-    ((name, (keys, counts)),) = find_cuts._count_repeats(grouped, None, located)
+    located = cut_bins.locate(find_cuts._histograms(grouped, None)[0], five, 1 << 10)
+    assert cut_bins.keys_in_bins(grouped, None, located) == []
+    ((name, (keys, counts)),) = cut_bins.count_repeats(grouped, None, located)
     assert (keys.tolist(), counts.tolist()) == ([42], [1 << 20])
     repeated = find_cuts._gather_ranks(("train", pair) for pair in pick_keys(keys, counts, located.ranks(*name)))
-    in_ties = find_cuts._locate_ties(find_cuts._tie_histograms(grouped, None, repeated)[0], repeated)
-    found = find_cuts._ties_in_bins(grouped, None, in_ties)
+    in_ties = cut_bins.locate_ties(cut_bins.tie_histograms(grouped, None, repeated)[0], repeated)
+    found = cut_bins.ties_in_bins(grouped, None, in_ties)
     assert sum(len(part) for _, (part, _) in found) < 400
     cuts = [tie for key, parts in found for tie, _ in pick(parts[0], parts[1], in_ties.ranks(*key))]
     assert sorted(cuts) == [int(np.sort(ties)[rank]) for rank in example_cuts(1 << 20, 5)]

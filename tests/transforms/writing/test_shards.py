@@ -26,13 +26,14 @@ from shardmill.tfrecord import read_records
 from transforms.files.images.encode import ImageEncoder
 from transforms.files.references import PLANNED
 from transforms.files.source import FileShards
-from transforms.sharding.cuts import Division
+from transforms.sharding.divisions import Division
 from transforms.sharding.key_histogram import to_cuts
 from transforms.statistics.files import ImageStats
 from transforms.workers.batches import to_batch
 from transforms.workers.progress import Progress, read_progress
 from transforms.workers.threads import map_in_order
-from transforms.writing.shards import REJECTS, ShardInfo, WriteShards
+from transforms.writing.shard_info import ShardInfo
+from transforms.writing.shards import REJECTS, WriteShards
 from transforms.writing.source import EncodedChunk
 
 FILES = 40

@@ -1,0 +1,46 @@
+"""How groups of keys are divided into parts, strata into splits and splits into shards."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from transforms.sharding import balance
+from transforms.sharding.key_histogram import Cuts, Histogram, to_cuts
+
+# The keys of a batch or a run by group: group -> (keys, ties, sizes), arrays of shape (n,).
+Grouped = dict[Any, tuple[np.ndarray, np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Division:
+    """How one group is divided: its examples, their size in bytes, and the cuts."""
+
+    examples: int
+    size_bytes: int
+    cuts: Cuts
+
+    @property
+    def parts(self) -> int:
+        """The number of parts; none of an empty group."""
+        return len(self.cuts.keys) + 1 if self.examples else 0
+
+
+Divisions = dict[Any, Division]
+
+
+def divide(histograms: dict[Any, Histogram], picked: Iterable[tuple[Any, tuple[int, int]]]) -> Divisions:
+    """The divisions of groups by their histograms and the (group, (key, tie)) at which each is cut."""
+    cuts: dict[Any, list[tuple[int, int]]] = {group: [] for group in histograms}
+    for group, pair in picked:
+        cuts[group].append(pair)
+    return {group: Division(counted.total, counted.size_bytes, to_cuts(cuts[group])) for group, counted in histograms.items()}
+
+
+def divide_by_bytes(keys: np.ndarray, ties: np.ndarray, sizes: np.ndarray, parts: int) -> Division:
+    """The division of one group into `parts` by bytes, from all its keys, ties and sizes, each of shape (n,)."""
+    order = np.lexsort((ties, keys))
+    at = order[np.array(balance.byte_cuts(sizes[order], parts), np.int64)]
+    cuts = to_cuts(zip(keys[at].tolist(), ties[at].tolist(), strict=True))
+    return Division(len(sizes), int(sizes.sum()), cuts)

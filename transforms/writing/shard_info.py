@@ -1,0 +1,28 @@
+"""What is known of a shard once it is written."""
+
+from dataclasses import dataclass
+
+from shardmill.naming import ShardName
+from transforms.statistics.files import SplitStats
+
+
+@dataclass(frozen=True, slots=True)
+class ShardInfo:
+    """A shard as written: where it lies now, and what will stand in the manifest of it.
+
+    Attributes:
+      name: its final file name.
+      temporary: the path it was written to.
+      planned: references it was to hold; `planned == examples + rejected`.
+      crc32c: of the bytes on disk.
+      stats: of its examples, where they were gathered in writing.
+    """
+
+    name: ShardName
+    temporary: str
+    planned: int
+    examples: int
+    rejected: int
+    size_bytes: int
+    crc32c: int
+    stats: SplitStats | None = None
