@@ -1,16 +1,18 @@
 """The coder of RecordBatches is registered wherever a PCollection of them is made: unregistered, Beam would pickle them."""
 
+import ast
+
 import apache_beam as beam
 import pyarrow as pa
 
-from tests.test_architecture import EVERY, imported, source
+from tests.test_architecture import EVERY, imported, parsed
 from transforms.workers.coder import RecordBatchCoder
 
 
 def makes_batches(module: str) -> bool:
     """Whether a module of PTransforms says anything of batches."""
     libraries = {name.split(".")[0] for name in imported(module)}
-    return module != "transforms.workers.coder" and "pa.RecordBatch" in source(module) and "apache_beam" in libraries
+    return module != "transforms.workers.coder" and "pa.RecordBatch" in ast.unparse(parsed(module)) and "apache_beam" in libraries
 
 
 def brought(module: str) -> set[str]:
