@@ -58,10 +58,10 @@ def named_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def room(module: str) -> tuple[int, int]:
-    """The place of a module: that of its package, and of its room in it."""
+    """The place of a module: that of its package, and of its room in it; a package itself, which is its API, stands on top."""
     package, *rest = module.split(".")
-    rooms = ROOMS.get(package)
-    return PACKAGES.index(package), rooms.index(rest[0]) if rooms and rest else -1
+    rooms = ROOMS.get(package, ())
+    return PACKAGES.index(package), len(rooms) if not rest or not rooms else rooms.index(rest[0])
 
 
 @pytest.mark.parametrize("module", sorted(EVERY))

@@ -47,6 +47,10 @@ class Kind:
         """
         return make_config(self.config, self.options, values)
 
+    def owns(self, config: JobConfig) -> bool:
+        """Whether `config` is one of its configurations."""
+        return type(config) is self.config
+
     def check_installed(self) -> None:
         """Raise a UserError if something that the command needs is not installed."""
 
@@ -69,6 +73,10 @@ class RecordsKind(Kind):
     def make_config(self, values: Mapping[str, Any]) -> JobConfig:
         """As the base says."""
         return make_config(RecordsConfig, self.options, values, spec=self.spec)
+
+    def owns(self, config: JobConfig) -> bool:
+        """As the base says."""
+        return isinstance(config, RecordsConfig) and config.spec is self.spec
 
     def check_installed(self) -> None:
         """As the base says."""

@@ -103,6 +103,10 @@ class TextKind(RecordsKind):
         """Those of lines, and --record."""
         return (*options_of(_Unit), *RecordsKind.options.__get__(self))
 
+    def owns(self, config: JobConfig) -> bool:
+        """As the base says."""
+        return isinstance(config, TextFilesConfig) or super().owns(config)
+
     def make_config(self, values: Mapping[str, Any]) -> JobConfig:
         """As the base says."""
         unit = _Unit(**{name: value for name, value in values.items() if name == "record"})

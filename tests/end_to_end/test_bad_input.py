@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 
 from pipelines import cli
+from pipelines.kinds.registry import KINDS
 from shardmill.rejects import Reject
 from tests.support.command import (
     Contents,
@@ -447,7 +448,7 @@ WRONG_FLAGS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("--num_shards", "0"), ("--num_shards 0", "expected 1 to 99,999")),
     (("--num_shards", "-3"), ("--num_shards", "-3")),
     (("--num_shards", "1000000"), ("--num_shards 1000000", "expected 1 to 99,999")),
-    (("--num_shards", "train=1000000"), ("--num_shards 1000000", "expected 1 to 99,999")),
+    (("--num_shards", "train=1000000"), ("--num_shards train=1000000", "expected 1 to 99,999")),
     (("--num_shards", "many"), ("--num_shards", "'many'", "neither a number nor split=number")),
     (("--num_shards", "train=2,train=3"), ("--num_shards", "names a split twice")),
     (("--num_shards", "nosuch=2"), ("--num_shards nosuch=", "the splits are train")),
@@ -480,9 +481,9 @@ WRONG_FLAGS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("--name", "../up"), ("--name '../up'",)),
     (("--version", "1.0"), ("--version '1.0'", "1.0.0")),
     (("--version", "../1.0.0"), ("--version '../1.0.0'",)),
-    (("--output", ""), ("--output", "empty")),
-    (("--input", ""), ("--input is empty",)),
-    (("--manifest", ""), ("--manifest is empty",)),
+    (("--output", ""), ("--output: '' is no path and no URL",)),
+    (("--input", ""), ("--input: '' is no path and no URL",)),
+    (("--manifest", ""), ("--manifest: '' is no path and no URL",)),
     (("--input", "/no/such/folder"), ("--input /no/such/folder: no such file or folder",)),
     (("--input", "/no/such/*.jpg"), ("nothing matches --input /no/such/*.jpg",)),
     (("--input", "two\nlines"), ("--input two\\nlines", "no such file or folder")),
@@ -539,7 +540,7 @@ def test_missing_flag_is_named(run: Run, good_folder: Path, tmp_path: Path, miss
 
 
 def test_unknown_command(run: Run) -> None:
-    known = "images, arrays, csv, jsonl, parquet, text, reshard, inspect, verify"
+    known = ", ".join([*KINDS, "inspect", "verify"])
     check_mistake(run("qwerty"), "unknown command 'qwerty'", f"expected {known}")
     for typo, command in (("image", "images"), ("imagse", "images"), ("json", "jsonl"), ("cvs", "csv")):
         check_mistake(run(typo), f"unknown command '{typo}'; did you mean {command}? The commands are {known}")

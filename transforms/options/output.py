@@ -16,7 +16,7 @@ def parse_path(value: Any) -> str:
       ValueMistake: it can be none.
     """
     if not isinstance(value, str) or not value:
-        raise ValueMistake(f"{value!r} is empty; expected a path or a URL" if value == "" else f"{value!r} is no path")
+        raise ValueMistake(f"{value!r} is no path and no URL")
     try:
         value.encode()
     except UnicodeEncodeError:

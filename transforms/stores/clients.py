@@ -5,6 +5,9 @@ object's metadata before it reads it. So what is done to one object after anothe
 are still written by Beam's sink.
 """
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from shardmill.errors import UserError
@@ -57,6 +60,24 @@ def set_options(options: "PipelineOptions") -> None:
         from transforms.stores.s3_retries import set_retries
 
         set_retries(options)
+
+
+@contextmanager
+def reaching(options: "PipelineOptions") -> Iterator[None]:
+    """Reach object stores as `options` say, and as before when it is done."""
+    from transforms.stores.s3_retries import VARIABLES
+
+    before, variables = _options(), {name: os.environ.get(name) for name in VARIABLES}
+    set_options(options)
+    try:
+        yield
+    finally:
+        set_options(before)
+        for name, value in variables.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def prepare_clients() -> None:

@@ -9,6 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 # `standard` has a quota that the threads of a worker use up within seconds.
 _ATTEMPTS = 9
 _MODE = "legacy"
+VARIABLES = ("AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS")  # what botocore reads them from
 
 
 class S3RetryOptions(PipelineOptions):

@@ -1,0 +1,52 @@
+"""A job from Python: `configure` says what it is told, `convert` runs it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipelines.config.job import JobConfig
+from pipelines.kinds.registry import KINDS, kind_of
+from pipelines.running.convert import Published, run
+from shardmill.errors import UserError
+from transforms.stores.clients import reaching
+
+
+def configure(command: str, **options: Any) -> JobConfig:
+    """What a job of `command` (`images`, `csv`, …) is told.
+
+    Args:
+      command: the name of the kind of input.
+      options: by the names of the command's flags; texts, or what they stand for.
+
+    Raises:
+      UserError: there is no such command or option, or a value is not allowed; the sentence is that of the command line.
+    """
+    if command not in KINDS:
+        raise UserError(f"unknown command {command!r}; expected {', '.join(KINDS)}")
+    return KINDS[command].make_config(options)
+
+
+def convert(config: JobConfig, beam_options: Sequence[str] = (), progress: bool = False) -> Published:
+    """Run the job that `config` describes, and wait for its end.
+
+    It ends no process, leaves the settings of this one as they were, and prints nothing unless `progress`. Ctrl-C, and SIGTERM in
+    the main thread, raise `pipelines.running.convert.Interrupted`, a KeyboardInterrupt.
+
+    Args:
+      config: what to do; see `configure`.
+      beam_options: Beam's, as on the command line: `["--runner", "DataflowRunner", …]`.
+      progress: whether to show how far it is, on stderr.
+
+    Returns:
+      What was published.
+
+    Raises:
+      UserError: a mistake in an option or the input; nothing was written.
+      JobError: the job failed; the message says so if anything was published.
+    """
+    kind = kind_of(config)
+    kind.check_installed()
+    options = PipelineOptions(list(beam_options))
+    with reaching(options):
+        return run(kind.make_job(config), config, options, quiet=not progress)

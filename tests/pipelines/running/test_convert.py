@@ -1,0 +1,106 @@
+"""Python runs a job: the bytes of the command line, nothing printed, no setting of the process changed."""
+
+import logging
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import pipelines
+from shardmill.errors import JobError, UserError
+from tests.support.command import Run, image_tree, tree_bytes, write_files
+
+
+def rows(folder: Path) -> Path:
+    return write_files(folder, {"a.csv": b"id,city\n" + b"".join(b"%d,%s\n" % (n, (b"Oslo", b"Rome")[n % 2]) for n in range(40))})
+
+
+def settings() -> list[object]:
+    return [
+        dict(os.environ),
+        os.getcwd(),
+        logging.getLogger("apache_beam").level,
+        signal.getsignal(signal.SIGTERM),
+        signal.getsignal(signal.SIGINT),
+    ]
+
+
+def test_the_bytes_are_those_of_the_command_line(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = rows(tmp_path / "in")
+    flags = ("--label", "city", "--splits", "train=0.75,test=0.25", "--num_shards", "2")
+    assert run("csv", "--input", source, "--output", tmp_path / "there", "--name", "d", *flags).status == 0
+    config = pipelines.configure(
+        "csv",
+        input=str(source),
+        output=str(tmp_path / "here"),
+        name="d",
+        label="city",
+        splits={"train": 0.75, "test": 0.25},
+        num_shards=2,
+    )
+    capsys.readouterr()
+    before = settings()
+
+    published = pipelines.convert(config)
+
+    assert settings() == before
+    assert capsys.readouterr() == ("", "")
+    assert tree_bytes(tmp_path / "here") == tree_bytes(tmp_path / "there")
+    assert published.directory == str(tmp_path / "here/d/1.0.0")
+    assert (list(published.splits), sum(published.splits.values()), published.rejected) == (["train", "test"], 40, 0)
+
+
+def test_rejects_and_notices_are_told(tmp_path: Path) -> None:
+    source = write_files(tmp_path / "in", {**image_tree(("cat", "dog"), 4), "cat/broken.jpg": b"no", "cat/notes.txt": b""})
+    config = pipelines.configure("images", input=str(source), output=str(tmp_path), name="d", max_reject_fraction="0.5")
+
+    published = pipelines.convert(config)
+
+    assert (published.splits, published.rejected) == ({"train": 8}, 1)
+    assert any("notes.txt" in notice for notice in published.notices)
+
+
+@pytest.mark.parametrize(
+    ("configure", "sentence"),
+    [
+        (lambda: pipelines.configure("cvs"), "^unknown command 'cvs'"),
+        (lambda: pipelines.configure("csv", output="x", name="d", inptu="y"), "^unknown option 'inptu'; did you mean input\\?$"),
+        (lambda: pipelines.configure("csv", input="x"), "^--output is required$"),
+        (lambda: pipelines.configure("csv", input="x", output="y", name="d", balance="byte"), "^--balance byte: expected one of"),
+        (
+            lambda: pipelines.configure("csv", input="x", output="y", name="d", splits={"train": 0.5}),
+            "^--splits: the fractions add up to 0.5; expected 1$",
+        ),
+        (lambda: pipelines.configure("parquet", input="x", output="y", name="d", delimiter=";"), "^unknown option 'delimiter'"),
+        (
+            lambda: pipelines.configure("images", input="x", output="y", name="d", image_format="gif"),
+            "^--image_format gif: expected",
+        ),
+    ],
+)
+def test_values_that_did_not_come_from_a_command_line_are_checked_as_well(configure: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        configure()
+
+
+def test_failures_are_raised(tmp_path: Path) -> None:
+    config = pipelines.configure("csv", input=str(tmp_path / "gone"), output=str(tmp_path / "out"), name="d")
+    with pytest.raises(UserError, match="no such file or folder"):
+        pipelines.convert(config)
+
+    source = write_files(tmp_path / "in", {"cat/1.jpg": b"no"})
+    config = pipelines.configure("images", input=str(source), output=str(tmp_path / "out"), name="d")
+    with pytest.raises(JobError, match="nothing was published"):
+        pipelines.convert(config)
+    assert not (tmp_path / "out/d/1.0.0").exists()
+
+
+def test_a_configuration_says_of_what_kind_it_is(tmp_path: Path) -> None:
+    source = write_files(tmp_path / "in", {"a.txt": b"one\ntwo\n", "b.txt": b"three\n"})
+    lines = pipelines.configure("text", input=str(source), output=str(tmp_path / "out"), name="lines")
+    files = pipelines.configure("text", input=str(source), output=str(tmp_path / "out"), name="files", record="file")
+
+    assert pipelines.convert(lines).splits == {"train": 3}
+    assert pipelines.convert(files).splits == {"train": 2}
