@@ -1,24 +1,17 @@
-"""From references to text files to framed examples: text, label, filename. Pure but for reading the files."""
+"""Text files as examples: one text each, as UTF-8. Pure but for reading the files."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
-from shardmill import example, tfrecord
 from shardmill.features import Feature, Features
-from shardmill.rejects import Reject
 from shardmill.renames import NO_RENAMES, Renames
 from transforms.examples.encode import MAX_RECORD_BYTES
-from transforms.files.images.encode import label_entry, reason
+from transforms.files.encode import Encoded, FileEncoder
 from transforms.layout.files import Layout
 from transforms.statistics.files import ClassNames, NumberStats
 from transforms.stores import storage
-from transforms.writing.source import EncodedChunk
-
-_STAGE = "write"
 
 
 @dataclass(slots=True)
@@ -45,8 +38,12 @@ class TextStats:
         return features
 
 
+class _TextError(ValueError):
+    """A file that holds no text, as it will stand in rejects/."""
+
+
 @dataclass(frozen=True)
-class TextFileEncoder:
+class TextFileEncoder(FileEncoder):
     """Encodes references as tf.train.Example: text as UTF-8, label, filename.
 
     Attributes:
@@ -55,43 +52,15 @@ class TextFileEncoder:
       renames: what the features are called.
     """
 
+    feature = "text"
+    refusal = _TextError
+
     root: str
     encoding: str = "utf-8"
     renames: Renames = NO_RENAMES
 
-    def __call__(self, batch: pa.RecordBatch) -> EncodedChunk:
-        """Encode the files of a PLANNED batch, in their order."""
-        framed: list[bytes] = []
-        rejects: list[Reject] = []
-        stats = TextStats()
-        lengths = []
-        for name, label in zip(batch["name"].to_pylist(), batch["label"].to_pylist(), strict=True):
-            path = storage.join(self.root, name)
-            try:
-                text = self._text(path)
-            except (_TextError, FileNotFoundError, PermissionError, IsADirectoryError) as error:
-                rejects.append(Reject(name, None, _STAGE, reason(error)))
-                continue
-            except OSError as error:
-                if not storage.is_local(path):
-                    raise  # an object store that fails: the runner tries again
-                rejects.append(Reject(name, None, _STAGE, reason(error)))
-                continue
-            entries = (
-                example.entry(self.renames("text"), example.bytes_feature([text])),
-                label_entry(label, self.renames),
-                example.entry(self.renames("filename"), example.bytes_feature([name.encode()])),
-            )
-            record = (example.example_header(sum(map(len, entries))), *entries)
-            framed += (tfrecord.header(sum(map(len, record))), *record, tfrecord.footer(record))
-            lengths.append(len(text))
-            if label is not None:
-                stats.labels[label] += 1
-        stats.lengths.add(lengths)
-        return EncodedChunk(b"".join(framed), len(lengths), rejects, stats)
-
-    def _text(self, path: str) -> bytes:
-        """The text to store, without a byte order mark; raises _TextError or OSError."""
+    def encode_file(self, path: str, size: int) -> Encoded:
+        """Read and decode a text; a byte order mark is left out."""
         data = storage.read_bytes(path)
         try:
             text = data.decode(self.encoding).removeprefix("\ufeff")
@@ -101,11 +70,13 @@ class TextFileEncoder:
             raise _TextError("the file is empty" if not text else "the file holds nothing but white space")
         if len(data) > MAX_RECORD_BYTES // 4:
             raise _TextError(f"the file has {len(data):,} bytes; an example of text is at most {MAX_RECORD_BYTES // 4:,}")
-        return text.encode()
+        return Encoded(text.encode())
 
-
-class _TextError(ValueError):
-    """A file that holds no text, as it will stand in rejects/."""
+    def count(self, files: Sequence[Encoded], labels: Counter[int]) -> TextStats:
+        """The statistics of some texts."""
+        stats = TextStats(labels=labels)
+        stats.lengths.add(len(file.value) for file in files)
+        return stats
 
 
 def text_features(layout: Layout) -> Features:

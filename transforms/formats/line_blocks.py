@@ -11,6 +11,7 @@ from transforms.formats.damage import Damage, of_compressed
 from transforms.stores import storage
 from transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
 from transforms.stores.error_text import error_text
+from transforms.stores.failures import raise_if_store_failed
 
 BOM = b"\xef\xbb\xbf"  # U+FEFF in UTF-8, which some editors write before everything else
 STAGE = "read"
@@ -147,8 +148,7 @@ class _Reader:
         except TruncatedError as error:
             self.damage = of_compressed(error, self._block.file.size_bytes)
         except OSError as error:
-            if not storage.is_local(self._block.file.path) and not isinstance(error, FileNotFoundError):
-                raise  # an object store that fails: the runner tries again, where a bad disk will not get better
+            raise_if_store_failed(error, self._block.file.path)
             self._lose(f"cannot be read after {self._read_bytes:,} bytes: {error_text(error)}")
 
     def _chunks(self, stream: BinaryIO) -> Iterator[bytes]:

@@ -23,6 +23,7 @@ from transforms.formats.damage import Damage, of_compressed
 from transforms.stores import storage
 from transforms.stores.compressed import Decompressed, TruncatedError, open_gzip, open_zlib
 from transforms.stores.error_text import error_text
+from transforms.stores.failures import raise_if_store_failed
 
 __all__ = ["TFRecordFormat", "decode_examples", "infer_examples"]
 
@@ -192,8 +193,7 @@ class _Scanner:
             with self._open() as stream:
                 yield from self._pieces(stream)
         except OSError as error:
-            if not storage.is_local(self._block.file.path) and not isinstance(error, FileNotFoundError):
-                raise  # an object store that fails: the runner tries again, where a bad disk will not get better
+            raise_if_store_failed(error, self._block.file.path)
             self._damage = f"cannot be read, and all that follows is lost: {error_text(error)}"
             yield self._end(b"")
 

@@ -18,6 +18,7 @@ from transforms.inputs.listing import FileKind, Found, Skipped, input_root, list
 from transforms.inputs.summary import InputSummary, summarize_files, summarize_header, summarize_skipped
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
+from transforms.stores.failures import raise_if_store_failed
 from transforms.workers.gather import Gather
 from transforms.workers.merging import Merging
 from transforms.workers.threads import ThreadedFlatMap
@@ -119,8 +120,7 @@ def index_file(format_: RecordFormat, file: FileRef) -> list[Any]:
                 blocks.append(item)
         header = format_.header(file) if not summary.rejected else ()
     except OSError as error:
-        if not storage.is_local(file.path) and not isinstance(error, FileNotFoundError):
-            raise  # an object store that fails: the runner tries again
+        raise_if_store_failed(error, file.path)
         reason = f"cannot be read: {error_text(error)}"
         blocks = [TaggedOutput(REJECTS, unread_file(file.name, file.size_bytes, "index", reason))]
         return [*blocks, TaggedOutput(SUMMARIES, InputSummary(rejected=1))]

@@ -17,6 +17,7 @@ from shardmill.rejects import Reject
 from transforms.columns.nested import ColumnError
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
+from transforms.stores.failures import raise_if_store_failed
 
 FILE_COLUMNS = ("file_name", "image_uri")
 RESERVED = ("image", "filename", "height", "width")  # the features of every image, which a column cannot also be
@@ -104,8 +105,7 @@ def read_manifest(
     except FileNotFoundError:
         raise UserError(f"--manifest {path}: no such file") from None
     except OSError as error:
-        if not storage.is_local(path):
-            raise  # an object store that fails: the runner tries again
+        raise_if_store_failed(error, path)
         raise UserError(f"--manifest {path} cannot be read: {error.strerror}") from None
     folder = posixpath.dirname(path) or "."
     with raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:

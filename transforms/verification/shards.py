@@ -27,7 +27,7 @@ from transforms.files.images.codec import check_decodes, measure
 from transforms.files.images.errors import ImageError
 from transforms.files.images.header import check_structure, read_header
 from transforms.files.images.limits import MAX_PIXELS
-from transforms.stores import storage
+from transforms.stores.failures import raise_if_store_failed
 from transforms.workers.threads import map_in_order
 
 RECORD_FAULTS_SHOWN = 20  # of a shard; a data set of the wrong kind has one in every record
@@ -108,8 +108,7 @@ def verify_shard(
     except FileNotFoundError:
         messages = ["is missing"]
     except OSError as error:
-        if not storage.is_local(dataset.directory):
-            raise
+        raise_if_store_failed(error, dataset.directory)
         messages = [f"cannot be read: {error.strerror or error}"]
     return [Fault(shard.file, message) for message in messages]
 

@@ -1,24 +1,19 @@
-"""From references to .npy files to framed examples: the array's raw values, label, filename. Pure but for reading the files."""
+"""Arrays as examples: the raw values of .npy files. Pure but for reading the files."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from shardmill import example, tfrecord
-from shardmill.rejects import Reject
 from shardmill.renames import NO_RENAMES, Renames
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.arrays.layout import ArrayLayout
 from transforms.files.arrays.npy import ArrayType, NpyError, read_array
-from transforms.files.images.encode import label_entry, reason
+from transforms.files.encode import Encoded, FileEncoder
 from transforms.statistics.files import ClassNames, NumberStats
 from transforms.stores import storage
-from transforms.writing.source import EncodedChunk
-
-_STAGE = "write"
 
 
 @dataclass(slots=True)
@@ -76,7 +71,7 @@ class ArrayStats:
 
 
 @dataclass(frozen=True)
-class ArrayEncoder:
+class ArrayEncoder(FileEncoder):
     """Encodes references as tf.train.Example: the array, label, filename, then a manifest's columns.
 
     Attributes:
@@ -86,6 +81,8 @@ class ArrayEncoder:
       because: why that is expected, as rejects say it.
       renames: what the features are called.
     """
+
+    refusal = NpyError
 
     root: str
     feature: str = "image"
@@ -97,37 +94,17 @@ class ArrayEncoder:
         """The encoder for the arrays of an input."""
         return replace(self, expected=layout.array, because=f", {layout.reason}")
 
-    def __call__(self, batch: pa.RecordBatch) -> EncodedChunk:
-        """Encode the files of a PLANNED batch, in their order."""
+    def encode_file(self, path: str, size: int) -> Encoded:
+        """Read an array and check its type."""
         assert self.expected is not None
-        framed: list[bytes] = []
-        rejects: list[Reject] = []
-        stats = ArrayStats(self.feature)
-        columns = (batch[name].to_pylist() for name in ("name", "size", "uri", "label", "line", "columns"))
-        for name, size, uri, label, line, entries in zip(*columns, strict=True):
-            path = uri or storage.join(self.root, name)
-            try:
-                if size > MAX_RECORD_BYTES:  # not read: it would fill the memory
-                    raise NpyError(f"a file of {size:,} bytes; expected {self.expected}{self.because}")
-                values = read_array(storage.read_bytes(path), self.expected, self.because)
-            except (NpyError, FileNotFoundError, PermissionError, IsADirectoryError) as error:
-                rejects.append(Reject(name, line, _STAGE, reason(error)))
-                continue
-            except OSError as error:
-                if not storage.is_local(path):
-                    raise  # an object store that fails: the runner tries again
-                rejects.append(Reject(name, line, _STAGE, reason(error)))
-                continue
-            parts = (
-                example.bytes_entry_header(self.renames(self.feature), len(values)),
-                values,
-                label_entry(label, self.renames)
-                + example.entry(self.renames("filename"), example.bytes_feature([name.encode()]))
-                + (entries or b""),
-            )
-            record = (example.example_header(sum(map(len, parts))), *parts)
-            framed += (tfrecord.header(sum(map(len, record))), *record, tfrecord.footer(record))
-            stats.add(values, self.expected.element)
-            if label is not None:
-                stats.labels[label] += 1
-        return EncodedChunk(b"".join(framed), stats.sizes.count, rejects, stats)
+        if size > MAX_RECORD_BYTES:  # not read: it would fill the memory
+            raise NpyError(f"a file of {size:,} bytes; expected {self.expected}{self.because}")
+        return Encoded(read_array(storage.read_bytes(path), self.expected, self.because))
+
+    def count(self, files: Sequence[Encoded], labels: Counter[int]) -> ArrayStats:
+        """The statistics of some arrays."""
+        assert self.expected is not None
+        stats = ArrayStats(self.feature, labels=labels)
+        for file in files:
+            stats.add(file.value, self.expected.element)
+        return stats

@@ -1,13 +1,13 @@
-"""From references to framed examples: read, check, re-encode if asked, serialize. Pure but for reading the files."""
+"""Images as examples: read, checked, re-encoded if asked. Pure but for reading the files."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-import pyarrow as pa
-
-from shardmill import example, tfrecord
-from shardmill.rejects import Reject
+from shardmill import example
 from shardmill.renames import NO_RENAMES, Renames
+from transforms.files.encode import Encoded, FileEncoder
 from transforms.files.images.codec import Reencode, check_decodes, measure, orientation, reencode
 from transforms.files.images.errors import ImageError
 from transforms.files.images.exif import UPRIGHT
@@ -16,14 +16,10 @@ from transforms.files.images.limits import MAX_PIXELS
 from transforms.layout.coordinates import turned_reason
 from transforms.statistics.files import ImageStats
 from transforms.stores import storage
-from transforms.stores.error_text import error_text
-from transforms.writing.source import EncodedChunk
-
-_STAGE = "write"
 
 
 @dataclass(frozen=True)
-class ImageEncoder:
+class ImageEncoder(FileEncoder):
     """Encodes references as tf.train.Example: image, label, filename, height, width, then a manifest's columns.
 
     Attributes:
@@ -35,6 +31,9 @@ class ImageEncoder:
       coordinates: columns that name places in the picture: with them, an image that EXIF would turn is refused.
       renames: what the features are called.
     """
+
+    feature = "image"
+    refusal = ImageError
 
     root: str
     verify: str = "header"
@@ -48,41 +47,21 @@ class ImageEncoder:
         """Whether examples have a height and a width."""
         return self.verify != "none" or self.reencode is not None
 
-    def __call__(self, batch: pa.RecordBatch) -> EncodedChunk:
-        """Encode the files of a PLANNED batch, in their order."""
-        framed: list[bytes] = []
-        rejects: list[Reject] = []
-        sizes, heights, widths, formats, labels = [], [], [], [], []
-        turned = 0
-        columns = (batch[name].to_pylist() for name in ("name", "uri", "label", "line", "columns"))
-        for name, uri, label, line, entries in zip(*columns, strict=True):
-            path = uri or storage.join(self.root, name)
-            try:
-                image, header = self._image(path)
-            except (ImageError, FileNotFoundError, PermissionError, IsADirectoryError) as error:
-                rejects.append(Reject(name, line, _STAGE, reason(error)))
-                continue
-            except OSError as error:
-                if not storage.is_local(path):
-                    raise  # an object store that fails: the runner tries again, where a bad disk will not get better
-                rejects.append(Reject(name, line, _STAGE, reason(error)))
-                continue
-            self._append(framed, name, image, header, label, entries)
-            sizes.append(len(image))
-            formats.append(header.format)
-            turned += header.orientation != UPRIGHT
-            heights.append(header.height)
-            widths.append(header.width)
-            labels.append(label)
-        stats = ImageStats()
-        stats.sizes.add(sizes)
-        stats.formats.update(formats)
-        stats.turned = turned
+    def encode_file(self, path: str, size: int) -> Encoded:
+        """Read, check and re-encode an image."""
+        image, header = self._image(path)
+        return Encoded(image, _size_entries(header.height, header.width, self.renames) if self.measures else b"", header)
+
+    def count(self, files: Sequence[Encoded], labels: Counter[int]) -> ImageStats:
+        """The statistics of some images."""
+        headers: list[ImageHeader] = [file.seen for file in files]
+        stats = ImageStats(formats=Counter(header.format for header in headers), labels=labels)
+        stats.sizes.add(len(file.value) for file in files)
+        stats.turned = sum(header.orientation != UPRIGHT for header in headers)
         if self.measures:
-            stats.heights.add(heights)
-            stats.widths.add(widths)
-        stats.labels.update(label for label in labels if label is not None)
-        return EncodedChunk(b"".join(framed), len(sizes), rejects, stats)
+            stats.heights.add(header.height for header in headers)
+            stats.widths.add(header.width for header in headers)
+        return stats
 
     def _image(self, path: str) -> tuple[bytes, ImageHeader]:
         """The bytes to store and their header; raises ImageError or OSError."""
@@ -109,42 +88,8 @@ class ImageEncoder:
                 "a decompression bomb?"
             )
 
-    def _append(
-        self, framed: list[bytes], name: str, image: bytes, header: ImageHeader, label: int | None, entries: bytes | None
-    ) -> None:
-        filename = name.encode()
-        sizes = _size_entries(header.height, header.width, self.renames) if self.measures else b""
-        after = (
-            label_entry(label, self.renames)
-            + example.bytes_entry_header(self.renames("filename"), len(filename))
-            + filename
-            + sizes
-            + (entries or b"")
-        )
-        before = example.bytes_entry_header(self.renames("image"), len(image))
-        before = example.example_header(len(before) + len(image) + len(after)) + before
-        record = (before, image, after)
-        framed.append(tfrecord.header(sum(map(len, record))))
-        framed += record
-        framed.append(tfrecord.footer(record))
-
-
-@lru_cache(maxsize=4096)
-def label_entry(label: int | None, renames: Renames) -> bytes:
-    """The entry of a label by id; nothing for none."""
-    return b"" if label is None else example.entry(renames("label"), example.int64_feature([label]))
-
 
 @lru_cache(maxsize=4096)
 def _size_entries(height: int, width: int, renames: Renames) -> bytes:
     sides = (("height", height), ("width", width))
     return b"".join(example.entry(renames(side), example.int64_feature([pixels])) for side, pixels in sides)
-
-
-def reason(error: Exception) -> str:
-    """Why a file could not be read, as it will stand in rejects/."""
-    if isinstance(error, FileNotFoundError):
-        return "no such file: it vanished after it was listed"
-    if isinstance(error, OSError):
-        return f"cannot be read: {error_text(error)}"
-    return str(error)

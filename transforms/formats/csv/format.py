@@ -29,6 +29,7 @@ from transforms.formats.encodings import BOM, Stream, Utf8Stream, encoding_name,
 from transforms.stores import storage
 from transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
 from transforms.stores.error_text import error_text
+from transforms.stores.failures import raise_if_store_failed
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,7 @@ class CsvFormat:
             count: Count = "at least" if error.is_cut else "estimated"
             yield unread_file(file.name, file.size_bytes, "index", f"{error}; no record could be read", count)
         except OSError as error:
-            if not storage.is_local(file.path) and not isinstance(error, FileNotFoundError):
-                raise  # an object store that fails: the runner tries again
+            raise_if_store_failed(error, file.path)
             yield unread_file(file.name, file.size_bytes, "index", f"cannot be read: {error_text(error)}")
 
     def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
@@ -198,8 +198,7 @@ class CsvFormat:
                 )
                 yield from read_pieces(stream, self._dialect(file.name), self.block_size, file.name, head)
         except OSError as error:
-            if not storage.is_local(file.path) and not isinstance(error, FileNotFoundError):
-                raise  # an object store that fails: the runner tries again
+            raise_if_store_failed(error, file.path)
             what = error.strerror or error
             raise JobError(f"{file.name} can no longer be read: {what}; leave the input as it is while a job runs") from error
 

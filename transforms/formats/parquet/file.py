@@ -15,6 +15,7 @@ from transforms.formats.base import BlockRef, FileRef
 from transforms.formats.parquet.footer import ENCRYPTED, TAIL_BYTES, encrypted_columns, with_variable_lists
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
+from transforms.stores.failures import raise_if_store_failed
 
 _BATCH_BYTES = 16 << 20  # of values that are decoded at once
 _BATCH_ROWS = 1 << 16  # at most: what is repeated is many times larger than it is in the file
@@ -29,8 +30,7 @@ def why_unreadable(error: Exception, file: FileRef) -> str:
     """Why a file cannot be read; raises `error` if a store failed, so that the runner tries again."""
     if not isinstance(error, OSError):
         return str(error)
-    if not storage.is_local(file.path) and not isinstance(error, FileNotFoundError):
-        raise error
+    raise_if_store_failed(error, file.path)
     return error_text(error)
 
 

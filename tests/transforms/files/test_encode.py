@@ -1,0 +1,79 @@
+"""What all kinds of files share: order, rejects, labels, names, further columns; with the smallest kind there could be."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardmill.renames import NO_RENAMES, Renames
+from transforms.files.encode import Encoded, FileEncoder
+from transforms.files.references import PLANNED
+from transforms.files.texts import TextStats
+from transforms.stores import storage
+from transforms.workers.batches import to_batch
+
+
+class Refused(Exception):
+    """A file that begins with '#'."""
+
+
+@dataclass(frozen=True)
+class Shouting(FileEncoder):
+    feature = "shout"
+    refusal = Refused
+
+    root: str
+    renames: Renames = NO_RENAMES
+
+    def encode_file(self, path: str, size: int) -> Encoded:
+        data = storage.read_bytes(path)
+        if data.startswith(b"#"):
+            raise Refused("a comment")
+        return Encoded(data.upper(), seen=size)
+
+    def count(self, files: Sequence[Encoded], labels: Counter[int]) -> TextStats:
+        stats = TextStats(labels=labels)
+        stats.lengths.add(file.seen for file in files)
+        return stats
+
+
+def planned(names: list[str], line: int | None = None) -> Any:
+    rows = [(name, 7, None, index, line, None, "train", index, 0, None, None) for index, name in enumerate(names)]
+    return to_batch([list(column) for column in zip(*rows, strict=True)], PLANNED)
+
+
+def test_good_files_are_encoded_and_others_rejected_with_their_lines(tmp_path: Path) -> None:
+    for name, data in {"a": b"one", "b": b"#two", "d": b"four"}.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "folder").mkdir()
+
+    chunk = Shouting(str(tmp_path))(planned(["a", "b", "c", "d", "folder"], 3))
+
+    assert chunk.examples == 2
+    assert chunk.framed.index(b"ONE") < chunk.framed.index(b"FOUR")
+    assert [reject.reason for reject in chunk.rejects] == [
+        "a comment",
+        "no such file: it vanished after it was listed",
+        "cannot be read: Is a directory",
+    ]
+    assert [(reject.source, reject.line, reject.stage) for reject in chunk.rejects] == [
+        (name, 3, "write") for name in ("b", "c", "folder")
+    ]
+    assert isinstance(chunk.stats, TextStats)
+    assert chunk.stats.labels == {0: 1, 3: 1}
+    assert chunk.stats.lengths.total == 14
+
+
+class Failing(Shouting):
+    def encode_file(self, path: str, size: int) -> Encoded:
+        raise OSError("503") if path.startswith("gs://") else OSError(5, "")
+
+
+def test_a_store_that_fails_is_no_reject(tmp_path: Path) -> None:
+    assert [reject.reason for reject in Failing(str(tmp_path))(planned(["a"])).rejects] == ["cannot be read: Input/output error"]
+
+    with pytest.raises(OSError, match="503"):
+        Failing("gs://bucket")(planned(["a"]))
