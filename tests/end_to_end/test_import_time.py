@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import shardmill
+from pipelines.kinds.registry import KINDS
 from shardmill import errors
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +36,17 @@ def test_examples_and_info_import_neither_tensorflow_nor_beam(tmp_path: Path) ->
 
     assert not modules & set(HEAVY)
     assert "numpy" in modules
+
+
+@pytest.mark.parametrize("command", ["", *KINDS])
+def test_help_imports_neither_beam_nor_numpy(command: str) -> None:
+    modules = loaded(
+        "import contextlib, io\nfrom pipelines import cli\n"
+        f"with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()): cli.main([*{command.split()!r}, '--help'])"
+    )
+
+    assert not modules & {*HEAVY, "numpy", "PIL"}
+    assert "pipelines.kinds.registry" in modules
 
 
 def test_import_takes_less_than_a_fifth_of_a_second() -> None:
