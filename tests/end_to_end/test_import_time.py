@@ -42,7 +42,8 @@ def test_examples_and_info_import_neither_tensorflow_nor_beam(tmp_path: Path) ->
 def test_help_imports_neither_beam_nor_numpy(command: str) -> None:
     modules = loaded(
         "import contextlib, io\nfrom pipelines import cli\n"
-        f"with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()): cli.main([*{command.split()!r}, '--help'])"
+        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
+        f"    cli.main([*{command.split()!r}, '--help'])"
     )
 
     assert not modules & {*HEAVY, "numpy", "PIL"}
