@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -12,15 +11,13 @@ from typing import Any, NoReturn
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from pipelines.running.failures import translate
 from pipelines.running.option_views import RememberingOptions
 from pipelines.running.progress import ProgressDisplay
 from pipelines.running.runner import check_running_mode, is_local, make_runner
 from pipelines.running.scratch import scratch_folder
-from shardmill.errors import JobError, UserError
+from shardmill.errors import UserError
 
-# How an exception of ours looks after a worker has sent it to the launcher as text.
-_OURS = re.compile(r"shardmill\.errors\.(UserError|JobError): (.*?)(?: \[while running '[^\n]*)?$", re.MULTILINE)
-_STEP = re.compile(r"\[while running '([^\n']*)")
 _POLL = 0.2  # seconds
 
 
@@ -80,23 +77,7 @@ def _run_with_progress(pipeline: beam.Pipeline, folder: str | None, title: str) 
             thread.join(_POLL)
             display.update()
     if failure:
-        raise _translate(failure[0]) from failure[0]
-
-
-def _translate(error: BaseException) -> Exception:
-    """The error to show for what a runner raised."""
-    if isinstance(error, (UserError, JobError)):  # Beam appends the step to the message
-        return type(error)(re.sub(r" \[while running '.*", "", str(error), flags=re.DOTALL))
-    found = _OURS.findall(str(error))
-    if found:
-        kind, sentence = found[-1]
-        return UserError(sentence) if kind == "UserError" else JobError(sentence)
-    lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    step = _STEP.search(str(error))
-    where = f" in step {step[1]}" if step else ""
-    last = re.sub(r" \[while running '[^']*'\]", "", lines[-1]) if lines else ""
-    cause = last or type(error).__name__
-    return JobError(f"the job failed{where}: {cause}")
+        raise translate(failure[0]) from failure[0]
 
 
 class Terminated(KeyboardInterrupt):
