@@ -1,6 +1,7 @@
 """What of Beam has no public way is used in one module each; a new use fails here."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,3 +46,14 @@ def test_private_names_of_beam() -> None:
     }
 
     assert {path: names - own - OTHERS for path, names in hidden.items() if names - own - OTHERS} == USED
+
+
+def test_every_place_names_the_beam_that_is_tested() -> None:
+    """Workers' image, Prism and constraints.txt are of one release, and pyproject.toml takes its minor version alone."""
+    (release,) = re.findall(r"^apache-beam==(.+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    major, minor, _ = map(int, release.split("."))
+    pins = re.findall(r'"apache-beam(?:\[\w+\])?(>=.*?)"', (ROOT / "pyproject.toml").read_text())
+
+    assert set(pins) == {f">={major}.{minor},<{major}.{minor + 1}"}
+    assert f"ARG BEAM_VERSION={release}\n" in (ROOT / "Dockerfile").read_text()
+    assert f'prism@v{release}"' in (ROOT / "tests/end_to_end/test_prism.py").read_text()
