@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from shardmill.arrays import fixed_sizes, from_bytes
+from shardmill.arrays import fixed_sizes
 from shardmill.example import decode_example, varint
 from shardmill.features import DType, Feature, Features
+from shardmill.kinds.registry import kind_of
 
 Read = Callable[[bytes, int, int], Any]  # values from (record, start, end); ValueError where they are not as expected
 
@@ -119,7 +120,8 @@ def _checked(feature: Feature, values: Any) -> Any:
     if len(values) % max(count, 1):
         raise ValueError(f"feature {feature.name!r} has {len(values)} values; expected a multiple of {count}")
     if _is_single(feature):
-        return from_bytes(feature, values[0]) if feature.kind == "array" else values[0]
+        unpack = kind_of(feature).unpacker(feature)
+        return values[0] if unpack is None else unpack(values[0])
     if len(feature.shape) == 1:
         return values if feature.dtype == "bytes" or len(values) else np.empty(0, feature.dtype)
     return _shaped(feature, values)
@@ -127,7 +129,7 @@ def _checked(feature: Feature, values: Any) -> Any:
 
 def _is_single(feature: Feature) -> bool:
     """Whether a feature's list holds one value."""
-    return not feature.shape or feature.kind == "array"
+    return not feature.list_shape
 
 
 def _shaped(feature: Feature, values: Any) -> np.ndarray:
@@ -168,8 +170,9 @@ def _length(record: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def _reader(feature: Feature) -> Read:
-    if feature.kind == "array":
-        return lambda record, start, end: from_bytes(feature, record[start:end])
+    unpack = kind_of(feature).unpacker(feature)
+    if unpack is not None:
+        return lambda record, start, end: unpack(record[start:end])
     if not feature.shape:
         return _SCALARS[feature.dtype]
     count = None if None in feature.shape else math.prod(fixed_sizes(feature))

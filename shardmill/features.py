@@ -1,5 +1,6 @@
 """What an example holds: features by name, and the descriptions of them that each reader wants."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,10 +35,10 @@ class Feature:
     element: str = ""
 
     def __post_init__(self) -> None:
-        if None in self.shape[1:] or (self.kind == "array" and None in self.shape):
-            allowed = "no size" if self.kind == "array" else "no size but the first"
+        if None in self.shape[1:] or (self.is_packed and None in self.shape):
+            allowed = "no size" if self.is_packed else "no size but the first"
             raise ValueError(f"feature {self.name!r} has shape {self.shape}; expected {allowed} to be None")
-        if (self.kind == "array") != bool(self.element) or (self.kind == "array" and self.dtype != "bytes"):
+        if (self.kind == "array") != self.is_packed or (self.is_packed and self.dtype != "bytes"):
             raise ValueError(
                 f"feature {self.name!r} is {self.kind} of {self.element or self.dtype}; an array is bytes with an element type"
             )
@@ -49,5 +50,20 @@ class Feature:
         """Whether every example has the same number of values: TensorFlow's FixedLenFeature."""
         return self.required and None not in self.shape
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether the list holds one bytes with all values in it, as an array's does."""
+        return bool(self.element)
+
+    @property
+    def list_shape(self) -> tuple[int | None, ...]:
+        """The shape of what the list holds: `()` where that is one bytes with all values in it."""
+        return () if self.is_packed else self.shape
+
 
 Features = tuple[Feature, ...]
+
+
+def of_kind(features: Iterable[Feature], kind: Kind) -> Features:
+    """Those of the features that are of a kind."""
+    return tuple(feature for feature in features if feature.kind == kind)

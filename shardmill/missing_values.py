@@ -52,12 +52,12 @@ _EXAMPLES: dict[DType, str] = {"int64": "0", "float32": "0.0", "bytes": "''"}
 
 
 def _example(feature: Feature) -> str:
-    return "0" if feature.kind == "array" else _EXAMPLES[feature.dtype]
+    return "0" if feature.is_packed else _EXAMPLES[feature.dtype]
 
 
 def _value(feature: Feature, value: Any) -> Any:
     shape = () if None in feature.shape else fixed_sizes(feature)
-    if feature.kind == "array":
+    if feature.is_packed:
         array = _numbers(feature, value, np.dtype(feature.element))
     elif feature.dtype == "bytes":
         array = np.array(value, object)

@@ -4,11 +4,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shardmill.arrays import to_bytes
 from shardmill.dataset import open_dataset
 from shardmill.features import Feature, Features
 from shardmill.files import Files
 from shardmill.gfiles import files_for
+from shardmill.kinds.registry import kind_of
 from shardmill.lazy_tensorflow import tf
 from shardmill.missing_values import check_defaults
 from shardmill.selection import find_features
@@ -53,8 +53,7 @@ def to_spec(features: Features, defaults: Mapping[str, Any], ragged: bool = Fals
 
 def _spec(feature: Feature, default: Any, ragged: bool) -> Any:
     dtype = tf.string if feature.dtype == "bytes" else tf.dtypes.as_dtype(feature.dtype)
-    if feature.kind == "array" and (feature.required or default is not None):
-        return tf.io.FixedLenFeature((), dtype, None if default is None else to_bytes(feature, default))
     if feature.is_dense or (default is not None and None not in feature.shape):
-        return tf.io.FixedLenFeature(feature.shape, dtype, default)
+        stored = None if default is None else kind_of(feature).stored(feature, default)
+        return tf.io.FixedLenFeature(feature.list_shape, dtype, stored)
     return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64) if ragged else tf.io.VarLenFeature(dtype)

@@ -8,7 +8,7 @@ from typing import Any
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.example_decoder import ExampleDecoder
-from shardmill.features import Feature, Features
+from shardmill.features import Feature, Features, of_kind
 from shardmill.files import Files
 from shardmill.gfiles import files_for
 from shardmill.missing_values import check_defaults
@@ -92,7 +92,7 @@ def examples(
         raise UserError(f"shuffle_buffer_size is {shuffle_buffer_size}; expected 0 or more")
     if seed is not None and not shuffle_buffer_size:
         raise UserError(f"seed is {seed}, but nothing is shuffled; give shuffle_buffer_size")
-    images = [feature.name for feature in chosen if feature.kind == "image"] if decode_images else []
+    images = [feature.name for feature in of_kind(chosen, "image")] if decode_images else []
     if decode_images and not images:
         raise UserError(f"decode_images is for images; those of {manifest.name} that are read are {_names(chosen)}")
     check_sizes(dataset, part.shards)

@@ -7,15 +7,14 @@ one dimension but no fixed number, and `shape:28,28` with `element:uint8` for an
 """
 
 import math
-import re
 
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from shardmill.arrays import ELEMENTS
-from shardmill.features import DType, Feature, Features, Kind
+from shardmill.features import DType, Feature, Features
+from shardmill.kinds.notes import notes_of, shape_note, shape_of
+from shardmill.kinds.registry import KINDS, kind_of
 
-_NOTE = re.compile(rf"shape:(-1|\d+)?(,\d+)*|element:({'|'.join(ELEMENTS)})")
 _TYPES: dict[DType, int] = {"int64": schema_pb2.INT, "float32": schema_pb2.FLOAT, "bytes": schema_pb2.BYTES}
 
 
@@ -53,19 +52,12 @@ def _feature(proto: schema_pb2.Feature) -> Feature:
         fixed = count.min if count.min == count.max and proto.HasField("value_count") else None
         shape = () if fixed == 1 else (fixed,)
     required = proto.presence.min_fraction == 1.0
-    noted = dict(tag.split(":", 1) for tag in proto.annotation.tag if _NOTE.fullmatch(tag))
-    is_array = dtype == "bytes" and {"shape", "element"} <= noted.keys()
-    if "shape" in noted and (is_array or not proto.HasField("shape")):
-        shape = tuple(None if size == "-1" else int(size) for size in noted["shape"].split(",") if size)
-    if is_array:
-        return Feature(proto.name, "bytes", "array", shape, required, element=noted["element"])
-    if proto.HasField("image_domain"):
-        return Feature(proto.name, "bytes", "image", shape, required)
-    if dtype == "int64" and proto.int_domain.is_categorical:
-        # How many classes there are is known, but not their names, which stand in a labels file.
-        return Feature(proto.name, "int64", "class_label", shape, required, ("",) * (proto.int_domain.max + 1))
-    kind: Kind = "bool" if proto.HasField("bool_domain") else "text" if dtype == "bytes" and not shape else "tensor"
-    return Feature(proto.name, dtype, kind, shape, required)
+    notes = notes_of(proto)
+    if "shape" in notes and not proto.HasField("shape"):
+        shape = shape_of(notes["shape"])
+    plain = Feature(proto.name, dtype, "tensor", shape, required)
+    found = (kind.from_schema(proto, plain, notes) for kind in KINDS.values())
+    return next(feature for feature in found if feature is not None)
 
 
 def _add(proto: schema_pb2.Feature, feature: Feature) -> None:
@@ -74,22 +66,13 @@ def _add(proto: schema_pb2.Feature, feature: Feature) -> None:
     if feature.required:
         proto.presence.min_fraction = 1.0
         proto.presence.min_count = 1
-    shape = () if feature.kind == "array" else feature.shape
+    shape = feature.list_shape
     if feature.required and None not in shape:
         proto.shape.SetInParent()
         for size in shape:
             proto.shape.dim.add(size=size)
     elif None not in shape:
         proto.value_count.min = proto.value_count.max = math.prod(size for size in shape if size is not None)
-    if feature.kind == "array" or (len(shape) > 1 and not feature.is_dense):
-        proto.annotation.tag.append("shape:" + ",".join("-1" if size is None else str(size) for size in feature.shape))
-    if feature.kind == "array":
-        proto.annotation.tag.append(f"element:{feature.element}")
-    if feature.kind == "class_label":
-        proto.int_domain.min = 0
-        proto.int_domain.max = len(feature.class_names) - 1
-        proto.int_domain.is_categorical = True
-    elif feature.kind == "bool":
-        proto.bool_domain.SetInParent()
-    elif feature.kind == "image":
-        proto.image_domain.SetInParent()
+    if feature.is_packed or (len(shape) > 1 and not feature.is_dense):
+        proto.annotation.tag.append(shape_note(feature))
+    kind_of(feature).annotate(proto, feature)

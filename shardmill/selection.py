@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shardmill.errors import UserError
-from shardmill.features import Feature, Features
+from shardmill.features import Feature, Features, of_kind
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.renames import Renames
 from shardmill.tfds_metadata import supervised_keys
@@ -132,7 +132,7 @@ def choose_columns(manifest: Manifest, names: Sequence[str] | None, label: str |
     if names is not None:
         inputs = find_features(manifest, names)
     else:
-        images = any(feature.kind == "image" for feature in manifest.features)
+        images = bool(of_kind(manifest.features, "image"))
         kind = manifest.configuration.get("format")
         renames = Renames.of(manifest.configuration)
         added = tuple(map(renames, _BOOKKEEPING.get(kind, ()))) if images or kind is not None else ()

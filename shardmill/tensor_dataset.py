@@ -7,6 +7,7 @@ from typing import Any
 
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import UserError
+from shardmill.features import of_kind
 from shardmill.files import Files, LocalFiles
 from shardmill.gfiles import files_for
 from shardmill.image_tensors import ImageDecoder, ImageDType, Size, common_size
@@ -148,10 +149,10 @@ def load(
 
 def _decoder(dataset: Dataset, columns: Columns, split: str, batch_size: int | None, wanted: ImageDecoder) -> ImageDecoder | None:
     """The decoder of the images that are read, None if there are none; `wanted` with what is known of their size."""
-    if not any(feature.kind == "image" for feature in columns.all):
+    if not of_kind(columns.all, "image"):
         if wanted != ImageDecoder():
             names = ", ".join(feature.name for feature in columns.all)
-            arrays = [feature.name for feature in columns.all if feature.kind == "array"]
+            arrays = [feature.name for feature in of_kind(columns.all, "array")]
             raise UserError(
                 f"image_size, image_dtype, channels and antialias are for images, and {dataset.manifest.name} is read without any; "
                 f"its features here are {names}"

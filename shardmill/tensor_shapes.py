@@ -3,14 +3,12 @@
 import math
 from typing import Any
 
-from shardmill.arrays import fixed_sizes, size_bytes
+from shardmill.arrays import fixed_sizes
 from shardmill.features import Feature, Features
+from shardmill.kinds.registry import kind_of
 from shardmill.lazy_tensorflow import tf
 
 Tensors = dict[str, Any]
-
-# What tf.io.decode_raw knows in place of what it does not; a bool's byte would be taken as it is.
-_READ_AS = {"bool": "uint8", "uint32": "int32", "uint64": "int64"}
 
 
 def shape_values(features: Features, parsed: Tensors) -> Tensors:
@@ -26,23 +24,9 @@ def shape_values(features: Features, parsed: Tensors) -> Tensors:
 
 
 def _shaped(feature: Feature, values: Any) -> Any:
-    if feature.kind == "array":
-        return _array(feature, values)
-    if feature.shape[:1] == (None,) and len(feature.shape) > 1:
-        return _rows(feature, values)
-    return values
-
-
-def _array(feature: Feature, values: Any) -> Any:
-    size, shape = size_bytes(feature), fixed_sizes(feature)
-    message = f"feature {feature.name!r} is an array of {feature.element} {shape}, {size} bytes; some examples have other lengths"
-    with tf.control_dependencies([tf.debugging.assert_equal(tf.strings.length(values), size, message)]):
-        read_as = _READ_AS.get(feature.element, feature.element)
-        array = tf.reshape(tf.io.decode_raw(values, read_as), (tf.size(values), *shape))
-    array.set_shape((values.shape[0], *shape))
-    if read_as == feature.element:
-        return array
-    return tf.cast(array, tf.bool) if feature.element == "bool" else tf.bitcast(array, feature.element)
+    if feature.list_shape[:1] == (None,) and len(feature.list_shape) > 1:
+        values = _rows(feature, values)
+    return kind_of(feature).to_tensor(feature, values)
 
 
 def _rows(feature: Feature, values: Any) -> Any:

@@ -7,7 +7,7 @@ for the standard library's.
 import argparse
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -24,8 +24,9 @@ from shardmill import naming
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import UserError
 from shardmill.example import FeatureValue, decode_example
-from shardmill.features import Feature
+from shardmill.features import Feature, Kind, of_kind
 from shardmill.json_values import Value, parse_json
+from shardmill.kinds.registry import kind_of
 from shardmill.manifest import SplitEntry
 from shardmill.printable import printable
 from transforms.columns.nested import in_words
@@ -130,21 +131,17 @@ def features_table(features: Sequence[Feature]) -> str:
     for title in ("feature", "type", "kind", "values", ""):
         table.add_column(title, overflow="fold")
     for feature in features:
-        cells = (feature.name, feature.dtype, _kind(feature), _shape(feature), "" if feature.required else "may be missing")
+        cells = (
+            feature.name,
+            feature.dtype,
+            kind_of(feature).words(feature),
+            _shape(feature),
+            "" if feature.required else "may be missing",
+        )
         table.add_row(*map(printable, cells))
     console = Console(file=io.StringIO(), width=100, markup=False, emoji=False)  # a column may be called [b] or :cat:
     console.print(table)
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
-
-
-def _kind(feature: Feature) -> str:
-    if feature.kind == "class_label":
-        return f"class_label, {len(feature.class_names):,} classes"
-    if feature.kind == "array":
-        return f"array of {feature.element}"
-    if feature.kind == "image":
-        return f"image, {feature.encoding or 'of several formats'}"
-    return feature.kind
 
 
 def _shape(feature: Feature) -> str:
@@ -152,7 +149,7 @@ def _shape(feature: Feature) -> str:
 
 
 def _classes(dataset: Dataset, splits: Sequence[SplitEntry]) -> Iterator[str]:
-    labels = [feature for feature in dataset.manifest.features if feature.kind == "class_label"]
+    labels = of_kind(dataset.manifest.features, "class_label")
     if not labels:
         return
     try:
@@ -198,28 +195,41 @@ def show(values: FeatureValue | None, feature: Feature | None) -> str:
     if values is None:
         return "(missing)"
     shown = ", ".join(_value(value, feature) for value in values[:_VALUES_SHOWN])
-    if feature is not None and (not feature.shape or feature.kind == "array") and len(values) == 1:
+    if feature is not None and not feature.list_shape and len(values) == 1:
         return shown
     return f"[{shown}{', …' if len(values) > _VALUES_SHOWN else ''}] ({len(values)})"
 
 
 def _value(value: Any, feature: Feature | None) -> str:
-    if isinstance(value, bytes):
-        if feature is not None and feature.kind == "array":
-            return f"{feature.element} of {in_words(feature.shape or (1,))}, {human_size(len(value))}"
-        return _image(value) if feature is not None and feature.kind == "image" else _bytes(value)
-    if feature is not None and feature.kind == "class_label":
-        names = feature.class_names
-        return f"{value} ({_clip(names[value])})" if 0 <= value < len(names) else f"{value} (no such class)"
-    return str(value)
+    shown = None if feature is None else _SHOWN_AS.get((feature.kind, type(value) is bytes))
+    if feature is not None and shown is not None:
+        return shown(feature, value)
+    return _bytes(value) if isinstance(value, bytes) else str(value)
 
 
-def _image(data: bytes) -> str:
+def _class(feature: Feature, value: int) -> str:
+    names = feature.class_names
+    return f"{value} ({_clip(names[value])})" if 0 <= value < len(names) else f"{value} (no such class)"
+
+
+def _array(feature: Feature, data: bytes) -> str:
+    return f"{feature.element} of {in_words(feature.shape or (1,))}, {human_size(len(data))}"
+
+
+def _image(_: Feature, data: bytes) -> str:
     try:
         header = read_header(data)
     except ImageError as error:
         return f"{error}, {human_size(len(data))}"
     return f"{header.format} {header.width} x {header.height}, {human_size(len(data))}"
+
+
+# What a value is shown as, by its feature's kind and whether it is bytes: an example may hold what its feature does not say.
+_SHOWN_AS: Mapping[tuple[Kind, bool], Callable[[Feature, Any], str]] = {
+    ("class_label", False): _class,
+    ("array", True): _array,
+    ("image", True): _image,
+}
 
 
 def _bytes(data: bytes) -> str:
@@ -240,7 +250,7 @@ def draw(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> tuple[b
       UserError: the data set has no images, nor arrays that look like some.
     """
     manifest = dataset.manifest
-    if not any(feature.kind == "image" or is_drawable(feature) for feature in manifest.features):
+    if not of_kind(manifest.features, "image") and not any(map(is_drawable, manifest.features)):
         raise UserError(f"--contact_sheet: {manifest.name} has no images; its features are {_names(manifest.features)}")
     samples = pick_samples(dataset, splits, number)
     examples = sum(split.examples for split in splits)

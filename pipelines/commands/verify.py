@@ -22,7 +22,7 @@ from pipelines.running.taking_up import repair
 from shardmill import naming, schema, tfds_metadata
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import JobError, UserError
-from shardmill.features import Feature
+from shardmill.features import Feature, of_kind
 from shardmill.manifest import Manifest
 from shardmill.seal import crc32c
 from transforms.stores import storage
@@ -154,9 +154,8 @@ _Check = Callable[[str, Manifest], Iterable[str]]
 def _metadata_checks(manifest: Manifest) -> dict[str, _Check]:
     """How each metadata file that there must be is checked, beside its checksum."""
     checks: dict[str, _Check] = {naming.FEATURES: _check_features, naming.SCHEMA: _check_schema, naming.STATS: _check_stats}
-    for feature in manifest.features:
-        if feature.kind == "class_label":
-            checks[naming.labels_file(feature.name)] = partial(_check_labels, feature)
+    for feature in of_kind(manifest.features, "class_label"):
+        checks[naming.labels_file(feature.name)] = partial(_check_labels, feature)
     if manifest.compression != "gzip":
         checks[naming.DATASET_INFO] = _check_dataset_info
     if manifest.rejects.get("records"):

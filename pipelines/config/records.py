@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.config.job import JobConfig
 from shardmill.errors import UserError
-from shardmill.features import Features
+from shardmill.features import Features, of_kind
 from shardmill.renames import Renames
 from transforms.formats.csv.dialect import MISSING
 from transforms.inputs.listing import FileKind
@@ -199,7 +199,7 @@ class RecordsConfig(JobConfig):
     @property
     def _schema_label(self) -> str | None:
         """The class label of --schema: what the command that wrote it was given as --label."""
-        labels = [feature.name for feature in self._own_schema or () if feature.kind == "class_label"]
+        labels = [feature.name for feature in of_kind(self._own_schema or (), "class_label")]
         return labels[0] if len(labels) == 1 and not self.spec.untouched else None
 
     @property

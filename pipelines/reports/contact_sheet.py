@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 from pipelines.reports.array_pictures import is_drawable, picture
 from shardmill.dataset import Dataset
 from shardmill.example import FeatureValue, decode_example
-from shardmill.features import Features
+from shardmill.features import Features, of_kind
 from shardmill.image_limits import MAX_PIXELS
 from shardmill.image_pixels import open_image, to_rgb
 from shardmill.manifest import ShardEntry, SplitEntry
@@ -59,7 +59,7 @@ def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) ->
         return []
     share = math.ceil(_CANDIDATES * number / len(shards))
     ordered = bool(dataset.manifest.configuration.get("no_shuffle"))
-    label = next((feature.name for feature in dataset.manifest.features if feature.kind == "class_label"), "")
+    label = next((feature.name for feature in of_kind(dataset.manifest.features, "class_label")), "")
     filename = Renames.of(dataset.manifest.configuration)("filename")
     by_class: dict[int, list[_Position]] = defaultdict(list)
     for number_of_shard, shard in enumerate(shards):

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from pipelines.config.job import JobConfig
 from shardmill.dataset import Dataset, open_dataset
+from shardmill.features import of_kind
 from shardmill.manifest import Manifest, SplitEntry
 from shardmill.printable import printable
 from shardmill.selection import supervised_of
@@ -43,7 +44,7 @@ def summary(config: JobConfig) -> str:
 
 def class_lines(manifest: Manifest) -> list[str]:
     """How many classes there are and which, the first and last few of many: a wrong reading of the folders is seen here."""
-    labels = [feature for feature in manifest.features if feature.kind == "class_label"]
+    labels = of_kind(manifest.features, "class_label")
     if not labels and manifest.configuration.get("format") in _BY_FOLDER:
         return ["Classes: none; the examples are unlabelled"]
     return [f"Classes of {label.name!r}: {len(label.class_names):,}: {first_and_last(label.class_names)}" for label in labels]
@@ -116,7 +117,7 @@ def reading_code(dataset: Dataset) -> list[str]:
 
 def pixel_hints(dataset: Dataset) -> list[str]:
     """What must be known of the pixels that `shardmill.load` gives, where there are images."""
-    if not any(feature.kind == "image" for feature in dataset.manifest.features):
+    if not of_kind(dataset.manifest.features, "image"):
         return []
     return ["images are float32 in [0, 1]: no Rescaling(1/255); image_size=(224, 224) scales them to one size"]
 

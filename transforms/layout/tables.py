@@ -8,6 +8,7 @@ from fractions import Fraction
 from shardmill import naming
 from shardmill.errors import UserError
 from shardmill.features import DType, Feature, Features
+from shardmill.kinds.registry import kind_of
 from shardmill.labels import ClassNames, check_label_name, resolve_class_names
 from transforms.columns.inferred import MAX_VALUES, Inferred
 from transforms.columns.types import ColumnType
@@ -276,9 +277,10 @@ def _from_schema(
     kept = _kept([feature.name for feature in options.schema], options)
     features = [feature for feature in options.schema if feature.name in kept]
     for feature in features:
-        if feature.kind == "array":
+        if not kind_of(feature).in_columns:
             raise UserError(
-                f"--schema says that {feature.name!r} is an array, which no column holds; --drop {feature.name} leaves it out"
+                f"--schema says that {feature.name!r} is an {feature.kind}, which no column holds; "
+                f"--drop {feature.name} leaves it out"
             )
         if header and feature.name not in known and feature.required:
             raise UserError(f"--schema wants column {feature.name!r}, which {options.source} lacks; {_hint(feature.name, known)}")
@@ -290,7 +292,7 @@ def _from_schema(
 
 
 def _column_type(feature: Feature) -> ColumnType:
-    dtype = "bool" if feature.kind == "bool" else feature.dtype
+    dtype = kind_of(feature).column_type(feature)
     if not feature.shape:
         return ColumnType(dtype, None, 0)
     size, *inner = feature.shape

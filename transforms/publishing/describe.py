@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shardmill import naming, schema, tfds_metadata
-from shardmill.features import Features
+from shardmill.features import Features, of_kind
 from shardmill.labels import check_label_name
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.rejects import Reject
@@ -142,14 +142,10 @@ def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
     Raises:
       UserError: a label's name is no name of a file.
     """
-    for feature in manifest.features:
-        if feature.kind == "class_label":
-            check_label_name(feature.name.replace("/", "."))
-    texts = {
-        naming.labels_file(feature.name): "".join(f"{name}\n" for name in feature.class_names)
-        for feature in manifest.features
-        if feature.kind == "class_label"
-    }
+    labels = of_kind(manifest.features, "class_label")
+    for feature in labels:
+        check_label_name(feature.name.replace("/", "."))
+    texts = {naming.labels_file(feature.name): "".join(f"{name}\n" for name in feature.class_names) for feature in labels}
     if manifest.compression == "":
         infos = [
             SplitInfo(split.name, tuple(shard.examples for shard in split.shards), split.size_bytes)
@@ -212,7 +208,7 @@ def notices(build: Build, features: Features, options: PublishOptions) -> list[s
 
 
 def _class_names(features: Features) -> dict[str, Sequence[str]]:
-    return {feature.name: feature.class_names for feature in features if feature.kind == "class_label"}
+    return {feature.name: feature.class_names for feature in of_kind(features, "class_label")}
 
 
 def _class_notices(build: Build, feature: str, names: Sequence[str], column: str) -> list[str]:

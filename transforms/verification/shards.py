@@ -2,9 +2,8 @@
 
 import gzip
 import io
-import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -12,13 +11,12 @@ from typing import BinaryIO, cast
 
 import apache_beam as beam
 import google_crc32c
-import numpy as np
 
-from shardmill import arrays
 from shardmill.dataset import Dataset
 from shardmill.errors import CorruptDataError
 from shardmill.example import FeatureValue, decode_example
-from shardmill.features import DType, Feature
+from shardmill.features import Feature, Kind
+from shardmill.kinds.registry import kind_of
 from shardmill.manifest import Manifest, ShardEntry
 from shardmill.naming import ShardName
 from shardmill.printable import printable
@@ -207,50 +205,18 @@ def check_example(manifest: Manifest, decode: bool, record: bytes) -> list[str]:
     features = {feature.name: feature for feature in manifest.features}
     max_pixels = manifest.configuration.get("max_pixels", MAX_PIXELS) if decode else None
     return [
-        *(message for name, feature in features.items() for message in _check_feature(feature, values, max_pixels)),
+        *(message for name, feature in features.items() for message in _check_feature(feature, values.get(name), max_pixels)),
         *(f"has a feature {name!r} that the manifest does not know" for name in values if name not in features),
     ]
 
 
-def _check_feature(feature: Feature, example: Mapping[str, FeatureValue], max_pixels: int | None) -> list[str]:
-    values = example.get(feature.name)
-    if values is None:
-        return [f"has no feature {feature.name!r}"] if feature.required else []
-    what = f"feature {feature.name!r}"
-    held = _dtype(values)
-    if held is not None and held != feature.dtype:
-        return [f"{what} holds {held}; expected {feature.dtype}"]
-    if message := _check_number(feature, len(values)):
-        return [f"{what} holds {message}"]
-    if feature.kind == "array":
-        return [
-            f"{what} holds {len(value)} bytes; expected {expected}"
-            for value in cast(Sequence[bytes], values)
-            if len(value) != (expected := arrays.size_bytes(feature))
-        ]
-    if feature.kind == "class_label":
-        classes = len(feature.class_names)
-        return [f"{what} is {value}; expected 0 to {classes - 1}" for value in map(int, values) if not 0 <= value < classes]
-    if feature.kind == "image" and max_pixels is not None:
-        images = cast(Sequence[bytes], values)
-        return [f"{what}: {message}" for image in images if (message := _check_image(image, max_pixels))]
-    return []
-
-
-def _check_number(feature: Feature, values: int) -> str:
-    """What is wrong with the number of a feature's values; "" if nothing is."""
-    shape = () if feature.kind == "array" else feature.shape
-    size = math.prod(filter(None, shape))
-    if None not in shape:
-        return "" if values == size else f"{values} values; expected {size}"
-    return "" if values % size == 0 else f"{values} values; expected a multiple of {size}"
-
-
-def _dtype(values: FeatureValue) -> DType | None:
-    """The type of a decoded list; None for an empty one, which does not tell."""
-    if isinstance(values, np.ndarray):
-        return "float32" if values.dtype.kind == "f" else "int64"
-    return "bytes" if len(values) else None
+def _check_feature(feature: Feature, values: FeatureValue | None, max_pixels: int | None) -> list[str]:
+    faults = kind_of(feature).faults(feature, values)
+    check = _CONTENT_CHECKS.get(feature.kind)
+    if faults or values is None or check is None or max_pixels is None:
+        return faults
+    contents = cast(Sequence[bytes], values)
+    return [f"feature {feature.name!r}: {message}" for content in contents if (message := check(content, max_pixels))]
 
 
 def _check_image(image: bytes, max_pixels: int) -> str:
@@ -263,3 +229,7 @@ def _check_image(image: bytes, max_pixels: int) -> str:
     except ImageError as error:
         return str(error)
     return ""
+
+
+# Of the kinds whose bytes are a file, what is wrong with such a file; "" if nothing is.
+_CONTENT_CHECKS: Mapping[Kind, Callable[[bytes, int], str]] = {"image": _check_image}

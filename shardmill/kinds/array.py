@@ -1,0 +1,78 @@
+"""`array`: numbers of one type and shape as one bytes, raw, little-endian and row-major."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+from shardmill.arrays import fixed_sizes, from_bytes, size_bytes, to_bytes
+from shardmill.example import FeatureValue
+from shardmill.features import Feature
+from shardmill.kinds import tfds_entries
+from shardmill.kinds.base import Entry, FeatureKind
+from shardmill.kinds.notes import shape_of
+from shardmill.lazy_tensorflow import tf
+
+# What TFDS cannot read out of bytes: it is tf.io.decode_raw's, but for uint64, which TFDS reads as int64 and casts.
+_UNREADABLE_ELEMENTS = ("uint32",)
+# What tf.io.decode_raw knows in place of what it does not; a bool's byte would be taken as it is.
+_READ_AS = {"bool": "uint8", "uint32": "int32", "uint64": "int64"}
+
+
+class ArrayKind(FeatureKind):
+    """Arrays of fixed shape."""
+
+    name = "array"
+    input_rank = 2
+    in_columns = False
+
+    def tfds(self, feature: Feature) -> Entry:
+        """A Tensor encoded as bytes, where TFDS can read its type; else the bytes."""
+        if feature.is_dense and feature.element not in _UNREADABLE_ELEMENTS:
+            return tfds_entries.tensor(feature.shape, feature.element, "bytes")
+        return super().tfds(feature)
+
+    def annotate(self, proto: Any, feature: Feature) -> None:
+        """The type of the values, which no field is for."""
+        proto.annotation.tag.append(f"element:{feature.element}")
+
+    def from_schema(self, proto: Any, plain: Feature, notes: Mapping[str, str]) -> Feature | None:
+        """Bytes noted to have a shape and a type."""
+        if plain.dtype != "bytes" or not {"shape", "element"} <= notes.keys():
+            return None
+        return replace(plain, kind=self.name, shape=shape_of(notes["shape"]), element=notes["element"])
+
+    def value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
+        """Bytes of another length."""
+        expected = size_bytes(feature)
+        return [
+            f"feature {feature.name!r} holds {len(value)} bytes; expected {expected}"
+            for value in cast(Sequence[bytes], values)
+            if len(value) != expected
+        ]
+
+    def words(self, feature: Feature) -> str:
+        """The type of the values."""
+        return f"array of {feature.element}"
+
+    def unpacker(self, feature: Feature) -> Callable[[bytes], Any] | None:
+        """The array in the bytes."""
+        return partial(from_bytes, feature)
+
+    def stored(self, feature: Feature, default: Any) -> Any:
+        """The bytes of the default."""
+        return to_bytes(feature, default)
+
+    def to_tensor(self, feature: Feature, parsed: Any) -> Any:
+        """A batch of arrays, (batch, *shape)."""
+        size, shape = size_bytes(feature), fixed_sizes(feature)
+        message = (
+            f"feature {feature.name!r} is an array of {feature.element} {shape}, {size} bytes; some examples have other lengths"
+        )
+        with tf.control_dependencies([tf.debugging.assert_equal(tf.strings.length(parsed), size, message)]):
+            read_as = _READ_AS.get(feature.element, feature.element)
+            array = tf.reshape(tf.io.decode_raw(parsed, read_as), (tf.size(parsed), *shape))
+        array.set_shape((parsed.shape[0], *shape))
+        if read_as == feature.element:
+            return array
+        return tf.cast(array, tf.bool) if feature.element == "bool" else tf.bitcast(array, feature.element)

@@ -1,0 +1,95 @@
+"""What a kind of feature is to all who write, describe, check or read one; and the plain kind, `tensor`."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from shardmill.example import FeatureValue
+from shardmill.features import DType, Feature, Kind
+from shardmill.kinds import tfds_entries
+
+Entry = dict[str, Any]
+
+
+class FeatureKind:
+    """A kind: this one takes the values as they stand in the list. Another overrides what is different about it.
+
+    Attributes:
+      name: as it stands in manifest.json.
+      input_rank: which feature is the input of TFDS's `as_supervised=True`: that of the least rank; None for one that is not
+        an input by its kind alone.
+      in_columns: whether a column of a table can hold one.
+    """
+
+    name: Kind = "tensor"
+    input_rank: int | None = None
+    in_columns: bool = True
+
+    def tfds(self, feature: Feature) -> Entry:
+        """The feature's entry in TFDS's features.json."""
+        return tfds_entries.plain(feature)
+
+    def annotate(self, proto: Any, feature: Feature) -> None:
+        """Write into a feature of schema.pbtxt, complete but for its kind, what tells the kind."""
+
+    def from_schema(self, proto: Any, plain: Feature, notes: Mapping[str, str]) -> Feature | None:
+        """The feature of this kind that an entry of schema.pbtxt describes; None where it is of another.
+
+        Args:
+          proto: the entry.
+          plain: the feature by all that the entry says but its kind.
+          notes: what its annotation says, as shardmill.kinds.notes has it.
+        """
+        return plain
+
+    def faults(self, feature: Feature, values: FeatureValue | None) -> list[str]:
+        """What is wrong with a feature's values as an example holds them; None where it holds none."""
+        if values is None:
+            return [f"has no feature {feature.name!r}"] if feature.required else []
+        held = _dtype(values)
+        if held is not None and held != feature.dtype:
+            return [f"feature {feature.name!r} holds {held}; expected {feature.dtype}"]
+        if message := _number_fault(feature, len(values)):
+            return [f"feature {feature.name!r} holds {message}"]
+        return self.value_faults(feature, values)
+
+    def value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
+        """What is wrong with values that are of the feature's type and number."""
+        return []
+
+    def words(self, feature: Feature) -> str:
+        """The kind in words, for the table of features."""
+        return self.name
+
+    def column_type(self, feature: Feature) -> DType | Literal["bool"]:
+        """The type of a table's column that holds such values."""
+        return feature.dtype
+
+    def unpacker(self, feature: Feature) -> Callable[[bytes], Any] | None:
+        """What makes a NumPy value of the one bytes in the list; None where the list's values are those of the feature."""
+        return None
+
+    def stored(self, feature: Feature, default: Any) -> Any:
+        """What stands for a missing value as the list would hold it, of a default as check_defaults has it."""
+        return default
+
+    def to_tensor(self, feature: Feature, parsed: Any) -> Any:
+        """A batch of values for `load`, of what TensorFlow parsed of their lists; imports TensorFlow where it needs it."""
+        return parsed
+
+
+def _dtype(values: FeatureValue) -> DType | None:
+    """The type of a decoded list; None for an empty one, which does not tell."""
+    if isinstance(values, np.ndarray):
+        return "float32" if np.issubdtype(values.dtype, np.floating) else "int64"
+    return "bytes" if len(values) else None
+
+
+def _number_fault(feature: Feature, number: int) -> str:
+    """What is wrong with the number of a feature's values; "" if nothing is."""
+    size = math.prod(filter(None, feature.list_shape))
+    if None not in feature.list_shape:
+        return "" if number == size else f"{number} values; expected {size}"
+    return "" if number % size == 0 else f"{number} values; expected a multiple of {size}"

@@ -1,0 +1,99 @@
+"""Every kind of feature is an object, and all who deal with features go by it."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, cast, get_args
+
+import numpy as np
+import pytest
+
+from shardmill.example import FeatureValue, encode_example
+from shardmill.example_decoder import ExampleDecoder
+from shardmill.features import Feature, Kind
+from shardmill.kinds import registry
+from shardmill.kinds.base import Entry, FeatureKind
+from shardmill.kinds.registry import KINDS, kind_of
+from shardmill.manifest import Manifest
+from shardmill.schema import from_pbtxt, to_pbtxt
+from shardmill.tfds_metadata import supervised_keys, to_features_json
+from transforms.verification.shards import check_example
+
+FEATURES = (
+    Feature("a", "float32", shape=(None, 4)),
+    Feature("b", "int64", "bool"),
+    Feature("c", "bytes", "text"),
+    Feature("d", "bytes", "image"),
+    Feature("e", "int64", "class_label", class_names=("", "")),
+    Feature("f", "bytes", "array", (2, 2), element="uint8"),
+)
+
+
+def test_every_kind_has_its_object() -> None:
+    assert set(KINDS) == set(get_args(Kind)) == {feature.kind for feature in FEATURES}
+    assert all(kind.name == name for name, kind in KINDS.items())
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize("required", [True, False])
+def test_each_kind_finds_itself_in_the_schema(feature: Feature, required: bool) -> None:
+    given = Feature(feature.name, feature.dtype, feature.kind, feature.shape, required, feature.class_names, "", feature.element)
+
+    assert from_pbtxt(to_pbtxt((given,))) == (given,)
+
+
+@pytest.mark.parametrize(
+    ("feature", "values", "faults"),
+    [
+        (FEATURES[0], None, ["has no feature 'a'"]),
+        (FEATURES[0], np.zeros(4, np.int64), ["feature 'a' holds int64; expected float32"]),
+        (FEATURES[0], np.zeros(5, np.float32), ["feature 'a' holds 5 values; expected a multiple of 4"]),
+        (FEATURES[0], np.zeros(8, np.float32), []),
+        (FEATURES[1], np.zeros(2, np.int64), ["feature 'b' holds 2 values; expected 1"]),
+        (FEATURES[4], np.array([2]), ["feature 'e' is 2; expected 0 to 1"]),
+        (FEATURES[4], np.array([1]), []),
+        (FEATURES[5], [b"123"], ["feature 'f' holds 3 bytes; expected 4"]),
+        (FEATURES[5], [b"1234"], []),
+        (Feature("g", "bytes", required=False), None, []),
+    ],
+)
+def test_each_kind_says_what_is_wrong(feature: Feature, values: FeatureValue | None, faults: list[str]) -> None:
+    assert kind_of(feature).faults(feature, values) == faults
+
+
+class RomanKind(FeatureKind):
+    """Numbers as Roman digits: a kind that nobody else knows."""
+
+    name = cast(Kind, "roman")
+    input_rank = 0
+
+    def tfds(self, feature: Feature) -> Entry:
+        return {"pythonClassName": "Roman"}
+
+    def annotate(self, proto: Any, feature: Feature) -> None:
+        proto.annotation.comment.append("roman")
+
+    def from_schema(self, proto: Any, plain: Feature, notes: Mapping[str, str]) -> Feature | None:
+        return Feature(plain.name, "bytes", self.name) if "roman" in proto.annotation.comment else None
+
+    def value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
+        return [f"feature {feature.name!r} is not Roman" for value in values if value.strip(b"IVX")]
+
+    def unpacker(self, feature: Feature) -> Callable[[bytes], Any] | None:
+        return len
+
+
+def test_a_new_kind_is_one_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = {RomanKind.name: RomanKind(), **KINDS}
+    for module in (registry, __import__("shardmill.schema", fromlist=["KINDS"])):
+        monkeypatch.setattr(module, "KINDS", MappingProxyType(kinds))
+    features = (Feature("n", "bytes", RomanKind.name), Feature("label", "int64"))
+    good = encode_example({"n": [b"III"], "label": [1]})
+    bad = encode_example({"n": [b"3"], "label": [1]})
+
+    assert '"Roman"' in to_features_json(features)
+    assert supervised_keys(features) == ("n", "label")
+    assert from_pbtxt(to_pbtxt(features)) == features
+    assert ExampleDecoder(features)(good) == {"n": 3, "label": 1}
+    manifest = Manifest("ours", "1.0.0", "", features, ())
+    assert check_example(manifest, True, good) == []
+    assert check_example(manifest, True, bad) == ["feature 'n' is not Roman"]
