@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from transforms.columns.arrow_lists import decoded, is_list
+from transforms.columns.buffers import text_buffers
 from transforms.columns.nested import leaves
-from transforms.columns.text_types import count_others, text_buffers
+from transforms.columns.text_types import count_others
 
 _INTEGER = r"[+-]?(?:0|[1-9][0-9]*)(?:\.0*)?"
 _DECIMAL = r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"

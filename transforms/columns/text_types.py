@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from transforms.columns.buffers import text_buffers
 from transforms.columns.types import FALSE, TRUE, ColumnType, Spelled, value_spelled
 
 _BOOLEANS = pa.array(TRUE + FALSE, pa.binary())
@@ -115,17 +116,6 @@ def _are_integers(
     others = np.flatnonzero(_not_digits(codes)) if len(maybe) else maybe
     integers[integers] = np.searchsorted(others, offsets[maybe + 1]) - np.searchsorted(others, offsets[maybe]) == signs[maybe]
     return integers
-
-
-def text_buffers(column: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.signedinteger]]:
-    """The bytes of a binary array, one value after the other, and where each starts in them; a last one where the last ends."""
-    _, offset_buffer, value_buffer = column.buffers()
-    width = np.int64 if pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type) else np.int32
-    if not len(column):
-        return np.zeros(0, np.uint8), np.zeros(1, width)
-    offsets = np.frombuffer(offset_buffer, width)[column.offset : column.offset + len(column) + 1]
-    codes = np.frombuffer(value_buffer, np.uint8) if value_buffer is not None else np.zeros(0, np.uint8)
-    return codes[offsets[0] : offsets[-1]], offsets - offsets[0]
 
 
 def _fit_64_bits(column: pa.Array) -> bool:

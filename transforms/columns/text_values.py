@@ -12,7 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.columns.text_types import count_others, text_buffers
+from transforms.columns.buffers import text_buffers
+from transforms.columns.text_types import count_others
 from transforms.columns.types import FALSE, TRUE, Spelled
 
 _INTEGER = r"[+-]?[0-9]+"

@@ -12,10 +12,10 @@ import pyarrow as pa
 from shardmill.example import is_sequence_example
 from shardmill.features import DType
 from transforms.columns.arrow import as_text, distinct_texts, to_batch
+from transforms.columns.buffers import data_of, offsets_of
 from transforms.columns.inferred import Inferred
 from transforms.columns.key_texts import key_texts
 from transforms.columns.types import ColumnType, Spelled, widest
-from transforms.examples.framing import binary_offsets
 
 _FEATURES_TAG = 0x0A  # of field 1, `features` of an Example and `context` of a SequenceExample
 _NOTHING = b""  # a schema without features: records are parsed, and no value is copied
@@ -47,8 +47,8 @@ def not_examples(records: pa.LargeBinaryArray) -> npt.NDArray[np.bool_]:
 
 def sequence_examples(records: pa.LargeBinaryArray) -> npt.NDArray[np.bool_]:
     """Which records, none of them null, are tf.train.SequenceExamples, whose feature lists every parser of Examples passes over."""
-    offsets = binary_offsets(records)
-    codes = np.frombuffer(records.buffers()[2] or b"", np.uint8)
+    offsets = offsets_of(records)
+    codes = data_of(records)
     starts, ends = offsets[:-1], offsets[1:]
     if not len(codes):
         return np.zeros(len(records), bool)

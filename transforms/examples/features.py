@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.example import varint
+from transforms.columns.buffers import buffer_items, offsets_of
 from transforms.examples.entries import FeatureEntries, Payload
 from transforms.examples.framing import windows
 from transforms.examples.pieces import TILE_ROWS, PieceWriter, tiles
@@ -181,7 +182,7 @@ def _column(name: str, array: pa.Array) -> FeatureEntries:
     if pa.types.is_fixed_size_list(kind):
         offsets = np.arange(array.offset, array.offset + len(array) + 1, dtype=np.int64) * kind.list_size
     else:
-        offsets = _buffer(array.buffers()[1], np.int64 if pa.types.is_large_list(kind) else np.int32, array.offset, len(array) + 1)
+        offsets = offsets_of(array)
     _check_items(name, array.values, offsets, present)
     items = _scalars(name, array.values, kind, None)
     if isinstance(items, _Ints):
@@ -197,22 +198,15 @@ def _scalars(name: str, array: pa.Array, declared: pa.DataType, present: np.ndar
     prefix = b"\x0a" + varint(len(key)) + key + b"\x12"
     kind, buffers = array.type, array.buffers()
     if pa.types.is_int64(kind):
-        return _Ints(prefix, _INT64, present, _buffer(buffers[1], np.uint64, array.offset, len(array)))
+        return _Ints(prefix, _INT64, present, buffer_items(buffers[1], np.uint64, array.offset, len(array)))
     if pa.types.is_float32(kind):
-        return _Floats(prefix, _FLOAT, present, _buffer(buffers[1], np.float32, array.offset, len(array)))
+        return _Floats(prefix, _FLOAT, present, buffer_items(buffers[1], np.float32, array.offset, len(array)))
     large = pa.types.is_large_binary(kind) or pa.types.is_large_string(kind)
     if large or pa.types.is_binary(kind) or pa.types.is_string(kind):
-        offsets = _buffer(buffers[1], np.int64 if large else np.int32, array.offset, len(array) + 1)
-        data = _buffer(buffers[2], np.uint8, 0, int(offsets[-1]))
+        offsets = offsets_of(array)
+        data = buffer_items(buffers[2], np.uint8, 0, int(offsets[-1]))
         return _Strings(prefix, _BYTES, present, data, offsets)
     raise TypeError(f"column {name!r} is {declared}; expected int64, float32, binary, string or lists of one of them")
-
-
-def _buffer(buffer: pa.Buffer | None, dtype: type, start: int, count: int) -> np.ndarray:
-    """`count` items from item `start` on; zeros if there is no buffer, which Arrow permits where nothing is to be read."""
-    if buffer is None or buffer.size == 0:
-        return np.zeros(count, dtype)
-    return np.ndarray(count, dtype, buffer, start * np.dtype(dtype).itemsize)
 
 
 def _presence(array: pa.Array) -> np.ndarray | None:

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from shardmill import spans
 from shardmill.tfrecord import OVERHEAD
+from transforms.columns.buffers import data_of, offsets_of
 
 HEADER_BYTES = 12  # before a payload: 8 of length, 4 of checksum
 FOOTER_BYTES = OVERHEAD - HEADER_BYTES
@@ -14,29 +15,21 @@ FOOTER_BYTES = OVERHEAD - HEADER_BYTES
 
 def frame(records: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     """Each of `records` as it stands in a TFRecord file: length, masked crc32c of it, payload, masked crc32c of the payload."""
-    offsets = binary_offsets(records)
+    offsets = offsets_of(records)
     sizes = np.diff(offsets)
     framed = np.zeros(len(records) + 1, np.int64)
     np.cumsum(sizes + OVERHEAD, out=framed[1:])
     data = pa.allocate_buffer(int(framed[-1]))
     out = np.frombuffer(data, np.uint8)
-    spans.copy(records.buffers()[2] or b"", offsets[:-1], sizes, out, framed[:-1] + HEADER_BYTES)
+    spans.copy(data_of(records), offsets[:-1], sizes, out, framed[:-1] + HEADER_BYTES)
     spans.frame(out, framed)
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(records), [None, pa.py_buffer(framed), data])
 
 
 def payload_hashes(framed: pa.LargeBinaryArray, seed: int) -> np.ndarray:
     """The 64-bit xxh3 of each payload in framed records, as uint64 (rows,)."""
-    offsets = binary_offsets(framed)
-    return spans.hashes(framed.buffers()[2] or b"", offsets[:-1] + HEADER_BYTES, offsets[1:] - FOOTER_BYTES, seed)
-
-
-def binary_offsets(array: pa.LargeBinaryArray) -> np.ndarray:
-    """Where the values of `array` begin and end in its buffer, as int64 (rows + 1,)."""
-    buffer = array.buffers()[1]
-    if buffer is None or buffer.size == 0:  # Arrow permits it where there are no rows
-        return np.zeros(1, np.int64)
-    return np.ndarray(len(array) + 1, np.int64, buffer, 8 * array.offset)
+    offsets = offsets_of(framed)
+    return spans.hashes(data_of(framed), offsets[:-1] + HEADER_BYTES, offsets[1:] - FOOTER_BYTES, seed)
 
 
 def windows(data: Any, dtype: np.dtype) -> np.ndarray:

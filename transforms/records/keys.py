@@ -6,15 +6,16 @@ import pyarrow.compute as pc
 import xxhash
 
 from shardmill import spans
+from transforms.columns.buffers import data_of, offsets_of
 from transforms.formats.base import FileRef
-from transforms.statistics.hashes import offsets_and_data
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def hash_keys(texts: pa.LargeBinaryArray, seed: int) -> np.ndarray:
     """xxh3_64 of each of what transforms.columns.key_texts makes: uint64, shape (n,); that of no bytes where one is missing."""
-    offsets, data = offsets_and_data(pc.fill_null(texts, b""))
+    filled = pc.fill_null(texts, b"")
+    offsets, data = offsets_of(filled), data_of(filled)
     return spans.hashes(data, offsets[:-1], offsets[1:], seed)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill import spans
-from transforms.examples.framing import binary_offsets
+from transforms.columns.buffers import data_of, offsets_of
 from transforms.sharding.divisions import Grouped
 from transforms.stores import storage
 
@@ -68,8 +68,8 @@ class KeyedRecords:
 def write_run(path: str, records: KeyedRecords) -> Run:
     """Sort `records`, at least one, and write them."""
     order = key_order(records.keys, records.ties, records.groups)
-    starts, sizes = binary_offsets(records.framed)[:-1][order], sizes_of(records.framed)[order]
-    data, _ = spans.gather(records.framed.buffers()[2], starts, sizes)
+    starts, sizes = offsets_of(records.framed)[:-1][order], sizes_of(records.framed)[order]
+    data, _ = spans.gather(data_of(records.framed), starts, sizes)
     index = _index(records, order, sizes)
     storage.write_parts(path, [data, *index])
     return Run(path, len(data), _parts(records, order, sizes))
@@ -127,7 +127,7 @@ def key_order(keys: np.ndarray, ties: np.ndarray, groups: np.ndarray | None = No
 
 def sizes_of(framed: pa.LargeBinaryArray) -> np.ndarray:
     """The size in bytes of each record: int64, shape (rows,)."""
-    return np.diff(binary_offsets(framed))
+    return np.diff(offsets_of(framed))
 
 
 def _read_index(run: Run, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,12 +1,11 @@
 """64-bit hashes of many values at once: the same value has the same hash in every batch, process and version of a library."""
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from shardmill import spans
+from transforms.columns.buffers import data_of, offsets_of
 
 # Of the finalizer of splitmix64 (https://prng.di.unimi.it/splitmix64.c). Its last step, which spreads what is in the highest
 # bits, is left out: hashes are compared, and the highest bits decide.
@@ -36,11 +35,5 @@ def unmix(mixed: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def hash_bytes(values: pa.LargeBinaryArray) -> NDArray[np.uint64]:
     """The hash of each value, none of them null."""
-    offsets, data = offsets_and_data(values)
-    return spans.hashes(data, offsets[:-1], offsets[1:])
-
-
-def offsets_and_data(values: pa.LargeBinaryArray) -> tuple[NDArray[np.int64], Any]:
-    """The buffers of an array without nulls: the offset of each value and of the end, and bytes as an array of uint8."""
-    _, offsets, data = values.buffers()
-    return np.ndarray(len(values) + 1, np.int64, offsets, 8 * values.offset), np.frombuffer(data or b"", np.uint8)
+    offsets = offsets_of(values)
+    return spans.hashes(data_of(values), offsets[:-1], offsets[1:])

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from transforms.statistics.hashes import hash_bytes, offsets_and_data
+from transforms.columns.buffers import offsets_of
+from transforms.statistics.hashes import hash_bytes
 from transforms.statistics.sketches import KEPT, SAMPLED, DistinctValues, Sample, unique_hashes
 from transforms.statistics.values import Json, RangeStats, Ties, distinct_json, top_json
 
@@ -43,7 +44,7 @@ class StringStats:
         """Count values, of type large_binary."""
         if not len(values):
             return
-        self.lengths.add(np.diff(offsets_and_data(values)[0]))
+        self.lengths.add(np.diff(offsets_of(values)))
         # Where a part shows that there are too many values to count each, hashing all of them is cheaper than finding equal ones.
         many = len(values[:_FIRST].dictionary_encode().dictionary) > KEPT
         encoded = None if many else values.dictionary_encode()

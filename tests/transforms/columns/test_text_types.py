@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.columns.text_types import infer_type, text_buffers
+from transforms.columns.text_types import infer_type
 from transforms.columns.types import ColumnType, Spelled, value_spelled, widest
 
 BOOL = ["true", "True", "TRUE", "false", "False", "FALSE"]
@@ -171,14 +171,6 @@ def test_a_slice_is_not_its_column() -> None:
 
     assert infer_type(whole[1:3]) == ColumnType("int64", None, 2)
     assert infer_type(whole[2:]) == ColumnType("bytes", None, 2)
-
-
-@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
-def test_text_buffers(kind: pa.DataType) -> None:
-    codes, offsets = text_buffers(pa.array([b"x", b"ab", b"", b"c"], kind)[1:])
-
-    assert (codes.tobytes(), offsets.tolist()) == (b"abc", [0, 2, 2, 3])
-    assert text_buffers(pa.array([], kind))[1].tolist() == [0]
 
 
 numbers = st.one_of(st.sampled_from([*INT64, *FLOAT32]), st.integers(-(10**20), 10**20).map(str), st.floats().map(repr))
