@@ -72,6 +72,8 @@ def _may_be_image(feature: Feature) -> bool:
 
 def _shown(found: Counter[str]) -> str:
     counts = ", ".join(f"{number:,} {name}" for name, number in sorted(found.items()))
-    films = [name for name in ("gif", "webp") if found[name]]
-    hint = f"; TFDS cannot decode {' and '.join(films)}, tf.io.decode_image(…, expand_animations=False) can" if films else ""
+    animations = [name for name in ("gif", "webp") if found[name]]
+    hint = (
+        f"; TFDS cannot decode {' and '.join(animations)}, tf.io.decode_image(…, expand_animations=False) can" if animations else ""
+    )
     return counts + hint
