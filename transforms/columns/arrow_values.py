@@ -175,13 +175,13 @@ def _nothing(items: pa.Array, target: pa.DataType) -> tuple[pa.Array, Flags]:
     return pa.nulls(len(items), target), np.ones(len(items), bool)
 
 
-def _fits(items: pa.Array) -> Flags:
+def _no_misfits(items: pa.Array) -> Flags:
     return np.zeros(len(items), bool)
 
 
 def _to_int64(items: pa.Array) -> tuple[pa.Array, Flags]:
     if pa.types.is_integer(items.type):
-        return items.cast(pa.int64()), _fits(items)
+        return items.cast(pa.int64()), _no_misfits(items)
     if not pa.types.is_floating(items.type):  # booleans are words
         return _nothing(items, pa.int64())
     numbers = items.cast(pa.float64()).to_numpy(zero_copy_only=False)
@@ -191,13 +191,13 @@ def _to_int64(items: pa.Array) -> tuple[pa.Array, Flags]:
 
 def _to_bool(items: pa.Array) -> tuple[pa.Array, Flags]:
     if pa.types.is_boolean(items.type):
-        return items.cast(pa.int64()), _fits(items)
+        return items.cast(pa.int64()), _no_misfits(items)
     return _nothing(items, pa.int64())
 
 
 def _to_float32(items: pa.Array) -> tuple[pa.Array, Flags]:
     if pa.types.is_float16(items.type) or pa.types.is_float32(items.type):
-        return items.cast(pa.float32()), _fits(items)
+        return items.cast(pa.float32()), _no_misfits(items)
     if not pa.types.is_integer(items.type) and not pa.types.is_floating(items.type):
         return _nothing(items, pa.float32())
     floats = items.cast(pa.float64(), safe=False)
@@ -213,4 +213,4 @@ def _to_bytes(items: pa.Array) -> tuple[pa.Array, Flags]:
         items = pa.array([None if value is None else as_text(float(value)) for value in items.to_pylist()], pa.string())
     elif pa.types.is_fixed_size_binary(items.type):
         items = items.cast(pa.binary())
-    return items.cast(pa.large_binary()), _fits(items)
+    return items.cast(pa.large_binary()), _no_misfits(items)
