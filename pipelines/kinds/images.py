@@ -166,12 +166,12 @@ def _describe(
 ) -> "tuple[Features, Sequence[str]]":
     from collections import Counter
 
-    from transforms.files.images.features import film_notices, image_features, turned_notices
+    from transforms.files.images.features import animation_notices, image_features, turned_notices
     from transforms.statistics.files import ImageStats
 
     formats: Counter[str] = sum((images.formats for images in stats if isinstance(images, ImageStats)), Counter())
     turned = sum(images.turned for images in stats if isinstance(images, ImageStats))
-    notices = [*turned_notices(turned), *(film_notices(formats) if not gzip else ())]
+    notices = [*turned_notices(turned), *(animation_notices(formats) if not gzip else ())]
     return image_features(layout, summary.records, measured, formats), notices
 
 

@@ -22,6 +22,7 @@ from transforms.inputs.listing import IMAGES, FileKind, Found, Listed, Skipped, 
 from transforms.inputs.summary import InputSummary, summarize_batch, summarize_skipped
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
+from transforms.stores.failures import raise_if_store_failed
 from transforms.stores.links import LinksInside
 from transforms.workers.batches import batches
 from transforms.workers.merging import Merging
@@ -235,7 +236,11 @@ def _row_types(columns: dict[str, Any], textual: bool) -> dict[str, ColumnType]:
 
 
 def _size(path: str, inside: LinksInside | None) -> int | str:
-    """The size of the file at `path`, or why it has none."""
+    """The size of the file at `path`, or why it has none.
+
+    Raises:
+      OSError: a store failed; a runner tries again.
+    """
     if inside is not None and storage.is_local(path) and not inside(path):
         return "a symbolic link leads outside the manifest's folder; give --allow_outside if that is meant"
     try:
@@ -243,4 +248,5 @@ def _size(path: str, inside: LinksInside | None) -> int | str:
     except FileNotFoundError:
         return NO_SUCH_FILE
     except OSError as error:
+        raise_if_store_failed(error, path, (PermissionError,))
         return f"cannot be read: {error_text(error)}"

@@ -12,7 +12,7 @@ from shardmill import naming
 from shardmill.dataset import open_dataset
 from shardmill.features import Feature
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
-from transforms.files.images.features import film_notices
+from transforms.files.images.features import animation_notices
 from transforms.stores.storage import write_text
 
 LABEL = Feature("label", "int64", "class_label", class_names=("a",))
@@ -82,7 +82,7 @@ def test_the_code_that_reads_it(tmp_path: Path) -> None:
 
 def test_what_tfds_cannot_read_is_not_read_with_tfds(tmp_path: Path) -> None:
     for number, name in enumerate(("gif", "webp")):
-        lines = code(tmp_path / str(number), notices=tuple(film_notices(Counter({name: 3, "jpeg": 1}))))
+        lines = code(tmp_path / str(number), notices=tuple(animation_notices(Counter({name: 3, "jpeg": 1}))))
         assert lines[0] == "  import shardmill"
         assert not any("tensorflow_datasets" in line for line in lines)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 
@@ -112,3 +113,17 @@ def test_the_fingerprint_is_that_of_the_files() -> None:
     assert [len(batch) for batch in batches] == [10_000, 10_000, 5_000]
     assert summary.fingerprint == sum(summarize_batch(batch).fingerprint for batch in batches) % (1 << 128)
     assert list(index_listing(items[::-1]))[-1].value.fingerprint == summary.fingerprint
+
+
+@pytest.mark.parametrize("error", [OSError("503"), TimeoutError("timed out")])
+def test_a_store_that_fails_is_asked_again_and_a_disk_is_not(monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
+    def fails(path: str) -> int:
+        raise error
+
+    monkeypatch.setattr("transforms.inputs.files.storage.size", fails)
+    row = {"name": "a.jpg", "line": 2, "columns": "{}"}
+    batch = to_batch([[row.get(field.name)] for field in FOUND], FOUND)
+
+    assert measure(batch, "folder", textual=False)[2][0].reason.startswith("cannot be read")
+    with pytest.raises(type(error)):
+        measure(batch, "gs://bucket/folder", textual=False)

@@ -39,8 +39,8 @@ def turned_notices(turned: int) -> list[str]:
     ]
 
 
-def film_notices(formats: Counter[str]) -> list[str]:
-    """What must be said of images by `formats`: films have shape (frames, height, width, 3) unless TensorFlow is told otherwise."""
+def animation_notices(formats: Counter[str]) -> list[str]:
+    """What must be said of images by `formats`: to TensorFlow, animations are (frames, height, width, 3)."""
     counts = {name: formats[name] for name in ("gif", "webp")}
     return [
         f"{TFDS_CANNOT} {number:,} of the images, {name} by format, which TensorFlow takes for a film; "
