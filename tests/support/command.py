@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from PIL import Image
 from pipelines import cli
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.example import FeatureValue, decode_example
+from tests.support.quick_beam import remember_signatures
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 Example = dict[str, FeatureValue]
@@ -41,7 +43,9 @@ def run_program(*arguments: object) -> Result:
 # Processes are forked from one that has imported everything but done nothing: each starts in milliseconds instead of seconds.
 _forks = multiprocessing.get_context("forkserver")
 _PRELOADED = ("commands.convert", "commands.dry_run", "graphs.jobs", "running.convert", "running.launch", "reports.summary")
-_forks.set_forkserver_preload([__name__, *(f"pipelines.{module}" for module in _PRELOADED)])
+_preloaded = [__name__, *(f"pipelines.{module}" for module in _PRELOADED)]
+assert all(map(find_spec, _preloaded)), "the fork server passes over what is not there, and each process is slow"
+_forks.set_forkserver_preload(_preloaded)
 
 
 class Process:
@@ -77,6 +81,7 @@ def _in_process(out: str, err: str, arguments: list[str], before: Callable[[], N
     for descriptor, path in ((1, out), (2, err)):
         os.dup2(os.open(path, os.O_WRONLY), descriptor)
     sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", buffering=1, closefd=False)
+    remember_signatures()
     if before is not None:
         before()
     sys.exit(cli.main(arguments))
