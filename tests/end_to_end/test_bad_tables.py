@@ -274,7 +274,7 @@ def test_encoding_that_is_declared(tmp_path: Path, encoding: str, value: str, in
 def zipped() -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("a.csv", "a\n1\n")
+        archive.writestr(zipfile.ZipInfo("a.csv"), "a\n1\n")
     return out.getvalue()
 
 
