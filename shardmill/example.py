@@ -53,16 +53,21 @@ def entry(name: str, feature: bytes) -> bytes:
     return _delimited(1, _key(name) + _delimited(2, feature))
 
 
-def bytes_entry_header(name: str, size: int) -> bytes:
+def bytes_entry_header(name: str, size: int, field: int = _BYTES) -> bytes:
     """What precedes the payload in an entry whose bytes_list holds one value of `size` bytes.
 
     `bytes_entry_header(name, len(value)) + value == entry(name, bytes_feature([value]))`, without copying `value`.
     """
     value = b"\x0a" + varint(size)
-    feature = b"\x0a" + varint(len(value) + size)
+    feature = bytes((field << 3 | 2,)) + varint(len(value) + size)
     value_field = b"\x12" + varint(len(feature) + len(value) + size)
     head = _key(name) + value_field + feature + value
     return b"\x0a" + varint(len(head) + size) + head
+
+
+def floats_entry_header(name: str, size: int) -> bytes:
+    """As `bytes_entry_header`, of an entry whose float_list is `size` bytes of packed float32, little-endian; not of none."""
+    return bytes_entry_header(name, size, _FLOAT)  # a packed list is on the wire what a list of one bytes is
 
 
 @lru_cache(maxsize=4096)

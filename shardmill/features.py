@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["tensor", "bool", "text", "image", "class_label", "array"]
+Kind = Literal["tensor", "bool", "text", "image", "class_label", "array", "audio"]
 DType = Literal["int64", "float32", "bytes"]
 
 
@@ -21,8 +21,9 @@ class Feature:
         shape of what is in them.
       required: whether every example has it; a feature that is not required is absent where the value is missing.
       class_names: of a `class_label`, the names by id.
-      encoding: of an `image`, the one format of all of them, or "" where they differ.
+      encoding: of an `image`, the one format of all of them, or "" where they differ; so of the samples in files of `audio`.
       element: of an `array`, the NumPy name of its values' type, such as `float32`; they are raw, little-endian and row-major.
+      sample_rate, channels: of all `audio`, or 0 where they differ. It is a WAV file's bytes, or its samples as float32.
     """
 
     name: str
@@ -33,6 +34,8 @@ class Feature:
     class_names: tuple[str, ...] = ()
     encoding: str = ""
     element: str = ""
+    sample_rate: int = 0
+    channels: int = 0
 
     def __post_init__(self) -> None:
         if None in self.shape[1:] or (self.is_packed and None in self.shape):
@@ -44,6 +47,11 @@ class Feature:
             )
         if self.kind in ("bool", "class_label") and self.dtype != "int64":
             raise ValueError(f"feature {self.name!r} is a {self.kind.replace('_', ' ')} of {self.dtype}; expected int64")
+
+    @property
+    def is_wav(self) -> bool:
+        """Whether it holds the bytes of WAV files."""
+        return self.kind == "audio" and self.dtype == "bytes"
 
     @property
     def is_dense(self) -> bool:

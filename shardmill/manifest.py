@@ -87,7 +87,7 @@ class Manifest:
     def to_json(self) -> str:
         """The text of the file."""
         content = {"format": FORMAT, **asdict(self)}
-        content["features"] = [asdict(feature) for feature in self.features]
+        content["features"] = [_told(asdict(feature)) for feature in self.features]
         return dump_json(content)
 
     @classmethod
@@ -125,6 +125,11 @@ class Manifest:
         )
         parse.check_total(content.get("input", {}), content.get("rejects", {}), sum(split.examples for split in splits))
         return made
+
+
+def _told(feature: dict[str, Any]) -> dict[str, Any]:
+    """A feature without what only audio has, where it has none: the manifests of other data sets stay as they were."""
+    return {key: value for key, value in feature.items() if value or key not in ("sample_rate", "channels")}
 
 
 def _split(value: Value, name: str, gzip: bool) -> SplitEntry:

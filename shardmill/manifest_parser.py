@@ -41,6 +41,8 @@ def _feature(value: Value) -> Feature:
         class_names=tuple(item.text() for item in value.get("class_names", []).items()),
         encoding=value.get("encoding", "").text(),
         element=value.get("element", "").one_of("", *ELEMENTS),
+        sample_rate=value.get("sample_rate", 0).integer(),
+        channels=value.get("channels", 0).integer(),
     )
 
 

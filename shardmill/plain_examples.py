@@ -15,6 +15,7 @@ from shardmill.missing_values import check_defaults
 from shardmill.record_blocks import read_shard
 from shardmill.selection import Part, find_features, find_split, part_of
 from shardmill.shard_checks import check_sizes
+from shardmill.wav import decode as decode_wav
 
 Example = dict[str, Any]
 
@@ -26,6 +27,7 @@ def examples(
     features: Sequence[str] | None = None,
     defaults: Mapping[str, Any] | None = None,
     decode_images: bool = False,
+    decode_audio: bool = False,
     shuffle_buffer_size: int = 0,
     seed: int | None = None,
     num_workers: int = 1,
@@ -36,7 +38,7 @@ def examples(
 
     A scalar is np.int64, np.float32 or bytes (text, as UTF-8); a list is an array of int64 or float32, or a list of bytes; what has
     more dimensions is an array of its shape: boxes are (n, 4), (0, 4) where there are none; an array has its own type; an image is
-    its file's bytes. Arrays are read-only. A missing value is absent.
+    its file's bytes, and so is audio unless its samples were stored. Arrays are read-only. A missing value is absent.
 
     In PyTorch, each worker process of the loader reads its own part:
 
@@ -71,6 +73,8 @@ def examples(
       decode_images: whether an image becomes an array of uint8 (height, width, 3), as `shardmill images` itself makes RGB: 16 bits
         are scaled, transparency is laid on white. EXIF's orientation is not heeded: pixels lie as they are stored, as `height` and
         `width` say, and as TensorFlow decodes them; `--image_format` turns them upright. Pillow is then imported.
+      decode_audio: whether a WAV file becomes an array of float32, (frames,), or (frames, channels) unless all have one
+        channel: floats as they are, integers scaled to [-1, 1). Samples that were stored as such are arrays in any case.
       shuffle_buffer_size: of so many examples a random one comes next, and the shards come in a random order. 0 for the order of
         shards and records.
       seed: of that, an epoch's number for instance; None for another order each time.
@@ -93,19 +97,25 @@ def examples(
     if seed is not None and not shuffle_buffer_size:
         raise UserError(f"seed is {seed}, but nothing is shuffled; give shuffle_buffer_size")
     images = [feature.name for feature in of_kind(chosen, "image")] if decode_images else []
+    audio = [feature for feature in chosen if feature.is_wav] if decode_audio else []
+    if decode_audio and not of_kind(chosen, "audio"):
+        raise UserError(f"decode_audio is for audio; those of {manifest.name} that are read are {_names(chosen)}")
     if decode_images and not images:
         raise UserError(f"decode_images is for images; those of {manifest.name} that are read are {_names(chosen)}")
     check_sizes(dataset, part.shards)
     if not shuffle_buffer_size:
-        return _read(dataset, part, chosen, fills, images)
+        return _read(dataset, part, chosen, fills, images, audio)
     generator = random.Random(seed)
     shuffled = Part(tuple(generator.sample(part.shards, len(part.shards))), part.first, part.step)
     if part.step > 1:  # whose examples are counted in the order of the shards
         shuffled = part
-    return _shuffle(_read(dataset, shuffled, chosen, fills, images), shuffle_buffer_size, generator)
+    return _shuffle(_read(dataset, shuffled, chosen, fills, images, audio), shuffle_buffer_size, generator)
 
 
-def _read(dataset: Dataset, part: Part, chosen: Features, fills: Mapping[str, Any], images: Sequence[str]) -> Iterator[Example]:
+def _read(
+    dataset: Dataset, part: Part, chosen: Features, fills: Mapping[str, Any], images: Sequence[str], audio: Sequence[Feature]
+) -> Iterator[Example]:
+
     if images:
         from shardmill.image_limits import MAX_PIXELS
         from shardmill.image_pixels import rgb_array
@@ -124,6 +134,8 @@ def _read(dataset: Dataset, part: Part, chosen: Features, fills: Mapping[str, An
                     for name in images:
                         if name in example:
                             example[name] = rgb_array(example[name], max_pixels)
+                    for feature in audio:
+                        example[feature.name] = decode_wav(example[feature.name], feature.channels)
                 except ValueError as error:
                     raise CorruptDataError(f"{shard.file}: record {_index(records, record, index)}: {error}") from error
                 for name, value in fills.items():

@@ -16,6 +16,7 @@ _BOOKKEEPING = {
     "lines": ("filename", "line_number"),
     "text files": ("filename",),
     "arrays": ("filename",),
+    "audio": ("filename", "sample_rate", "channels", "frames"),
 }
 
 

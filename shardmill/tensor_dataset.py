@@ -58,9 +58,10 @@ def load(
     ```
 
     One input is given bare, several are a dictionary by name. Without a label, the features stand alone. Class labels and
-    booleans are int64, text is tf.string. What has several dimensions comes in its shape, any number of boxes as a ragged tensor
-    (batch, None, 4), an array in its shape and type, never scaled. The dataset's cardinality is known, and if fewer examples come
-    out than the manifest says, it ends with an error; so it does at a shard that is not what was written, see `verify`.
+    booleans are int64, text is tf.string. What has several dimensions comes in its shape, any number of boxes as a ragged
+    tensor (batch, None, 4), an array in its shape and type, never scaled, audio as float32 samples (frames,) or (frames,
+    channels), ragged. The dataset's cardinality is known, and if fewer examples come out than the manifest says, it ends with
+    an error; so it does at a shard that is not what was written, see `verify`.
 
     Args:
       directory: of the data set's version, or the one above it, whose LATEST names one; local, gs:// or what tf.io.gfile reads.
@@ -131,7 +132,7 @@ def load(
     late = bool(cache) and decoder is not None
     if not late:
         records = epochs.apply(records, part.examples, mean_bytes(part))
-    if batch_size is not None and decoder is None and augment is None:
+    if batch_size is not None and not assembler.is_single and augment is None:
         examples = records.batch(batch_size, drop_remainder).map(assembler.batch, calls)
     else:
         parsed = records.batch(_PARSED_AT_ONCE).map(assembler.parse, calls).unbatch()
@@ -179,7 +180,7 @@ def _check_options(assembler: Assembler, epochs: Epochs, batch_size: int | None,
         raise UserError(f"{'pad' if assembler.pad else 'drop_remainder'} is for batches; give batch_size")
     if size is not None and not epochs.shuffle:
         raise UserError(f"shuffle_buffer_size is {size}, but nothing is shuffled; give shuffle=True")
-    variable = [feature.name for feature in assembler.columns.all if None in feature.shape]
+    variable = [feature.name for feature in assembler.columns.all if None in feature.shape or feature.is_wav]
     if assembler.pad and not variable:
         raise UserError("pad fills up lists of any length, and no feature that is read is one")
     if not assembler.pad and (unused := [name for name in variable if name in assembler.defaults]):

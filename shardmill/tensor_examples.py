@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shardmill.audio_tensors import decode_wav
 from shardmill.errors import UserError
 from shardmill.image_tensors import ImageDecoder
 from shardmill.lazy_tensorflow import tf
@@ -32,7 +33,12 @@ class Assembler:
     @property
     def is_variable(self) -> bool:
         """Whether there are lists of any length."""
-        return any(None in feature.shape for feature in self.columns.all)
+        return any(None in feature.shape or feature.is_wav for feature in self.columns.all)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there are images or WAV files, which are decoded one by one."""
+        return self.decoder is not None or any(feature.is_wav for feature in self.columns.all)
 
     def parse(self, records: Any) -> Tensors:
         """A batch of serialized examples, parsed; arrays are decoded, and lists of any length ragged."""
@@ -49,6 +55,8 @@ class Assembler:
         for feature in self.columns.all:
             if feature.kind == "image" and self.decoder is not None:
                 decoded[feature.name] = self.decoder(values[feature.name])
+            elif feature.is_wav:
+                decoded[feature.name] = decode_wav(feature, values[feature.name])
             elif None in feature.shape:
                 decoded[feature.name] = tf.convert_to_tensor(values[feature.name])  # a ragged tensor of no ragged dimension
         return self._structure(decoded)

@@ -58,7 +58,7 @@ def to_dataset_info_json(
 
 
 def supervised_keys(features: Features, label: str = "label", text: str = "text") -> tuple[str, str] | None:
-    """Input and target of `as_supervised=True` among all features, if there are such: image, `text` or array, and `label`."""
+    """Input and target of `as_supervised=True` among all features, if there are any: image, `text`, array or audio, and `label`."""
     inputs = [(rank, item.name) for item in features if (rank := _input_rank(item, text)) is not None]
     found = min(inputs, key=lambda pair: pair[0])[1] if inputs else label  # the first of those of a rank
     return (found, label) if found != label and any(item.name == label for item in features) else None

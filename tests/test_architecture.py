@@ -153,7 +153,7 @@ def test_all_else_imports_without_beam() -> None:
 
 def test_formats_and_encoders_are_without_beam() -> None:
     free = (
-        *("formats", "columns", "statistics", "examples", "layout", "publishing", "files.images", "files.arrays"),
+        *("formats", "columns", "statistics", "examples", "layout", "publishing", "files.images", "files.arrays", "files.audio"),
         *("inputs.found", "inputs.folders", "inputs.summary"),
     )
 

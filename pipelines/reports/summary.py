@@ -18,6 +18,7 @@ from transforms.stores import storage
 _BY_FOLDER = (
     None,
     "arrays",
+    "audio",
     "lines",
     "text files",
 )  # formats in a manifest's configuration whose labels are folders'; images have none

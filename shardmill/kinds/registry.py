@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from shardmill.features import Feature, Kind
 from shardmill.kinds.array import ArrayKind
+from shardmill.kinds.audio import AudioKind
 from shardmill.kinds.base import FeatureKind
 from shardmill.kinds.boolean import BoolKind
 from shardmill.kinds.class_label import ClassLabelKind
@@ -13,6 +14,7 @@ from shardmill.kinds.text import TextKind
 # An entry of schema.pbtxt is of the first that takes it for its own; the last takes all.
 _EVERY = (
     ArrayKind(),
+    AudioKind(),
     ImageKind(),
     ClassLabelKind(),
     BoolKind(),

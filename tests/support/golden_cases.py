@@ -59,6 +59,8 @@ CASES: dict[str, tuple[str, ...]] = {
         *("arrays", "--input", "arrays", "--shape", "2,3", "--dtype", "float32", "--feature", "scan"),
         *("--max_reject_fraction", "0.9"),
     ),
+    "audio": ("audio", "--input", "audio", *_SPLITS),
+    "audio-decoded": ("audio", "--input", "audio", "--decode_audio", "--num_shards", "2"),
     "csv": ("csv", "--input", "tables/rows.csv"),
     "csv-label": ("csv", "--input", "tables/rows.csv", "--label", "city", "--stratify_by", "city", *_SPLITS),
     "csv-group": ("csv", "--input", "tables/rows.csv", "--group_by", "user", "--key", "id", *_SPLITS, "--num_shards", "2"),
@@ -112,6 +114,9 @@ def write_inputs(folder: Path) -> None:
         out = io.BytesIO()
         np.save(out, array)
         _write(folder / f"arrays/{'ab'[number % 2]}/{8 - number}.npy", out.getvalue())
+    for number in range(9):
+        _write(folder / f"audio/{('hum', 'tick')[number % 2]}/{number}.wav", _wav(number))
+    _write(folder / "audio/hum/cut.wav", _wav(0)[:-3])
     _write_tables(folder / "tables")
     _write(folder / "schema.pbtxt", _SCHEMA)
     for name, words in (
@@ -161,6 +166,16 @@ def _png(number: int, width: int, height: int) -> bytes:
     chunks = ((b"IHDR", header), (b"IDAT", stored), (b"IEND", b""))
     body = (struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks)
     return b"\x89PNG\r\n\x1a\n" + b"".join(body)
+
+
+def _wav(number: int) -> bytes:
+    """16-bit PCM of two channels, and one file of 8 bits and one channel."""
+    channels, bits = (1, 8) if number == 5 else (2, 16)
+    frame = channels * bits // 8
+    samples = bytes((number * 37 + index * 11) % 256 for index in range(frame * (number + 3)))
+    header = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, channels, 8000, 8000 * frame, frame, bits)
+    body = b"WAVE" + header + b"data" + struct.pack("<I", len(samples)) + samples + b"\0" * (len(samples) % 2)
+    return b"RIFF" + struct.pack("<I", len(body)) + body
 
 
 _DENSE, _OPTIONAL = b"presence { min_fraction: 1 min_count: 1 } shape {}", b"value_count { min: 1 max: 1 }"

@@ -89,11 +89,15 @@ class FileEncoder(ABC):
                 labels[label] += 1
         return EncodedChunk(b"".join(framed), len(files), rejects, self.count(files, labels))
 
+    def entry_header(self, name: str, size: int) -> bytes:
+        """What precedes a value of `size` bytes in its entry: that of a bytes_list."""
+        return example.bytes_entry_header(name, size)
+
     def _framed(self, name: str, encoded: Encoded, label: int | None, entries: bytes) -> tuple[bytes, ...]:
         """The parts of a record; the value, which may be many megabytes, is not copied."""
         filename = example.entry(self.renames("filename"), example.bytes_feature([name.encode()]))
         after = label_entry(label, self.renames) + filename + encoded.entries + entries
-        before = example.bytes_entry_header(self.renames(self.feature), len(encoded.value))
+        before = self.entry_header(self.renames(self.feature), len(encoded.value))
         before = example.example_header(len(before) + len(encoded.value) + len(after)) + before
         record = (before, encoded.value, after)
         return (tfrecord.header(sum(map(len, record))), *record, tfrecord.footer(record))

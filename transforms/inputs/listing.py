@@ -23,18 +23,23 @@ class FileKind:
     Attributes:
       plural: how errors call the files.
       suffixes: of their names, without the first dot, as alternatives of a regular expression; in either case.
+      listed: whether a --manifest may list them.
     """
 
     plural: str
     suffixes: str
+    listed: bool = False
 
     def accepts(self, name: str) -> bool:
         """Whether the file called `name`, a path or its last part, is of this kind."""
         return _pattern(self.suffixes).search(name) is not None
 
 
-IMAGES = FileKind("images", "jpg|jpeg|jpe|jfif|png|gif|bmp|dib|webp|tif|tiff|jp2|ppm|pgm|pbm|pnm|tga|ico|avif|heic|heif")
-ARRAYS = FileKind("arrays", "npy")
+IMAGES = FileKind(
+    "images", "jpg|jpeg|jpe|jfif|png|gif|bmp|dib|webp|tif|tiff|jp2|ppm|pgm|pbm|pnm|tga|ico|avif|heic|heif", listed=True
+)
+ARRAYS = FileKind("arrays", "npy", listed=True)
+AUDIO = FileKind("audio files", "wav|wave", listed=True)
 METADATA = "metadata file"  # the kind of what says of files in its folder what they are, by the name that Hugging Face gives it
 _METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _MAX_DEPTH = 500  # of folders: what Python's stack has room for

@@ -15,7 +15,7 @@ from transforms.inputs.folders import (
     guess_roles,
     split_notices,
 )
-from transforms.inputs.listing import ARRAYS, IMAGES, METADATA, FileKind
+from transforms.inputs.listing import IMAGES, METADATA, FileKind
 from transforms.inputs.summary import InputSummary
 from transforms.layout.notices import folder_remedy, skipped_notices
 from transforms.layout.splits import Splits, check_split_shards, in_order, splits_by_fraction
@@ -126,7 +126,7 @@ def read_folders(summary: InputSummary, options: LayoutOptions) -> FolderRoles:
     if options.folders is not None:
         _check_levels(summary, options, options.folders)
         return options.folders
-    if METADATA in summary.skipped and options.kind in (IMAGES, ARRAYS):
+    if METADATA in summary.skipped and options.kind.listed:
         number, name = summary.skipped[METADATA]
         textual = " once it is .csv or .jsonl" if name.endswith(".parquet") else ""
         joined = f", or one file that joins all {number:,}, with a column split" if number > 1 else ""
@@ -137,9 +137,7 @@ def read_folders(summary: InputSummary, options: LayoutOptions) -> FolderRoles:
     try:
         return guess_roles(summary.folders)
     except FolderError as error:
-        raise UserError(
-            f"{options.source}: {error}; {folder_remedy(options.kind.plural, options.kind in (IMAGES, ARRAYS))}"
-        ) from None
+        raise UserError(f"{options.source}: {error}; {folder_remedy(options.kind.plural, options.kind.listed)}") from None
 
 
 def _check_levels(summary: InputSummary, options: LayoutOptions, roles: FolderRoles) -> None:

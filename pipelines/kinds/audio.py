@@ -1,0 +1,81 @@
+"""`shardmill audio`: WAV files, a file an example."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from pipelines.config.files import ListedFilesConfig
+from pipelines.kinds.kind import Kind
+from transforms.inputs.listing import AUDIO, FileKind
+from transforms.options.declare import flag
+from transforms.options.output import parse_path
+
+if TYPE_CHECKING:
+    from pipelines.graphs.files import FileRoute
+    from pipelines.graphs.jobs import Job
+    from shardmill.features import Features
+    from transforms.inputs.summary import InputSummary
+    from transforms.layout.files import Layout
+    from transforms.statistics.files import SplitStats
+
+RESERVED = ("audio", "filename", "sample_rate", "channels", "frames")  # features, which a column cannot also be
+
+
+@dataclass(frozen=True, kw_only=True)
+class AudioConfig(ListedFilesConfig):
+    """What `shardmill audio` is told."""
+
+    title: ClassVar[str] = "audio"
+    format_name: ClassVar[str] = "audio"
+
+    input: str | None = flag(
+        None,
+        "a folder (<label>/*.wav, <split>/<label>/*.wav, or flat) or a glob; local, gs://, s3://",
+        parse=parse_path,
+        group="input",
+        shapes=False,
+    )
+    decode_audio: bool = flag(False, "store float32 samples in [-1, 1], not the files' bytes")
+
+    @property
+    def kind(self) -> FileKind:
+        """The files that a folder is searched for."""
+        return AUDIO
+
+
+def audio_route(config: AudioConfig) -> "FileRoute":
+    """How WAV files are found, read and described."""
+    from pipelines.graphs.files import FileRoute, find_files
+    from transforms.files.audio.encode import AudioEncoder
+
+    encoder = AudioEncoder(config.root, config.decode_audio, config.renames)
+    return FileRoute(find_files(config, RESERVED), encoder, partial(_describe, decoded=config.decode_audio))
+
+
+def _describe(
+    summary: "InputSummary", layout: "Layout", stats: "Sequence[SplitStats]", decoded: bool
+) -> "tuple[Features, Sequence[str]]":
+    from transforms.files.audio.features import audio_features, audio_notices
+    from transforms.files.audio.stats import AudioStats
+
+    total = AudioStats()
+    for of_split in stats:
+        if isinstance(of_split, AudioStats):
+            total.merge(of_split)
+    return audio_features(layout, summary.records, total, decoded), audio_notices(total, decoded)
+
+
+def _job(config: AudioConfig) -> "Job":
+    from pipelines.graphs.jobs import file_job
+
+    return file_job(config, audio_route(config))
+
+
+KIND = Kind(
+    "audio",
+    "turn WAV files into TFRecord shards",
+    "Turn a tree of WAV files, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
+    AudioConfig,
+    _job,
+)

@@ -1,0 +1,208 @@
+"""WAV files end to end: folders and manifests, every reader, and everything that is no WAV file."""
+
+import io
+import json
+import wave
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+import shardmill
+from pipelines import cli
+from tests.support.command import Contents, Run, check_mistake, read_back, tree_bytes, write_files
+from tests.support.sounds import SAMPLES, chunk, form, riff, scipy_samples, scipy_wav, wav
+from transforms.files.audio.encode import AudioEncoder
+
+TREE = {f"{label}/{number}.wav": wav(20 + number, 1, 16, 8000, number) for label in ("hum", "tick") for number in range(8)}
+STEREO = {f"{number}.wav": wav(20 + number, 2, 16, 16_000, number) for number in range(6)}
+DEEP = {f"{number}.wav": wav(20 + number, 2, 24, 16_000, number) for number in range(6)}
+MIXED = {
+    "a.wav": wav(9, 1, 8),
+    "b.wav": wav(9, 2, 16, 16_000),
+    "c.wav": scipy_wav(np.linspace(-1, 1, 9, dtype=np.float32)),
+    "d.wav": riff(chunk(b"LIST", b"odd"), chunk(b"fmt ", form()), chunk(b"data", SAMPLES)),
+    "e.wav": wav(4, 3, 32),
+}
+SETS = {"mono": TREE, "stereo": STEREO, "deep": DEEP, "mixed": MIXED}
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Contents]:
+    """Each set as files, and decoded."""
+    folder = tmp_path_factory.mktemp("audio")
+    found = {}
+    for name, files in SETS.items():
+        source = write_files(folder / "in" / name, files)
+        for suffix, flags in (("", []), ("-decoded", ["--decode_audio"])):
+            given = ["audio", "--input", str(source), "--output", str(folder), "--name", "n" + name + suffix.replace("-", "_")]
+            assert cli.main([*given, *flags, "--splits", "train=1", "--num_shards", "2"]) == 0
+            found[name + suffix] = read_back(folder / given[-1])
+    return found
+
+
+def floats(files: dict[str, bytes], name: str) -> np.ndarray:
+    """A file's samples as SciPy reads them, flat if all files have one channel."""
+    values = scipy_samples(files[name])
+    return values[:, 0] if files is TREE else values
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_bytes_are_untouched_and_numbers_are_those_of_the_header(made: dict[str, Contents], name: str) -> None:
+    contents = made[name]
+    assert contents.records.keys() == SETS[name].keys()
+    for file, data in SETS[name].items():
+        example = contents.example(file)
+        assert list(example) == ["audio", *(["label"] if name == "mono" else []), "filename", "sample_rate", "channels", "frames"]
+        assert example["audio"] == [data]
+        assert example["frames"] == len(scipy_samples(data))
+        assert example["channels"] == scipy_samples(data).shape[1]
+    with wave.open(io.BytesIO(next(iter(SETS["stereo"].values())))) as file:
+        assert made["stereo"].example("0.wav")["sample_rate"] == file.getframerate()
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_decoded_samples_are_those_of_scipy(made: dict[str, Contents], name: str) -> None:
+    for file, data in SETS[name].items():
+        example = made[f"{name}-decoded"].example(file)
+        np.testing.assert_array_equal(example["audio"], scipy_samples(data).reshape(-1))
+
+
+@pytest.mark.parametrize("decoded", ["", "-decoded"])
+@pytest.mark.parametrize("name", SETS)
+def test_load_and_examples_agree_with_scipy(made: dict[str, Contents], name: str, decoded: str) -> None:
+    directory, files = made[name + decoded].directory, SETS[name]
+    kwargs: Any = {"features": ["audio", "filename"], "shuffle": False, "supervised": False}
+    plain = {item["filename"].decode(): item["audio"] for item in shardmill.examples(directory, decode_audio=True)}
+    loaded = {item["filename"].numpy().decode(): item["audio"].numpy() for item in shardmill.load(directory, **kwargs)}
+    batched = {}
+    for batch in shardmill.load(directory, batch_size=2, **kwargs):
+        for index, file in enumerate(batch["filename"].numpy()):
+            row = batch["audio"][index]
+            batched[file.decode()] = (row.to_tensor() if isinstance(row, tf.RaggedTensor) else row).numpy()
+    for file in files:
+        expected = floats(files, file)
+        if name == "mixed" and decoded:
+            expected = expected.reshape(-1)
+        for found in (plain, loaded, batched):
+            assert found[file].dtype == np.float32
+            np.testing.assert_array_equal(found[file], expected)
+
+
+def test_load_gives_pairs_padded_for_a_model(made: dict[str, Contents]) -> None:
+    for name, shape in (("mono", (4, 27)), ("mono-decoded", (4, 27))):
+        longest = 0
+        for audio, label in shardmill.load(made[name].directory, batch_size=4, pad=True, shuffle=False):
+            assert label.shape == (4,)
+            assert audio.shape[0] == shape[0]
+            longest = max(longest, audio.shape[1])
+        assert longest == shape[1]
+
+
+@pytest.mark.parametrize("name", ["mono", "stereo", "deep", "mono-decoded", "stereo-decoded"])
+def test_tfds_decodes_it(made: dict[str, Contents], name: str) -> None:
+    files = SETS[name.removesuffix("-decoded")]
+    builder = tfds.builder_from_directory(made[name].directory)
+    feature = builder.info.features["audio"]
+    assert isinstance(feature, tfds.features.Audio)
+    assert feature.sample_rate == (8000 if "mono" in name else 16_000)
+    for item in builder.as_dataset(split="train"):
+        values = item["audio"].numpy()
+        if name == "deep":  # pydub fills the low byte that 24 bits lack
+            values = values >> 8 << 8
+        scaled = values if "decoded" in name else (values / (1 << (8 * values.dtype.itemsize - 1))).astype(np.float32)
+        np.testing.assert_array_equal(scaled, floats(files, item["filename"].numpy().decode()))
+    if name == "mono":
+        assert builder.info.supervised_keys == ("audio", "label")
+
+
+def test_tfds_gives_the_bytes_of_what_differs(made: dict[str, Contents]) -> None:
+    builder = tfds.builder_from_directory(made["mixed"].directory)
+    found = {item["filename"].numpy().decode(): item["audio"].numpy() for item in builder.as_dataset(split="train")}
+    assert found == MIXED
+
+
+def test_what_differs_is_said(made: dict[str, Contents]) -> None:
+    notices = "\n".join(made["mixed"].dataset.manifest.notices)
+    assert "2 sample rates, 8,000 to 16,000 Hz" in notices
+    assert "1 to 3 channels" in notices
+    assert "tf.audio.decode_wav refuses 4 of the files (1 float32, 1 pcm16, 1 pcm32, 1 pcm8)" in notices
+    assert "TFDS cannot decode" in notices
+    assert "refuses 6 of the files (6 pcm24)" in "\n".join(made["deep"].dataset.manifest.notices)
+    assert "reshape it to (-1, channels)" in "\n".join(made["mixed-decoded"].dataset.manifest.notices)
+    assert not made["mono"].dataset.manifest.notices
+    assert not made["deep-decoded"].dataset.manifest.notices
+
+
+def test_statistics(made: dict[str, Contents]) -> None:
+    features = json.loads((made["mixed"].directory / "stats.json").read_text())["splits"]["train"]["features"]
+    assert features["audio"]["encodings"] == {"float32": 1, "pcm16": 2, "pcm32": 1, "pcm8": 1}
+    assert features["audio"]["seconds"] == pytest.approx((9 + 9 + 6 + 4) / 8000 + 9 / 16_000)
+    assert features["channels"] == {"files": {"1": 3, "2": 1, "3": 1}}
+    assert features["sample_rate"] == {"frames": {"8000": 28, "16000": 9}}
+    assert features["frames"]["max"] == 9
+
+
+def test_inspect_and_verify(made: dict[str, Contents], run: Run) -> None:
+    shown = run("inspect", made["stereo"].directory, "--examples", 9).out
+    assert "audio, 16,000 Hz, pcm16" in shown
+    assert "0.00 s at 16,000 Hz, 2 channels, pcm16, 124 B" in shown
+    assert "0.00 s at 16,000 Hz: " in run("inspect", made["stereo-decoded"].directory).out
+    for contents in made.values():
+        assert run("verify", contents.directory, "--decode").status == 0
+
+
+def test_options_that_have_nothing_to_act_on(made: dict[str, Contents]) -> None:
+    with pytest.raises(shardmill.UserError, match="image_size"):
+        shardmill.load(made["mono"].directory, image_size=(3, 3))
+    with pytest.raises(shardmill.UserError, match="decode_audio is for audio"):
+        list(shardmill.examples(made["mono"].directory, features=["filename"], decode_audio=True))
+
+
+def test_rejects_have_reasons(tmp_path: Path, run: Run) -> None:
+    bad = {
+        "cut.wav": wav(9)[:-1],
+        "song.wav": b"ID3\x04....",
+        "law.wav": riff(chunk(b"fmt ", form(6, bits=8)), chunk(b"data", b"ab")),
+    }
+    source = write_files(tmp_path / "in", {"good.WAV": wav(), "notes.mp3": b"ID3", **bad})
+    result = run("audio", "--input", source, "--output", tmp_path, "--name", "n", "--max_reject_fraction", 0.9)
+    assert result.status == 0, result.err
+    contents = read_back(tmp_path / "n")
+    assert list(contents.records) == ["good.WAV"]
+    reasons = "\n".join(contents.dataset.manifest.rejects["reasons"])
+    for words in ("truncated", "an MP3 file", "A-law"):
+        assert words in reasons
+    assert "mp3" in result.out
+    refused = run("audio", "--input", source, "--output", tmp_path, "--name", "m")
+    assert refused.status == 1
+    assert "3 of 4 records were rejected" in refused.err
+
+
+def test_a_manifest_lists_audio(tmp_path: Path, run: Run) -> None:
+    source = write_files(tmp_path / "in", {**STEREO, "metadata.csv": b"file_name,label,age\n0.wav,a,3\n1.wav,b,4\n"})
+    check_mistake(run("audio", "--input", source, "--output", tmp_path, "--name", "n"), "metadata.csv", "--manifest")
+    result = run("audio", "--manifest", source / "metadata.csv", "--output", tmp_path, "--name", "n", "--rename", "audio=sound")
+    assert result.status == 0, result.err
+    contents = read_back(tmp_path / "n")
+    assert contents.example("1.wav")["sound"] == [STEREO["1.wav"]]
+    assert list(contents.example("1.wav")["age"]) == [4]
+    write_files(source, {"metadata.csv": b"file_name,frames\n0.wav,3\n"})
+    check_mistake(run("audio", "--manifest", source / "metadata.csv", "--output", tmp_path, "--name", "m"), "frames")
+
+
+def test_bytes_are_the_same_whatever_the_threads(tmp_path: Path, run: Run) -> None:
+    source = write_files(tmp_path / "in", TREE)
+    trees = []
+    for number, flags in enumerate((["--threads", 1], ["--threads", 4, "--direct_num_workers", 2])):
+        assert run("audio", "--input", source, "--output", tmp_path / str(number), "--name", "n", *flags).status == 0
+        trees.append(tree_bytes(tmp_path / str(number) / "n"))
+    assert trees[0] == trees[1]
+
+
+def test_a_file_larger_than_an_example_is_not_read() -> None:
+    with pytest.raises(ValueError, match="an example holds"):
+        AudioEncoder("nowhere").encode_file("nowhere/x.wav", 1 << 40)

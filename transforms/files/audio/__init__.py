@@ -1,0 +1,1 @@
+"""WAV files: their header, their samples, examples."""

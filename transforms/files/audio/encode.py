@@ -1,0 +1,57 @@
+"""From references to WAV files to framed examples: read, check, decode if asked, serialize. Pure but for reading the files."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shardmill import example
+from shardmill.renames import NO_RENAMES, Renames
+from shardmill.wav import WavError, read_header, samples
+from transforms.examples.encode import MAX_RECORD_BYTES
+from transforms.files.audio.decodable import is_decodable
+from transforms.files.audio.stats import AudioStats
+from transforms.files.encode import Encoded, FileEncoder
+from transforms.stores import storage
+
+
+@dataclass(frozen=True)
+class AudioEncoder(FileEncoder):
+    """Encodes references as tf.train.Example: audio, label, filename, sample_rate, channels, frames, then a manifest's columns.
+
+    Attributes:
+      root: the folder that names are relative to.
+      decode: whether samples are stored as float32, rather than the file's bytes.
+      renames: what the features are called.
+    """
+
+    refusal = WavError
+    feature = "audio"
+
+    root: str
+    decode: bool = False
+    renames: Renames = NO_RENAMES
+
+    def encode_file(self, path: str, size: int) -> Encoded:
+        """Read a file, check its header, decode it if asked."""
+        if size > MAX_RECORD_BYTES:  # not read: it would fill the memory
+            raise WavError(f"a file of {size:,} bytes; an example holds {MAX_RECORD_BYTES:,} at most")
+        data = storage.read_bytes(path)
+        wav = read_header(data)
+        if self.decode and (decoded := wav.frames * wav.channels * 4) > MAX_RECORD_BYTES:
+            raise WavError(f"{decoded:,} bytes of float32 samples; an example holds {MAX_RECORD_BYTES:,} at most")
+        numbers = (("sample_rate", wav.sample_rate), ("channels", wav.channels), ("frames", wav.frames))
+        entries = (example.entry(self.renames(name), example.int64_feature([number])) for name, number in numbers)
+        value = samples(data, wav).astype("<f4").tobytes() if self.decode else data
+        return Encoded(value, b"".join(entries), (wav, is_decodable(data)))
+
+    def entry_header(self, name: str, size: int) -> bytes:
+        """That of a list of floats for samples."""
+        return example.floats_entry_header(name, size) if self.decode else super().entry_header(name, size)
+
+    def count(self, files: Sequence[Encoded], labels: Counter[int]) -> AudioStats:
+        """The statistics of some files."""
+        stats = AudioStats(labels=labels)
+        for file in files:
+            wav, decodable = file.seen
+            stats.add(wav, len(file.value), decodable)
+        return stats

@@ -1,0 +1,74 @@
+"""Statistics of WAV files: how many of what sort, and how long; exact, in whatever order they are merged."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from shardmill.wav import Wav
+from transforms.statistics.files import ClassNames, NumberStats
+
+
+@dataclass(slots=True)
+class AudioStats:
+    """Statistics of some WAV files.
+
+    Attributes:
+      sizes: in bytes, as stored.
+      frames: of each.
+      encodings, channels, labels: files by theirs.
+      rates: frames by their sample rate.
+      odd: files by the encoding that tf.audio.decode_wav refuses, 16-bit PCM among other chunks too.
+    """
+
+    sizes: NumberStats = field(default_factory=NumberStats)
+    frames: NumberStats = field(default_factory=NumberStats)
+    encodings: Counter[str] = field(default_factory=Counter)
+    channels: Counter[int] = field(default_factory=Counter)
+    rates: Counter[int] = field(default_factory=Counter)
+    odd: Counter[str] = field(default_factory=Counter)
+    labels: Counter[int] = field(default_factory=Counter)
+
+    def add(self, wav: Wav, size_bytes: int, decodable: bool) -> None:
+        """Count a file."""
+        self.sizes.add([size_bytes])
+        self.frames.add([wav.frames])
+        self.encodings[wav.encoding] += 1
+        self.channels[wav.channels] += 1
+        self.rates[wav.sample_rate] += wav.frames
+        if not decodable:
+            self.odd[wav.encoding] += 1
+
+    def merge(self, other: "AudioStats") -> None:
+        """Add what `other` counted."""
+        self.sizes.merge(other.sizes)
+        self.frames.merge(other.frames)
+        for mine, others in (
+            (self.encodings, other.encodings),
+            (self.channels, other.channels),
+            (self.rates, other.rates),
+            (self.odd, other.odd),
+            (self.labels, other.labels),
+        ):
+            mine.update(others)  # type: ignore[arg-type]
+
+    def label_counts(self, feature: str) -> Counter[int]:
+        """Files by class id; `label` is the only class label there is."""
+        return self.labels
+
+    def to_json(self, class_names: ClassNames) -> dict[str, Any]:
+        """What stands in stats.json for a split: statistics by feature."""
+        seconds = sum((Fraction(frames, rate) for rate, frames in self.rates.items()), Fraction(0))
+        features: dict[str, Any] = {
+            "audio": {
+                "encodings": dict(sorted(self.encodings.items())),
+                "seconds": float(seconds),
+                "size_bytes": self.sizes.to_json(),
+            }
+        }
+        for feature, names in class_names.items():
+            features[feature] = {"classes": {name: self.labels[index] for index, name in enumerate(names)}}
+        features["sample_rate"] = {"frames": {str(rate): self.rates[rate] for rate in sorted(self.rates)}}
+        features["channels"] = {"files": {str(number): self.channels[number] for number in sorted(self.channels)}}
+        features["frames"] = self.frames.to_json()
+        return features
