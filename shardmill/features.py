@@ -6,6 +6,7 @@ from typing import Literal
 
 Kind = Literal["tensor", "bool", "text", "image", "class_label", "array", "audio"]
 DType = Literal["int64", "float32", "bytes"]
+Role = Literal["input", "label", "source"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Feature:
       encoding: of an `image`, the one format of all of them, or "" where they differ; so of the samples in files of `audio`.
       element: of an `array`, the NumPy name of its values' type, such as `float32`; they are raw, little-endian and row-major.
       sample_rate, channels: of all `audio`, or 0 where they differ. It is a WAV file's bytes, or its samples as float32.
+      role: what it is for: an `input` of a model, the `label` to predict, or a `source`, which shardmill itself added to say where
+        the example is from, or how large.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Feature:
     element: str = ""
     sample_rate: int = 0
     channels: int = 0
+    role: Role = "input"
 
     def __post_init__(self) -> None:
         if None in self.shape[1:] or (self.is_packed and None in self.shape):

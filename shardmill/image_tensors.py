@@ -87,9 +87,9 @@ def common_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
     Raises:
       CorruptDataError: the statistics are not what was written.
     """
-    configuration = dataset.manifest.configuration
-    if configuration.get("format") is not None:  # what existing records call height need not be the image's
-        return None, "their sizes are not known"
+    measured = set(map(Renames.of(dataset.manifest.configuration), ("height", "width")))
+    if not measured <= {feature.name for feature in dataset.manifest.features if feature.role == "source"}:
+        return None, "their sizes are not known"  # what the input calls height need not be the image's
     try:
         stats = parse_json(dataset.metadata(naming.STATS))
         features = stats["splits"].get(split, {}).get("features", {}).mapping()
@@ -100,7 +100,7 @@ def common_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
     except ValueError as error:
         raise CorruptDataError(f"{posixpath.join(dataset.directory, naming.STATS)} is damaged: {error}") from error
     try:
-        names = map(Renames.of(configuration), ("height", "width"))
+        names = map(Renames.of(dataset.manifest.configuration), ("height", "width"))
         sides = [features[side][end] for side in names for end in ("min", "max")]
     except (KeyError, TypeError):
         return None, "their sizes are not known"

@@ -108,16 +108,17 @@ class Manifest:
     @classmethod
     def _of(cls, content: Value) -> "Manifest":
         name, compression = parse.dataset_name(content["name"]), content["compression"].one_of("", "gzip")
+        configuration = parse.configuration(content.get("configuration", {}))
         splits = tuple(_split(split, name, compression == "gzip") for split in content["splits"].items())
         parse.check_splits(content["splits"], (split.name for split in splits))
         made = cls(
             name=name,
             version=parse.version(content["version"]),
             compression=compression,
-            features=parse.features(content["features"]),
+            features=parse.features(content["features"], configuration),
             splits=splits,
             input=parse.source(content.get("input", {})),
-            configuration=parse.configuration(content.get("configuration", {})),
+            configuration=configuration,
             versions=content.get("versions", {}).mapping(),
             rejects=parse.rejects(content.get("rejects", {})),
             notices=tuple(notice.text() for notice in content.get("notices", []).items()),

@@ -5,12 +5,12 @@ What a later version adds is passed over: keys that are not known here, at any d
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
-from shardmill import naming
+from shardmill import naming, roles
 from shardmill.arrays import ELEMENTS
-from shardmill.features import DType, Feature, Features, Kind
+from shardmill.features import DType, Feature, Features, Kind, Role
 from shardmill.json_values import Value
 
 _CRC32C = re.compile(r"[0-9a-f]{8}")
@@ -18,10 +18,14 @@ _MAX_VALUES = 1 << 31  # in a feature: an Example has 2 GB at most
 _MAX_DIMENSIONS = 64  # NumPy's
 
 
-def features(values: Value) -> Features:
-    """The features; no name is there twice."""
+def features(values: Value, configured: Mapping[str, Any]) -> Features:
+    """The features; no name is there twice, nor a label. Where a manifest, an old one, says no roles, `configured` tells them."""
     found = tuple(map(_feature, values.items()))
     _check_once(values, (feature.name for feature in found))
+    if found and not any("role" in value.mapping() for value in values.items()):
+        return roles.assumed(found, configured)
+    if len(labels := [feature.name for feature in found if feature.role == "label"]) > 1:
+        raise ValueError(f"{values.where} has several labels, {', '.join(labels)}; expected one at most")
     return found
 
 
@@ -43,6 +47,7 @@ def _feature(value: Value) -> Feature:
         element=value.get("element", "").one_of("", *ELEMENTS),
         sample_rate=value.get("sample_rate", 0).integer(),
         channels=value.get("channels", 0).integer(),
+        role=value.get("role", "input").one_of(*get_args(Role)),
     )
 
 

@@ -5,19 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shardmill.errors import UserError
-from shardmill.features import Feature, Features, of_kind
+from shardmill.features import Feature, Features
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.renames import Renames
 from shardmill.tfds_metadata import supervised_keys
-
-# What shardmill itself adds to examples, by the format in the manifest's configuration; images have none there.
-_BOOKKEEPING = {
-    None: ("filename", "height", "width"),
-    "lines": ("filename", "line_number"),
-    "text files": ("filename",),
-    "arrays": ("filename",),
-    "audio": ("filename", "sample_rate", "channels", "frames"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +90,8 @@ def find_features(manifest: Manifest, names: Sequence[str]) -> Features:
 
 
 def label_of(manifest: Manifest) -> Feature | None:
-    """The feature that the data set was built to predict: that of `--label`, or `label`."""
-    name = Renames.of(manifest.configuration)(manifest.configuration.get("label") or "label")
-    return next((feature for feature in manifest.features if feature.name == name), None)
+    """The feature that the data set was built to predict."""
+    return next((feature for feature in manifest.features if feature.role == "label"), None)
 
 
 def supervised_of(manifest: Manifest) -> tuple[str, str] | None:
@@ -133,11 +123,7 @@ def choose_columns(manifest: Manifest, names: Sequence[str] | None, label: str |
     if names is not None:
         inputs = find_features(manifest, names)
     else:
-        images = bool(of_kind(manifest.features, "image"))
-        kind = manifest.configuration.get("format")
-        renames = Renames.of(manifest.configuration)
-        added = tuple(map(renames, _BOOKKEEPING.get(kind, ()))) if images or kind is not None else ()
-        inputs = tuple(feature for feature in manifest.features if feature != found and feature.name not in added)
+        inputs = tuple(feature for feature in manifest.features if feature != found and feature.role != "source")
     if not inputs:
         raise UserError(f"{manifest.name} has no input beside the label {found.name if found else None!r}; give features=[…]")
     return Columns(inputs, found)

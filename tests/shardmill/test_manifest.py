@@ -22,7 +22,7 @@ MANIFEST = Manifest(
     compression="",
     features=(
         Feature("image", "bytes", "image", encoding="jpeg"),
-        Feature("label", "int64", "class_label", class_names=("daisy", "röse")),
+        Feature("label", "int64", "class_label", class_names=("daisy", "röse"), role="label"),
         Feature("box", "float32", shape=(4,), required=False),
         Feature("tags", "bytes", shape=(None,)),
         Feature("boxes", "float32", shape=(None, 4)),
@@ -119,6 +119,8 @@ def test_what_is_no_manifest(text: str | bytes) -> None:
         ((*SHARDS, 0, "size_bytes"), None, "splits[0].shards[0].size_bytes is null"),
         ((*SHARDS, 0, "crc32c"), "abcd", 'splits[0].shards[0].crc32c is "abcd"; expected 8 hex digits'),
         (("features",), None, "features is null; expected a list"),
+        (("features", 0, "role"), "query", 'features[0].role is "query"; expected one of'),
+        (("features", 0, "role"), "label", "features has several labels, image, label; expected one at most"),
         (("features", 0, "name"), 3, "features[0].name is 3; expected a string"),
         (("features", 0, "name"), "\ud800", 'features[0].name is "\\ud800"; expected a string of whole characters'),
         (("features", 0, "name"), "label", "features has 'label' twice"),
@@ -188,6 +190,20 @@ def test_what_an_earlier_version_lacked_is_not_missed() -> None:
     del content["files"]
 
     assert Manifest.from_json(json.dumps(content), "m") == replace(MANIFEST, files={})
+
+
+def test_an_earlier_version_said_no_roles() -> None:
+    content = json.loads(MANIFEST.to_json())
+    content["features"] = [{"name": name, "dtype": "bytes"} for name in ("picture", "kind", "label", "name", "height")]
+    content["features"][0]["kind"] = "image"
+    content["configuration"] = {"label": "class", "rename": {"class": "kind", "filename": "name"}}
+
+    found = Manifest.from_json(json.dumps(content), "m").features
+    assert [feature.role for feature in found] == ["input", "label", "input", "source", "source"]
+
+    content["configuration"]["format"] = "csv"
+    found = Manifest.from_json(json.dumps(content), "m").features
+    assert [feature.role for feature in found] == ["input", "label", "input", "input", "input"]
 
 
 def test_any_value_in_any_place_is_the_same_manifest_or_a_named_error() -> None:

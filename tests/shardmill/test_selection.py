@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from shardmill.errors import UserError
 from shardmill.features import Feature
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.roles import assumed
 from shardmill.selection import choose_columns, find_split, label_of, part_of
 
 
@@ -19,7 +20,8 @@ def split_of(*examples: int) -> SplitEntry:
 
 def manifest(*names: str, **configuration: object) -> Manifest:
     features = tuple(Feature(name, "bytes", "image" if name == "image" else "text") for name in names)
-    return Manifest("d", "1.0.0", "", features, (split_of(1), SplitEntry("test", ())), configuration=configuration)
+    marked = assumed(features, configuration)
+    return Manifest("d", "1.0.0", "", marked, (split_of(1), SplitEntry("test", ())), configuration=configuration)
 
 
 def taken(part: object, split: SplitEntry) -> list[tuple[str, int]]:
@@ -104,3 +106,15 @@ def test_label_of() -> None:
 def test_columns_that_cannot_be(options: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         columns(manifest("a", "b", "label", format="csv"), **options)  # type: ignore[arg-type]
+
+
+def test_roles_go_before_names_and_the_options_of_the_writer() -> None:
+    features = (
+        Feature("filename", "bytes", "image"),
+        Feature("label", "int64"),
+        Feature("place", "bytes", "text", role="source"),
+        Feature("kind", "int64", role="label"),
+    )
+    made = Manifest("d", "1.0.0", "", features, (split_of(1),), configuration={"label": "filename"})
+
+    assert columns(made) == (["filename", "label"], "kind")

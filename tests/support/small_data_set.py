@@ -11,6 +11,7 @@ import numpy as np
 from shardmill.example import encode_example
 from shardmill.features import Feature, Features
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.roles import assumed
 from shardmill.schema import to_pbtxt
 from shardmill.seal import seal
 from shardmill.tfds_metadata import SplitInfo, supervised_keys, to_dataset_info_json, to_features_json
@@ -51,7 +52,7 @@ def write_data_set(
     split = SplitEntry("train", tuple(entries))
     lengths = SplitInfo("train", tuple(entry.examples for entry in entries), split.size_bytes)
     keys = supervised_keys(features)
-    manifest = Manifest("n", "1.0.0", "", features, (split,), configuration=configuration or {})
+    manifest = Manifest("n", "1.0.0", "", assumed(features, configuration or {}), (split,), configuration=configuration or {})
     (directory / "manifest.json").write_text(manifest.to_json())
     (directory / "features.json").write_text(to_features_json(features))
     (directory / "dataset_info.json").write_text(to_dataset_info_json("n", "1.0.0", [lengths], keys, ""))

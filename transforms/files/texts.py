@@ -84,4 +84,4 @@ def text_features(layout: Layout) -> Features:
     label: Sequence[Feature] = ()
     if layout.class_names is not None:
         label = [Feature("label", "int64", "class_label", class_names=layout.class_names.names)]
-    return (Feature("text", "bytes", "text"), *label, Feature("filename", "bytes", "text"))
+    return (Feature("text", "bytes", "text"), *label, Feature("filename", "bytes", "text", role="source"))

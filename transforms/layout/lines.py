@@ -38,7 +38,7 @@ def make_line_layout(summary: InputSummary, inferred: Inferred, options: TableOp
         features.append(Feature("label", "int64", "class_label", class_names=class_names.names))
     types = {"text": ColumnType("bytes", None, 0)}
     if line_numbers:
-        features += [Feature("filename", "bytes", "text"), Feature("line_number", "int64")]
+        features += [Feature("filename", "bytes", "text", role="source"), Feature("line_number", "int64", role="source")]
         types["line_number"] = ColumnType("int64", None, 0)
     label = "label" if class_names is not None else None
     check_columns([feature.name for feature in features], options)

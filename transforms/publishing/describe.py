@@ -12,6 +12,7 @@ from shardmill.labels import check_label_name
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.rejects import Reject
 from shardmill.renames import Renames
+from shardmill.roles import with_label
 from shardmill.seal import checksums
 from shardmill.selection import supervised_of
 from shardmill.tfds_metadata import SplitInfo
@@ -110,7 +111,7 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
         name=options.name,
         version=options.version,
         compression="gzip" if options.gzip else "",
-        features=features,
+        features=with_label(features, options.configuration),
         splits=tuple(
             SplitEntry(split, tuple(map(_entry, shards)), sum(shard.rejected for shard in shards))
             for split, shards in by_split.items()

@@ -15,7 +15,7 @@ from shardmill.manifest import Manifest, ShardEntry, SplitEntry
 from transforms.files.images.features import animation_notices
 from transforms.stores.storage import write_text
 
-LABEL = Feature("label", "int64", "class_label", class_names=("a",))
+LABEL = Feature("label", "int64", "class_label", class_names=("a",), role="label")
 
 
 def _shard(index: int, examples: int, size_bytes: int, suffix: str = "") -> ShardEntry:

@@ -79,7 +79,7 @@ def array_features(layout: ArrayLayout, rows: int, feature: str) -> Features:
     features = [Feature(feature, "bytes", "array", layout.array.shape, element=layout.array.element)]
     if layout.class_names is not None:
         features.append(Feature("label", "int64", "class_label", class_names=layout.class_names.names))
-    features.append(Feature("filename", "bytes", "text"))
+    features.append(Feature("filename", "bytes", "text", role="source"))
     return (*features, *(column.feature(name, rows) for name, column in layout.columns.items()))
 
 

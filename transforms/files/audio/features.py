@@ -32,8 +32,8 @@ def audio_features(layout: Layout, rows: int, stats: AudioStats, decoded: bool) 
     features = [audio]
     if layout.class_names is not None:
         features.append(Feature("label", "int64", "class_label", class_names=layout.class_names.names))
-    features.append(Feature("filename", "bytes", "text"))
-    features += [Feature(name, "int64") for name in ("sample_rate", "channels", "frames")]
+    features.append(Feature("filename", "bytes", "text", role="source"))
+    features += [Feature(name, "int64", role="source") for name in ("sample_rate", "channels", "frames")]
     features += [column.feature(name, rows) for name, column in layout.columns.items()]
     return tuple(features)
 

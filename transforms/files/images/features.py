@@ -21,9 +21,9 @@ def image_features(layout: Layout, rows: int, measured: bool, formats: Counter[s
     features = [Feature("image", "bytes", "image", encoding=encoding)]
     if layout.class_names is not None:
         features.append(Feature("label", "int64", "class_label", class_names=layout.class_names.names))
-    features.append(Feature("filename", "bytes", "text"))
+    features.append(Feature("filename", "bytes", "text", role="source"))
     if measured:
-        features += [Feature("height", "int64"), Feature("width", "int64")]
+        features += [Feature(side, "int64", role="source") for side in ("height", "width")]
     features += [column.feature(name, rows) for name, column in layout.columns.items()]
     return tuple(features)
 

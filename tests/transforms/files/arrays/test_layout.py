@@ -67,7 +67,7 @@ def test_what_is_said_is_not_looked_up() -> None:
     assert (layout.array, layout.reason, layout.notices) == (FLOATS, "as --shape and --dtype say", ())
     assert array_features(layout, 1, "scan") == (
         Feature("scan", "bytes", "array", (4, 3), element="float32"),
-        Feature("filename", "bytes", "text"),
+        Feature("filename", "bytes", "text", role="source"),
     )
 
 
