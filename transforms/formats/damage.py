@@ -1,4 +1,4 @@
-"""Files that cannot be read to their end: how many records that loses, as a footer or an index promises or as bytes tell. Pure."""
+"""Files that cannot be read to their end: how many records that loses, as a footer or an index promises or as bytes tell."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -6,6 +6,20 @@ from typing import Any
 
 from shardmill.rejects import Count, Reject
 from transforms.stores.compressed import TruncatedError
+from transforms.stores.error_text import error_text
+from transforms.stores.failures import raise_if_store_failed
+
+
+class UnreadableError(Exception):
+    """What is not of the format, or damaged: why."""
+
+
+def why_unreadable(error: Exception, path: str) -> str:
+    """Why the file at `path` cannot be read; raises `error` if a store failed, so that the runner tries again."""
+    if not isinstance(error, OSError):
+        return str(error)
+    raise_if_store_failed(error, path)
+    return error_text(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,27 +11,16 @@ from transforms.columns.arrow import to_batch
 from transforms.columns.arrow_lists import is_list
 from transforms.columns.arrow_values import UnsupportedTypeError, spelled_type
 from transforms.columns.types import ColumnType, Spelled
+from transforms.formats.arrow_rows import check_names, unsupported
 from transforms.formats.base import BlockRef, FileRef
+from transforms.formats.damage import UnreadableError
 from transforms.formats.parquet.footer import ENCRYPTED, TAIL_BYTES, encrypted_columns, with_variable_lists
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
-from transforms.stores.failures import raise_if_store_failed
 
 _BATCH_BYTES = 16 << 20  # of values that are decoded at once
 _BATCH_ROWS = 1 << 16  # at most: what is repeated is many times larger than it is in the file
 _BUFFER_BYTES = 1 << 20  # read ahead of each column; without a buffer, all of its bytes in a row group would be
-
-
-class UnreadableError(Exception):
-    """What is not Parquet, or damaged: why."""
-
-
-def why_unreadable(error: Exception, file: FileRef) -> str:
-    """Why a file cannot be read; raises `error` if a store failed, so that the runner tries again."""
-    if not isinstance(error, OSError):
-        return str(error)
-    raise_if_store_failed(error, file.path)
-    return error_text(error)
 
 
 class OpenedParquet:
@@ -54,9 +43,7 @@ class OpenedParquet:
                 self._parquet = self._source.checked(lambda: self._open(footer), "its footer: ")
             self._schema = self._source.checked(lambda: self._parquet.schema_arrow, "its schema: ")
             self.columns = tuple(self._schema.names)
-            twice = next((name for name in self.columns if self.columns.count(name) > 1), None)
-            if twice is not None:
-                raise UserError(f"{file.name}: column {twice!r} is there twice; expected names that differ")
+            check_names(file.name, self.columns)
         except BaseException:
             self._source.close()
             raise
@@ -92,10 +79,7 @@ class OpenedParquet:
         try:
             return spelled_type(self._schema.field(name).type)
         except UnsupportedTypeError as error:
-            raise UserError(
-                f"{self._file.name}: column {name!r} is {error}; expected numbers, strings or lists of them, so leave it out "
-                f"with --drop {name}"
-            ) from None
+            raise unsupported(self._file.name, name, str(error)) from None
 
     def guess(self, name: str, rows: int) -> ColumnType | None:
         """The type of some rows of a column that cannot be read."""
