@@ -1,4 +1,4 @@
-"""`shardmill csv`, `jsonl`, `parquet`, `reshard`: records inside files, a row a format."""
+"""`shardmill csv`, `jsonl`, `parquet`, `avro`, `reshard`: records inside files, a row a format."""
 
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,12 @@ def _parquet(config: RecordsConfig) -> "RecordFormat":
     from transforms.formats.parquet.format import ParquetFormat
 
     return ParquetFormat(config.fill, config.drop)
+
+
+def _avro(config: RecordsConfig) -> "RecordFormat":
+    from transforms.formats.avro.format import AvroFormat
+
+    return AvroFormat(config.block_size, config.fill, config.drop)
 
 
 def _tfrecords(config: RecordsConfig) -> "RecordFormat":
@@ -107,6 +113,18 @@ FORMATS = (
         description="Turn Parquet files into balanced, shuffled TFRecord shards.",
         flags=_COLUMNS,
         make_format=_parquet,
+        make_encoder=_rows,
+        make_layout=_table_layout,
+    ),
+    FormatSpec(
+        name="avro",
+        command="avro",
+        plural="Avro files",
+        suffixes="avro",
+        summary="turn Avro files into TFRecord shards",
+        description="Turn Avro container files into balanced, shuffled TFRecord shards.",
+        flags=(*_COLUMNS, "block_size"),
+        make_format=_avro,
         make_encoder=_rows,
         make_layout=_table_layout,
     ),

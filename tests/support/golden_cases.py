@@ -16,6 +16,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -81,6 +82,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "jsonl-fill": ("jsonl", "--input", "tables/rows.jsonl", "--fill", "size=0", "--drop", "boxes", "--key", "id"),
     "parquet": ("parquet", "--input", "tables/rows.parquet", "--key", "id", *_SPLITS),
     "parquet-label": ("parquet", "--input", "tables/rows.parquet", "--label", "name", "--drop", "when", "--fill", "value=0.5"),
+    "avro": ("avro", "--input", "tables/rows.avro", "--label", "name", "--fill", "value=0.5", "--drop", "more", *_SPLITS),
     "text": ("text", "--input", "texts/train", *_SPLITS),
     "text-numbers": ("text", "--input", "texts", "--line_numbers", "--no_shuffle"),
     "text-latin": ("text", "--input", "tables/latin.txt", "--encoding", "latin-1"),
@@ -92,7 +94,7 @@ CASES: dict[str, tuple[str, ...]] = {
 
 
 def write_inputs(folder: Path) -> None:
-    """Write the inputs of all cases, all the same each time; only the Parquet file is made by a library, pyarrow."""
+    """Write the inputs of all cases, all the same each time; Parquet and Avro by pyarrow and fastavro."""
     for number in range(24):
         name = f"images/{('cat', 'dog', 'owl')[number % 3]}/{number:02}.png"
         _write(folder / name, _png(number, width=5 + number % 4, height=7))
@@ -155,6 +157,29 @@ def _write_tables(folder: Path) -> None:
         }
     )
     pq.write_table(table, folder / "rows.parquet", row_group_size=30)
+    _write_avro(folder / "rows.avro")
+
+
+def _write_avro(path: Path) -> None:
+    schema = {
+        "type": "record",
+        "name": "row",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "name", "type": {"type": "enum", "name": "names", "symbols": ["one", "two"]}},
+            {"name": "value", "type": ["null", "double"]},
+            {"name": "when", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+            {"name": "boxes", "type": {"type": "array", "items": {"type": "array", "items": "float"}}},
+            {"name": "more", "type": {"type": "map", "values": "string"}},
+        ],
+    }
+    rows = [
+        {"id": n, "name": ("one", "two")[n % 2], "value": None if n % 9 == 4 else n / 2, "when": n, "more": {"n": str(n)}}
+        | {"boxes": [[n, 1, 2, 3.5]] * (n % 3)}
+        for n in range(80)
+    ]
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, rows, codec="deflate", sync_interval=500, sync_marker=b"0123456789abcdef")
 
 
 def _png(number: int, width: int, height: int) -> bytes:

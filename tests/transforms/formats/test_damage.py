@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import json
 import os
 import zlib
@@ -9,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -284,13 +286,17 @@ def test_records_that_zlib_compressed_are_read(tmp_path: Path) -> None:
     assert table.rejects() == []
 
 
-@pytest.mark.parametrize("route", ["csv", "jsonl", "text", "reshard", "parquet"])
+@pytest.mark.parametrize("route", ["csv", "jsonl", "text", "reshard", "parquet", "avro"])
 def test_a_file_that_is_not_there(run: Run, tmp_path: Path, route: str) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     if route == "parquet":
         name = "parquet"
         pq.write_table(pa.table({"x": [1, 2, 3]}), folder / "a.parquet")
+    elif route == "avro":
+        name = "avro"
+        with (folder / "a.avro").open("wb") as file:
+            fastavro.writer(file, {"type": "record", "name": "row", "fields": [{"name": "x", "type": "int"}]}, [{"x": 1}])
     else:
         name, write = TEXTS[route]
         (folder / f"a.{name}").write_bytes(write(0))
@@ -299,3 +305,24 @@ def test_a_file_that_is_not_there(run: Run, tmp_path: Path, route: str) -> None:
     assert failed.status == 1
     for word in ("at least 1 record", f"'b.{name}': dangling", "--on_damaged_file reject"):
         assert word in failed.err
+
+
+def test_a_block_of_avro_that_is_damaged_is_counted_and_a_file_that_is_cut_is_not(run: Run, tmp_path: Path) -> None:
+    schema = {"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]}
+    written = io.BytesIO()
+    fastavro.writer(written, schema, ({"id": number} for number in range(ROWS)), codec="deflate", sync_interval=2000)
+    data = written.getvalue()
+    blocks = list(fastavro.block_reader(io.BytesIO(data)))
+    second, last = blocks[1], blocks[-1]
+    bad = data[: second.offset + 8] + b"\xff" * (second.size - 24) + data[second.offset + second.size - 16 :]
+    folder = write_files(tmp_path / "in", {"a.avro": data, "b.avro": bad})
+    command = ("avro", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--max_reject_fraction", "0.9")
+    table = convert(command[0], folder, tmp_path / "out", *command[7:])  # known for certain, so no other flag is needed
+    check_consistent(table)
+    (reject,) = table.rejects()
+    assert (reject["records"], reject["count"], reject["size_bytes"]) == (second.num_records, "exact", second.size)
+    assert len(table.rows) == 2 * ROWS - second.num_records
+    cut = write_files(tmp_path / "cut", {"a.avro": data, "b.avro": data[:-20]})
+    table = check_fails_then_passes(run, cut, tmp_path / "2", "avro", "nobody knows", "is cut short")
+    (reject,) = table.rejects()
+    assert (reject["records"], reject["count"], reject["line"]) == (last.num_records, "at least", ROWS - last.num_records + 1)

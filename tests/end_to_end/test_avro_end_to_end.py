@@ -1,0 +1,180 @@
+"""Avro end to end: every option of tables, TFDS and parse_example on what comes out, and a user's mistakes."""
+
+import datetime
+import decimal
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import numpy as np
+import pytest
+
+from tests.support.command import Run, check_mistake, write_files
+from tests.support.table_results import Table, contents, convert
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "visit",
+    "namespace": "org.example",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "city", "type": {"type": "enum", "name": "cities", "symbols": ["Oslo", "Rome"]}},
+        {"name": "home", "type": ["null", "cities"], "default": None},
+        {"name": "score", "type": ["null", "double"]},
+        {"name": "boxes", "type": {"type": "array", "items": {"type": "array", "items": "float"}}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}},
+        {"name": "user", "type": "int"},
+        {"name": "extra", "type": {"type": "map", "values": "string"}},
+    ],
+}
+DAY = datetime.date(2024, 2, 29)
+ROWS: list[dict[str, Any]] = [
+    {
+        "id": n,
+        "city": ("Oslo", "Rome")[n % 2],
+        "home": None if n % 3 else "Rome",
+        "score": None if n % 4 == 1 else n / 8,
+        "boxes": [[n, 1, 2, 3]] * (n % 3),
+        "day": DAY + datetime.timedelta(n),
+        "price": decimal.Decimal(n).scaleb(-2),
+        "user": n % 9,
+        "extra": {"n": str(n)},
+    }
+    for n in range(300)
+]
+
+
+def avro(rows: list[Any], schema: Any = SCHEMA, codec: str = "deflate") -> bytes:
+    out = io.BytesIO()
+    fastavro.writer(out, schema, rows, codec=codec, sync_interval=700)
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_files(tmp_path_factory.mktemp("avro"), {"a.avro": avro(ROWS[:200]), "b.avro": avro(ROWS[200:], codec="null")})
+
+
+@pytest.fixture(scope="module")
+def table(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Table:
+    flags = ("--splits", "train=0.7,test=0.3", "--label", "city", "--drop", "extra", "--key", "id")
+    return convert("avro", source, tmp_path_factory.mktemp("out"), *flags)
+
+
+def test_every_row_is_there(table: Table) -> None:
+    assert table.features == {
+        **{"id": "int64", "home": "bytes?", "score": "float32?", "boxes": "float32[]"},
+        **{"day": "bytes", "price": "bytes", "user": "int64", "city": "int64"},
+    }
+    cities = (table.directory / "city.labels.txt").read_text().split()
+    rows = {row["id"]: row for row in table.rows}
+    assert sorted(rows) == list(range(300))
+    for row in ROWS:
+        found = rows[row["id"]]
+        assert cities[found["city"]] == row["city"]
+        assert found.get("home") == (row["home"].encode() if row["home"] else None)
+        assert found.get("score") == row["score"]
+        assert found.get("boxes", []) == [value for box in row["boxes"] for value in box]
+        assert found["day"] == str(row["day"]).encode()
+        assert found["price"] == str(row["price"]).encode()
+
+
+def test_tfds_reads_every_row(table: Table) -> None:
+    tfds = pytest.importorskip("tensorflow_datasets")
+    builder = tfds.builder_from_directory(str(table.directory))
+    assert builder.info.features["city"].num_classes == 2
+    read = {row["id"]: row for split in table.splits for row in tfds.as_numpy(builder.as_dataset(split=split))}
+    assert len(read) == len(ROWS)
+    for row in ROWS:
+        found = read[row["id"]]
+        np.testing.assert_array_equal(found["boxes"], np.array(row["boxes"], np.float32).reshape(-1, 4))
+        assert found["day"] == str(row["day"]).encode()
+        assert found["score"].tolist() == ([] if row["score"] is None else [row["score"]])
+
+
+def test_parse_example_reads_every_row(table: Table) -> None:
+    tf = pytest.importorskip("tensorflow")
+    spec = {"id": tf.io.FixedLenFeature([], tf.int64), "price": tf.io.FixedLenFeature([], tf.string)}
+    files = sorted(str(path) for path in table.directory.glob("*.tfrecord-*"))
+    parsed = [tf.io.parse_single_example(record, spec) for record in tf.data.TFRecordDataset(files)]
+    assert {int(row["id"]): row["price"].numpy() for row in parsed} == {
+        row["id"]: str(row["price"]).encode() for row in ROWS
+    }  # fmt: skip
+
+
+def test_verify_and_small_blocks(run: Run, source: Path, table: Table, tmp_path: Path) -> None:
+    assert run("verify", table.directory).status == 0
+    flags = ("--splits", "train=0.7,test=0.3", "--label", "city", "--drop", "extra", "--key", "id", "--block_size", "1KiB")
+    assert contents(convert("avro", source, tmp_path, *flags).directory) == contents(table.directory)
+
+
+def test_only_fill_group_stratify_and_schema(run: Run, source: Path, table: Table, tmp_path: Path) -> None:
+    splits = ("--splits", "train=0.5,test=0.5")
+    only = convert("avro", source, tmp_path / "1", *splits, "--only", "id,score", "--fill", "score=-1", "--group_by", "user")
+    assert only.features == {"id": "int64", "score": "float32"}
+    assert only.column("score").count(-1.0) == sum(row["score"] is None for row in ROWS)
+    users = [{row["id"] % 9 for row in rows} for rows in only.splits.values()]
+    assert users[0] & users[1] == set()
+    even = convert("avro", source, tmp_path / "2", *splits, "--drop", "extra", "--stratify_by", "city")
+    assert [sum(row["city"] == b"Oslo" for row in rows) for rows in even.splits.values()] == [75, 75]
+    schema = table.directory / "schema.pbtxt"
+    again = convert("avro", source, tmp_path / "3", "--schema", schema, "--labels_file", table.directory / "city.labels.txt")
+    assert again.features == table.features
+    wrong = avro([{"id": "seven"}], {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]})
+    narrow = convert("avro", source, tmp_path / "4", "--only", "id").directory / "schema.pbtxt"
+    folder = write_files(
+        tmp_path / "in", {"a.avro": wrong, "b.avro": avro([{"id": 8}], {**SCHEMA, "fields": SCHEMA["fields"][:1]})}
+    )
+    refused = convert("avro", folder, tmp_path / "5", "--schema", narrow, "--max_reject_fraction", 0.5)
+    assert [reject["reason"] for reject in refused.rejects()] == ["column 'id': seven is no integer"]
+
+
+ONE = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}
+OTHER = {"type": "record", "name": "r", "fields": [{"name": "b", "type": "int"}]}
+
+
+@pytest.mark.parametrize(
+    ("files", "flags", "words"),
+    [
+        ({"a.avro": avro(ROWS[:3])}, (), ("a.avro: column 'extra' is a map", "leave it out with --drop extra")),
+        (
+            {"a.avro": avro([{"a": 1}], ONE), "b.avro": avro([{"b": 1}], OTHER)},
+            (),
+            ("headers differ: 'b.avro' lacks 'a' and has 'b'",),
+        ),
+        ({"a.avro": avro([], ONE)}, (), ("has no rows",)),
+        ({"a.avro": avro([1], "int")}, (), ("a.avro: each value is of type int; expected records",)),
+        ({"a.avro": avro([{"a": 1}], ONE)}, ("--label", "b"), ("--label b: no such column",)),
+        ({"a.avro": avro([{"a": 1}], ONE)}, ("--fill", "b=1"), ("--fill b: no such column",)),
+        ({"a.csv": b"a\n1\n"}, (), ("Avro files",)),
+    ],
+    ids=lambda value: ascii(value)[:30],
+)
+def test_a_mistake_is_one_sentence(
+    run: Run, tmp_path: Path, files: dict[str, bytes], flags: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    folder = write_files(tmp_path / "in", files)
+    check_mistake(run("avro", "--input", folder, "--output", tmp_path / "out", "--name", "n", *flags), *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_that_are_no_avro_are_rejects_where_that_is_allowed(run: Run, tmp_path: Path) -> None:
+    files = {"a.avro": avro(ROWS[:50]), "empty.avro": b"", "parquet.avro": b"PAR1", "head.avro": avro(ROWS)[:40]}
+    folder = write_files(tmp_path / "in", files)
+    command = ("avro", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--drop", "extra")
+    failed = run(*command, "--max_reject_fraction", "0.9")
+    assert failed.status == 1
+    assert "--on_damaged_file reject" in failed.err
+    flags = ("--drop", "extra", "--max_reject_fraction", "0.9", "--on_damaged_file", "reject")
+    table = convert("avro", folder, tmp_path / "out", *flags)
+    assert len(table.rows) == 50
+    assert {reject["source"]: reject["reason"].split(":")[0] for reject in table.rejects()} == {
+        "empty.avro": "not an Avro file",
+        "parquet.avro": "not an Avro file",
+        "head.avro": "its header is cut short or damaged",
+    }
