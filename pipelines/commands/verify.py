@@ -24,6 +24,7 @@ from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import JobError, UserError
 from shardmill.features import Feature, of_kind
 from shardmill.manifest import Manifest
+from shardmill.printable import printable
 from shardmill.seal import crc32c
 from transforms.stores import storage
 from transforms.stores.clients import set_options
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     with _report_folder(options) as folder:
         try:
             for sentence in repair(args.directory) if args.repair else ():
-                print(sentence, file=sys.stderr)
+                print(printable(sentence), file=sys.stderr)
             dataset = open_dataset(args.directory, storage.BeamFiles())
             faults = dataset_faults(dataset)
         except OSError as error:

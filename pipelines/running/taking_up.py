@@ -9,6 +9,7 @@ from pipelines.config.job import JobConfig
 from shardmill import naming
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.manifest import Manifest
+from shardmill.printable import printable
 from transforms.publishing import job_folder, publication
 from transforms.stores import locks, storage
 
@@ -23,7 +24,7 @@ def take_up(config: JobConfig) -> bool:
     said = _complete(config.directory, discard=True)
     if said is None:
         return False
-    print(f"shardmill: {said}", file=sys.stderr)
+    print(f"shardmill: {printable(said)}", file=sys.stderr)
     if config.overwrite or not storage.exists(storage.join(config.directory, naming.SUCCESS)):
         return False
     if _made_alike(config):
@@ -69,7 +70,7 @@ def _repair_latest(versions: list[str]) -> Iterator[str]:
         return
     (directory,) = whole
     named = publication.latest(directory)
-    if named and storage.exists(storage.join(storage.join(directory.rpartition("/")[0], named), naming.SUCCESS)):
+    if naming.is_version(named) and storage.exists(storage.join(storage.join(directory.rpartition("/")[0], named), naming.SUCCESS)):
         return
     publication.write_latest(directory, directory.rpartition("/")[2], "repair")
     yield f"LATEST {f'named {named}, which is not published; it' if named else 'was missing; it'} names {directory} now"

@@ -5,12 +5,14 @@ the new one. All that it names lies in that directory. Pure.
 """
 
 import json
+import re
 from dataclasses import asdict, dataclass
 
 from shardmill import naming
 from shardmill.errors import CorruptDataError
 
 FORMAT = 1
+_CRC32C = re.compile("[0-9a-f]{8}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +71,27 @@ class Journal:
     def _check(self) -> None:
         if self.temporary != naming.temporary_folder(self.name, self.job) or "/" in self.temporary:
             raise ValueError(f"{self.temporary!r} is not the temporary directory of job {self.job!r}")
+        if not naming.is_dataset_name(self.name):
+            raise ValueError(f"{self.name!r} is not the name of a data set")
         if not naming.is_version(self.version) or not isinstance(self.latest, str):
             raise ValueError(f"{self.version!r} is not a version, or {self.latest!r} not a text")
         if not self.moves or self.moves[-1].file != naming.MANIFEST:
             raise ValueError("its last file is not the manifest")
+        if len({move.file for move in self.moves}) + len({move.temporary for move in self.moves}) != 2 * len(self.moves):
+            raise ValueError("it names a file twice")
         for move in self.moves:
-            inside = not {"", ".", ".."} & {*move.file.split("/"), *move.temporary.split("/")}
-            if not (inside and naming.is_dataset_file(move.file, self.name) and move.temporary.startswith(f"{self.temporary}/")):
-                raise ValueError(f"it renames {move.temporary!r} to {move.file!r}")
-            if not isinstance(move.size_bytes, int):
-                raise TypeError(f"{move.file!r} has {move.size_bytes!r} bytes")
+            self._check_move(move)
+
+    def _check_move(self, move: Move) -> None:
+        inside = naming.is_inside(move.file) and naming.is_inside(move.temporary)
+        if not (inside and self._publishes(move.file) and move.temporary.startswith(f"{self.temporary}/")):
+            raise ValueError(f"it renames {move.temporary!r} to {move.file!r}")
+        if type(move.size_bytes) is not int or move.size_bytes < 0:
+            raise TypeError(f"{move.file!r} has {move.size_bytes!r} bytes")
+        if not (isinstance(move.crc32c, str) and _CRC32C.fullmatch(move.crc32c)):
+            raise TypeError(f"{move.file!r} has the crc32c {move.crc32c!r}")
+
+    def _publishes(self, file: str) -> bool:
+        """Whether `file` may be among those renamed; `_SUCCESS` and the journal itself are written in their own steps."""
+        temporary = file.startswith(naming.TEMP_PREFIX) or file.endswith(naming.TEMP_SUFFIX)
+        return naming.is_dataset_file(file, self.name) and not temporary and file not in (naming.SUCCESS, naming.PUBLISHING)

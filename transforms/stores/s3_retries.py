@@ -1,6 +1,7 @@
 """How long S3 is given to recover: the attempts at each request, for every client of this process, Beam's own too."""
 
 import os
+from argparse import ArgumentTypeError
 from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -17,10 +18,16 @@ class S3RetryOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
-        parser.add_argument("--s3_attempts", type=int, default=_ATTEMPTS, help="at each request to S3; 9 are two minutes")
+        parser.add_argument("--s3_attempts", type=_attempts, default=_ATTEMPTS, help="at each request to S3; 9 are two minutes")
+
+
+def _attempts(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise ArgumentTypeError(f"expected a number of attempts, 1 or more, not {text!r}")
+    return int(text)
 
 
 def set_retries(options: PipelineOptions) -> None:
     """Let the clients of S3 that are made from now on repeat requests as `options` say, unless AWS's own variables do."""
     os.environ.setdefault("AWS_RETRY_MODE", _MODE)
-    os.environ.setdefault("AWS_MAX_ATTEMPTS", str(max(1, options.view_as(S3RetryOptions).s3_attempts)))
+    os.environ.setdefault("AWS_MAX_ATTEMPTS", str(options.view_as(S3RetryOptions).s3_attempts))

@@ -3,10 +3,12 @@
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from tests.support.command import Run, check_mistake
 from transforms.stores import storage
 from transforms.stores.clients import set_options
 
@@ -71,3 +73,13 @@ def test_by_default_for_minutes(flags: list[str], monkeypatch: pytest.MonkeyPatc
     _Busy.left, _Busy.asked = 8, 0
     assert storage.read_bytes("s3://bucket/a") == b"abc"
     assert len(waits) >= 8
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "x", "", "1.5", "٣"])
+@pytest.mark.parametrize("form", ["one word", "two words"])
+def test_a_number_that_is_none_is_a_mistake(run: Run, tmp_path: Path, value: str, form: str) -> None:
+    flag = ["--s3_attempts", value] if form == "two words" else [f"--s3_attempts={value}"]
+    result = run("images", "--input", tmp_path, "--output", tmp_path / "out", "--name", "n", *flag)
+    check_mistake(result, "--s3_attempts")
+    check_mistake(run("verify", tmp_path, *flag), "--s3_attempts")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,179 @@
+"""The steps of a publication: all of it is on its disk before `_SUCCESS` is, and files that are gone are said."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.running import taking_up
+from shardmill import naming
+from shardmill.errors import JobError
+from tests.transforms.publishing.test_publish import FEATURES, build, contents, options
+from transforms.publishing.job_folder import read_journal
+from transforms.publishing.journal import Journal
+from transforms.publishing.publication import LostFilesError, complete, settle
+from transforms.publishing.publish import publish
+from transforms.stores import storage
+
+SHARDS = {"train": 2, "test": 1}
+
+
+class RecordingOs:
+    """The module `os`, which notes in `done` what was synced, renamed, linked and removed, and in what order."""
+
+    def __init__(self, root: Path) -> None:
+        self.done: list[tuple[str, str]] = []
+        self._root, self._open = root, dict[int, str]()
+
+    def open(self, path: str, *arguments: Any) -> int:
+        descriptor = os.open(path, *arguments)
+        self._open[descriptor] = path
+        return descriptor
+
+    def fsync(self, descriptor: int) -> None:
+        self._note("sync", self._open[descriptor])
+        os.fsync(descriptor)
+
+    def replace(self, source: str, destination: str) -> None:
+        self._note("rename from", source)
+        self._note("rename to", destination)
+        os.replace(source, destination)
+
+    def link(self, source: str, destination: str) -> None:
+        self._note("link", destination)
+        os.link(source, destination)
+
+    def remove(self, path: str) -> None:
+        self._note("remove", path)
+        os.remove(path)
+
+    def _note(self, what: str, path: str) -> None:
+        self.done.append((what, os.path.relpath(path, self._root)))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def last(self, *wanted: tuple[str, str]) -> int:
+        """When the last of these was done."""
+        return max(self.done.index(step) for step in wanted)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "flowers" / "1.0.0"
+
+
+def test_all_is_on_the_disk_before_success(tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(build(directory, "older", counts=SHARDS), FEATURES, options(tmp_path, job="older"))
+    made = build(directory, "new", rejects=1, counts=SHARDS)
+    recorder = RecordingOs(directory)
+    monkeypatch.setattr(storage, "os", recorder)
+    publish(made, FEATURES, options(tmp_path, job="new"))
+    done = recorder.done
+    temporary = naming.temporary_folder("flowers", "new")
+
+    sources = [source for what, source in done if what == "rename from" and source.startswith(f"{temporary}/")]
+    names = [source for source in sources if not source.endswith(naming.TEMP_SUFFIX)]
+    assert len(names) == 3 + len(["features", "info", "schema", "stats", "labels", "rejects", "manifest"])
+    folders = {temporary, f"{temporary}/metadata", f"{temporary}/metadata/{naming.REJECTS_DIR}"}
+    assert {os.path.dirname(name) for name in names} == folders
+    journal = recorder.last(("link", naming.PUBLISHING))
+    staged = recorder.last(*(("sync", name) for name in names), *(("sync", folder) for folder in folders))
+    assert staged < journal
+    assert done[journal - 1] == ("sync", f"{temporary}/{naming.PUBLISHING}")  # the journal's text, before its name
+    assert done[journal + 1] == ("sync", ".")
+
+    removed = recorder.last(("remove", naming.SUCCESS))
+    assert journal < removed < done.index(("rename from", names[0]))
+    assert done[removed + 1] == ("sync", ".")  # else, after a power cut, it may stand beside files of two versions
+
+    success = recorder.last(("rename to", naming.SUCCESS))
+    renamed = recorder.last(*(("rename from", name) for name in names))
+    after = done[renamed + 2 : success]
+    assert ("sync", ".") in after
+    assert ("sync", naming.REJECTS_DIR) in after
+    assert done[success - 2] == ("sync", f"{naming.SUCCESS}{naming.TEMP_SUFFIX}")
+    assert done[success + 1] == ("sync", ".")
+
+    latest = recorder.last(("rename to", f"../{naming.LATEST}"))
+    assert success < latest < recorder.last(("remove", naming.PUBLISHING))
+    assert done[latest - 2][0] == "sync"
+    assert done[latest + 1] == ("sync", "..")
+    assert done[-1] == ("sync", ".")
+
+
+class StoppedError(OSError):
+    """What interrupts a publication."""
+
+
+def begun(tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, moved: int = 0) -> Journal:
+    """The journal of a publication that stopped when so many files were renamed; none of the older version was touched at 0."""
+    made = build(directory, "new", counts=SHARDS)
+
+    def stop(*_: object) -> None:
+        raise StoppedError("stopped")
+
+    def rename_some(sources: list[str], destinations: list[str]) -> None:
+        for source, destination in zip(sources[:moved], destinations, strict=False):
+            os.replace(source, destination)
+        stop()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "rename", rename_some)
+        if not moved:
+            patch.setattr("transforms.publishing.publication._place", stop)
+        with pytest.raises(JobError, match=r"was begun but failed: stopped; the next run, or `shardmill verify --repair"):
+            publish(made, FEATURES, options(tmp_path, job="new"))
+    journal = read_journal(str(directory))
+    assert journal is not None
+    return journal
+
+
+def lose(directory: Path, journal: Journal) -> str:
+    """Delete the one file that a publication needs most, and has only once; its name."""
+    move = next(move for move in journal.moves if (directory / move.temporary).exists())
+    (directory / move.temporary).unlink()
+    return move.file
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "changed after the rename"])
+def test_what_is_gone_is_said_and_nothing_is_published(
+    tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    journal = begun(tmp_path, directory, monkeypatch, moved=2)
+    name = journal.moves[0].file
+    if damage == "gone":
+        name = lose(directory, journal)
+    elif damage == "cut":
+        name = journal.moves[-1].file
+        os.truncate(directory / journal.moves[-1].temporary, 5)
+    else:
+        data = (directory / name).read_bytes()
+        (directory / name).write_bytes(data[:-1] + b"!")
+    before = contents(tmp_path)
+    number = len(journal.moves)
+    sentence = rf"cannot be completed: 1 of its {number} files are gone, such as {name}, .*; it is no data set; run its job again$"
+    for _ in range(2):
+        with pytest.raises(LostFilesError, match=sentence):
+            complete(str(directory), journal)
+        with pytest.raises(LostFilesError, match=sentence):
+            taking_up.repair(str(directory))
+        assert contents(tmp_path) == before  # a repair deletes nothing that somebody may still want
+
+    said = settle(str(directory), journal, discard=True)
+    assert said is not None
+    assert "run its job again" in said
+    assert contents(tmp_path) == {}
+
+
+def test_the_older_version_stands_where_files_of_the_newer_are_gone(
+    tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(build(directory, "older", counts=SHARDS), FEATURES, options(tmp_path, job="older"))
+    before = contents(tmp_path)
+    lose(directory, begun(tmp_path, directory, monkeypatch))
+    (said,) = taking_up.repair(str(directory))
+    assert "files are gone, such as flowers-test.tfrecord-00000-of-00001, which was beam-temp-flowers-new/test-0;" in said
+    assert said.endswith("the version published before stands")
+    assert contents(tmp_path) == before
