@@ -1,0 +1,281 @@
+"""Publications that real commands begin, and do not end: killed and interrupted at a rename, raced by another, and repaired."""
+
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command import Process, Result, Run, check_mistake, image, tree_bytes, write_files
+
+SHARD = re.compile(r"n-train\.tfrecord-\d{5}-of-00004")
+OTHER = ("--seed", "7")  # so that the newer version has other bytes in files of the same names
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_files(
+        tmp_path_factory.mktemp("source") / "in", {f"{'ab'[n % 2]}/{n}.png": image(n, "PNG", (9 + n, 7)) for n in range(24)}
+    )
+
+
+def command(source: Path, output: Path, *flags: object) -> tuple[object, ...]:
+    return ("images", "--input", source, "--output", output, "--name", "n", "--num_shards", "4", *flags)
+
+
+@pytest.fixture(scope="module")
+def versions(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
+    """What is published below --output where nothing disturbs it."""
+    made = {}
+    for version, flags in {"plain": (), "other": OTHER}.items():
+        folder = tmp_path_factory.mktemp(version)
+        assert Process(folder / "process", *command(source, folder / "out", *flags)).result().status == 0
+        made[version] = tree_bytes(folder / "out")
+    assert made["plain"].keys() == made["other"].keys()
+    return made
+
+
+def strike_at_rename(number: int, strike: Callable[[], None]) -> None:
+    """Let `strike` be called in this process just before a shard's rename `number` of a publication."""
+    replace = os.replace
+    seen = []
+
+    def struck(source: Any, destination: Any, **more: Any) -> None:
+        if SHARD.fullmatch(os.path.basename(destination)) and "beam-temp-" in os.fspath(source):
+            if "beam-temp-" not in os.fspath(destination):
+                seen.append(destination)
+            if len(seen) == number + 1:
+                strike()
+        replace(source, destination, **more)
+
+    os.replace = struck  # type: ignore[assignment]
+
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def interrupt_and_go_on() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def interrupt_and_hang(number: int) -> None:
+    """As on a disk that takes its time: the process ends while this rename is under way."""
+    os.kill(os.getpid(), number)
+    threading.Event().wait()
+
+
+def stopped(folder: Path, before: Callable[[], None], *arguments: object) -> Result:
+    return Process(folder / "process", *arguments, before=before).result()
+
+
+def version_of(output: Path) -> Path:
+    return output / "n" / "1.0.0"
+
+
+def killed(tmp_path: Path, source: Path) -> Path:
+    """The version directory of a publication that was killed with two of its shards renamed."""
+    result = stopped(tmp_path, partial(strike_at_rename, 2, kill), *command(source, tmp_path / "out"))
+    assert result.status == -signal.SIGKILL
+    directory = version_of(tmp_path / "out")
+    assert len(list(directory.glob("n-train*"))) == 2
+    assert (directory / "_PUBLISHING").exists()
+    return directory
+
+
+@pytest.mark.parametrize("above", [False, True], ids=["version", "folder above"])
+def test_repair_completes_what_was_killed(
+    tmp_path: Path, source: Path, run: Run, versions: dict[str, dict[str, bytes]], above: bool
+) -> None:
+    directory = killed(tmp_path, source)
+    named = directory.parent if above else directory
+    left = tree_bytes(tmp_path / "out")
+    check_mistake(run("verify", named), "is not a data set" if above else "interrupted while it published")
+    assert tree_bytes(tmp_path / "out") == left
+    result = run("verify", "--repair", named)
+    assert result == (
+        0,
+        "verified: 24 examples in 4 shards, no fault\n",
+        f"completed the publication of {directory}, in which an earlier run was interrupted\n",
+    )
+    assert tree_bytes(tmp_path / "out") == versions["plain"]
+    assert run("verify", "--repair", named) == (0, result.out, "")
+    assert tree_bytes(tmp_path / "out") == versions["plain"]
+
+
+def test_repair_says_what_is_gone_and_deletes_nothing(tmp_path: Path, source: Path, run: Run) -> None:
+    directory = killed(tmp_path, source)
+    next(directory.glob("beam-temp-*/n-*")).unlink()
+    left = tree_bytes(directory)
+    for _ in range(2):
+        result = run("verify", "--repair", directory)
+        assert (result.status, result.out) == (1, "")
+        assert re.fullmatch(
+            rf"shardmill: error: the publication of {directory} cannot be completed: 1 of its \d+ files are gone, such as "
+            r"n-train.tfrecord-0000\d-of-00004, which was beam-temp-\S+; it is no data set; run its job again\n",
+            result.err,
+        )
+        assert tree_bytes(directory) == left
+    again = run(*command(source, tmp_path / "out"))
+    assert again.status == 0
+    assert "1 of its" in again.err
+    assert run("verify", directory.parent).status == 0
+
+
+def test_a_journal_that_cannot_be_read_is_a_sentence(tmp_path: Path, source: Path, run: Run) -> None:
+    directory = killed(tmp_path, source)
+    (directory / "_PUBLISHING").write_text("{}")
+    left = tree_bytes(directory)
+    for arguments in (("verify", "--repair", directory), command(source, tmp_path / "out")):
+        result = run(*arguments)
+        assert result.status in (1, 2)
+        assert result.err.startswith(f"shardmill: error: {directory}/_PUBLISHING is not the journal of a publication")
+        assert result.err.count("\n") == 1
+        assert tree_bytes(directory) == left
+
+
+def test_verify_says_that_a_publication_was_not_ended(tmp_path: Path, source: Path, run: Run) -> None:
+    assert run(*command(source, tmp_path / "out")).status == 0
+    directory = version_of(tmp_path / "out")
+    (directory / "_PUBLISHING").write_text("{}")
+    result = run("verify", directory)
+    assert result.status == 1
+    assert "_PUBLISHING: an earlier run was interrupted while it published; --repair completes it" in result.out
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        (None, "was missing; it"),
+        ("", "was missing; it"),
+        ("9.9.9\n", "named 9.9.9, which is not published; it"),
+        ("../n/1.0.0\n", "named ../n/1.0.0, which is not published; it"),
+        ("\x1b[2J\n", "named \\x1b[2J, which is not published; it"),
+    ],
+)
+def test_repair_of_latest(
+    tmp_path: Path, source: Path, run: Run, versions: dict[str, dict[str, bytes]], named: str | None, said: str
+) -> None:
+    assert run(*command(source, tmp_path / "out")).status == 0
+    directory = version_of(tmp_path / "out")
+    latest = directory.parent / "LATEST"
+    for path in (directory.parent, directory):
+        latest.unlink() if named is None else latest.write_text(named)
+        result = run("verify", "--repair", path)
+        assert result == (
+            0,
+            "verified: 24 examples in 4 shards, no fault\n",
+            f"LATEST {said} names {directory} now\n",
+        )
+        assert tree_bytes(tmp_path / "out") == versions["plain"]
+
+
+def test_which_of_two_versions_is_the_latest_is_not_guessed(tmp_path: Path, source: Path, run: Run) -> None:
+    for version in ("1.0.0", "1.1.0"):
+        assert run(*command(source, tmp_path / "out", "--version", version)).status == 0
+    folder = tmp_path / "out" / "n"
+    (folder / "LATEST").unlink()
+    check_mistake(run("verify", "--repair", folder), "1.1.0, 1.0.0")
+    assert not (folder / "LATEST").exists()
+    assert run("verify", "--repair", folder / "1.0.0").err == f"LATEST was missing; it names {folder}/1.0.0 now\n"
+    assert run("verify", "--repair", folder / "1.1.0").err == ""
+    assert (folder / "LATEST").read_text() == "1.0.0\n"
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["new", "overwrite"])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("end", ["next run", "repair"])
+def test_interrupted_during_the_renames(
+    tmp_path: Path,
+    source: Path,
+    run: Run,
+    versions: dict[str, dict[str, bytes]],
+    older: bool,
+    number: int,
+    status: int,
+    end: str,
+) -> None:
+    output = tmp_path / "out"
+    if older:
+        assert run(*command(source, output, *OTHER)).status == 0
+    arguments = command(source, output, *(["--overwrite"] if older else []))
+    before = partial(strike_at_rename, 1, partial(interrupt_and_hang, number))
+    directory = version_of(output)
+    completes = f"the next run, or `shardmill verify --repair {directory}`, completes it"
+    assert stopped(tmp_path, before, *arguments) == (
+        status,
+        "",
+        f"shardmill: interrupted; the publication of {directory} had begun: {completes}\n",
+    )
+    assert not (directory / "_SUCCESS").exists()
+    result = run("verify", "--repair", directory) if end == "repair" else run(*command(source, output))
+    assert result.status == 0
+    assert f"completed the publication of {directory}" in result.err
+    assert tree_bytes(output) == versions["plain"]
+
+
+def test_interrupted_during_renames_that_go_on(
+    tmp_path: Path, source: Path, run: Run, versions: dict[str, dict[str, bytes]]
+) -> None:
+    for number in range(4):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        output = folder / "out"
+        result = stopped(folder, partial(strike_at_rename, number, interrupt_and_go_on), *command(source, output))
+        directory = version_of(output)
+        assert (result.status, result.out) == (130, "")
+        begun = f"the publication of {directory} had begun: the next run, or `shardmill verify --repair {directory}`, completes it"
+        assert result.err in {f"shardmill: interrupted; {said}\n" for said in (begun, f"{directory} is published")}
+        assert run("verify", "--repair", directory).status == 0
+        assert tree_bytes(output) == versions["plain"]
+
+
+def meet_before_publishing(own: Path, other: Path) -> None:
+    """Let this process publish only when the other has come as far."""
+    from transforms.publishing import publish
+
+    check = publish.check_counts
+
+    def meet(build: Any) -> None:
+        check(build)
+        own.touch()
+        while not other.exists():
+            time.sleep(0.0005)
+
+    publish.check_counts = meet
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_two_commands_at_once(
+    tmp_path: Path, source: Path, run: Run, versions: dict[str, dict[str, bytes]], overwrite: bool
+) -> None:
+    """Both have written all their shards when the first begins to publish."""
+    flags = {"plain": ["--overwrite"] if overwrite else [], "other": [*OTHER, *(["--overwrite"] if overwrite else [])]}
+    for round_number in range(3):
+        folder = tmp_path / str(round_number)
+        folder.mkdir()
+        output = folder / "out"
+        if overwrite and round_number % 2:
+            assert run(*command(source, output)).status == 0
+        signs = {version: folder / f"{version} is there" for version in versions}
+        processes = {}
+        for version, other in (("plain", "other"), ("other", "plain")):
+            before = partial(meet_before_publishing, signs[version], signs[other])
+            processes[version] = Process(folder / version, *command(source, output, *flags[version]), before=before)
+        results = {version: process.result() for version, process in processes.items()}
+        found = tree_bytes(output)
+        won = {version for version, result in results.items() if result.status == 0}
+        assert [version for version, files in versions.items() if files == found] <= sorted(won, reverse=True)
+        assert any(files == found for version, files in versions.items() if version in won), results
+        if overwrite:
+            assert len(won) == 2, results  # they follow each other
+            continue
+        ((loser, result),) = ((version, result) for version, result in results.items() if version not in won)
+        assert result.status == 1, loser
+        assert "was published by another job while this one ran, and stands: nothing of this one was published" in result.err
