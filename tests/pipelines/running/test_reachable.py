@@ -94,7 +94,8 @@ def test_beam_without_googles_clients_says_nothing_of_them(tmp_path: Path, progr
         env={**os.environ, "PYTHONPATH": path},
         timeout=300,
     )
-    imports, said = [], []
+    imports: list[str] = []
+    said: list[str] = []
     for line in done.stderr.splitlines():
         (imports if line.startswith("import time:") else said).append(line)
     assert "apache_beam" in {line.rpartition("|")[2].strip() for line in imports}
