@@ -55,6 +55,16 @@ CASES: dict[str, tuple[str, ...]] = {
     "images-manifest": ("images", "--manifest", "manifest.csv", "--group_by", "patient", *_SPLITS),
     "images-manifest-lists": ("images", "--manifest", "manifest.jsonl", "--no_shuffle"),
     "images-version": ("images", "--input", "images", "--version", "2.3.4"),
+    "images-renamed": (*("images", "--input", "images", "--rename", "image=image/encoded", "--rename", "label=image/class/label"),),
+    "images-folders": ("images", "--input", "images", "--folders", "any"),
+    "images-manifest-columns": (
+        *("images", "--manifest", "names.csv", "--file_column", "id", "--label_column", "breed", "--file_suffix", ".png"),
+        *("--file_root", "images/cat/"),
+    ),
+    "images-coordinates": (
+        *("images", "--manifest", "manifest.jsonl", "--resize", "8x6", "--image_format", "png", "--coordinates", "v=none"),
+    ),
+    "images-damaged": ("images", "--input", "images", "--on_damaged_file", "reject"),
     "arrays": ("arrays", "--input", "arrays", *_SPLITS),
     "arrays-typed": (
         *("arrays", "--input", "arrays", "--shape", "2,3", "--dtype", "float32", "--feature", "scan"),
@@ -63,6 +73,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "audio": ("audio", "--input", "audio", *_SPLITS),
     "audio-decoded": ("audio", "--input", "audio", "--decode_audio", "--num_shards", "2"),
     "csv": ("csv", "--input", "tables/rows.csv"),
+    "csv-renamed": ("csv", "--input", "tables/rows.csv", "--rename", "id=number", "--key", "id"),
     "csv-label": ("csv", "--input", "tables/rows.csv", "--label", "city", "--stratify_by", "city", *_SPLITS),
     "csv-group": ("csv", "--input", "tables/rows.csv", "--group_by", "user", "--key", "id", *_SPLITS, "--num_shards", "2"),
     "csv-columns": ("csv", "--input", "tables/rows.csv", "--drop", "note", "--fill", "age=-1", "--missing", "NA,?"),
@@ -88,6 +99,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "text-latin": ("text", "--input", "tables/latin.txt", "--encoding", "latin-1"),
     "text-files": ("text", "--input", "texts", "--record", "file", "--num_shards", "2"),
     "reshard": ("reshard", "--input", "records", "--num_shards", "3", *_SPLITS),
+    "reshard-mixed": ("reshard", "--input", "records", "--on_mixed", "reject", "--num_shards", "2"),
     "reshard-key": ("reshard", "--input", "records", "--key", "id", "--group_by", "group", *_SPLITS, "--seed", "5"),
     "reshard-label": ("reshard", "--input", "records", "--label", "group", "--labels_file", "groups.txt", "--no_shuffle"),
 }
@@ -105,6 +117,7 @@ def write_inputs(folder: Path) -> None:
     rows = [("file_name", "label", "patient", "age", "caption")]
     rows += [(f"images/cat/{number:02}.png", f"c{number % 2}", f"p{number % 4}", str(number), "") for number in range(0, 24, 3)]
     _write(folder / "manifest.csv", "".join(",".join(row) + "\n" for row in rows).encode())
+    _write(folder / "names.csv", b"id,breed\n" + b"".join(b"%02d,b%d\n" % (n, n % 2) for n in range(0, 24, 3)))
     lists = [
         {"file_name": f"images/dog/{number:02}.png", "v": [1.5, number], "tokens": list(range(number % 3)), "when": "now"}
         for number in range(1, 24, 3)
