@@ -151,7 +151,7 @@ class Meeting:
         return EncodedChunk(b"", 1)
 
 
-def write_two(source: Meeting, output: Path, threads: int) -> None:
+def write_two(source: Any, output: Path, threads: int) -> None:
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
         divisions = pipeline | "Divisions" >> beam.Create([DIVISIONS])
         temporary = divisions | beam.Map(lambda _: temporary_in(output))
@@ -290,3 +290,31 @@ def test_an_error_comes_out_and_the_rest_is_cancelled() -> None:
         raised.set()
     assert items.taken == 5
     assert len(calls) <= 2  # the one that failed, and the one that had begun
+
+
+class FailingSource:
+    """A source whose records cannot be encoded."""
+
+    def plan(self, parts: Any) -> tuple[int, Any]:
+        """One task."""
+        return sum(len(part) for part in parts), ["fail"]
+
+    def encode(self, task: str) -> EncodedChunk:
+        """Nothing."""
+        raise ValueError("why the shard failed")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_error_of_closing_does_not_hide_why_it_is_closed(tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an object store that fails, sending the rest fails as well."""
+    closed = []
+
+    def close(file: Any) -> str:
+        closed.append(file)
+        raise OSError("closing failed, too")
+
+    monkeypatch.setattr("transforms.writing.beam_sink.TemporaryFile.close", close)
+    with pytest.raises(ValueError, match="why the shard failed") as caught:
+        write_two(FailingSource(), tmp_path, threads)
+    assert closed
+    assert "closing failed" not in str(caught.value)
