@@ -114,7 +114,8 @@ class Losses:
         number = f"{'about ' if self.estimated else 'at least ' if self.uncounted else ''}{_many(self.records, 'record')}"
         files = _many(self.files, "damaged file")
         more = f", and how many more were in {_many(self.uncounted, 'file')} cut short or unlisted nobody knows"
-        return f"{number} in {files} cannot be read, {_many(self.size_bytes, 'byte')}{more if self.uncounted else ''}"
+        size = f", {_many(self.size_bytes, 'byte')}" if self.size_bytes else ""  # of a file cut short, none is there to be read
+        return f"{number} in {files} cannot be read{size}{more if self.uncounted else ''}"
 
     def to_json(self) -> dict[str, Any]:
         """What stands in the manifest."""
