@@ -1,4 +1,7 @@
-"""What pyproject.toml cannot say yet: an extension module, without which shardmill works, more slowly. Beam's --setup_file."""
+"""What pyproject.toml cannot say yet: an extension module, without which shardmill works, more slowly.
+
+Beam's --setup_file.
+"""
 
 from setuptools import Extension, setup
 

@@ -30,7 +30,9 @@ def make_batches(rows: int) -> list[pa.RecordBatch]:
     def make(size: int) -> pa.RecordBatch:
         columns = {f"int_{number}": pa.array(rng.integers(0, 100_000, size)) for number in range(3)}
         columns |= {f"float_{number}": pa.array(rng.standard_normal(size).astype(np.float32)) for number in range(3)}
-        columns |= {f"word_{number}": pa.array(words[rng.integers(0, len(words), size)], pa.binary()) for number in range(4)}
+        columns |= {
+            f"word_{number}": pa.array(words[rng.integers(0, len(words), size)], pa.binary()) for number in range(4)
+        }
         return pa.RecordBatch.from_pydict(columns)
 
     return [make(min(_BATCH_ROWS, rows - start)) for start in range(0, rows, _BATCH_ROWS)]

@@ -18,7 +18,18 @@ _SPLITS = "train=0.8,validation=0.1,test=0.1"
 def commands(images: Path, output: Path) -> dict[str, list[str]]:
     """What is timed, by its name in the table."""
     loop = [sys.executable, str(BENCHMARKS / "loop_images.py"), str(images), str(output / "loop.tfrecord")]
-    shardmill = [SHARDMILL, "images", "--input", str(images), "--output", str(output), "--name", "bench", "--splits", _SPLITS]
+    shardmill = [
+        SHARDMILL,
+        "images",
+        "--input",
+        str(images),
+        "--output",
+        str(output),
+        "--name",
+        "bench",
+        "--splits",
+        _SPLITS,
+    ]
     copy = ["sh", "-c", 'find -L "$0" -name "*.jpg" -exec cat {} + > "$1"', str(images), str(output / "copy")]
     return {"the loop": loop, "shardmill images": shardmill, "a copy of the bytes": copy}
 
@@ -53,7 +64,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=100_000, help="of about 25 KB (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="of which the median counts (default: %(default)s)")
-    parser.add_argument("--data", type=Path, default=Path("bench-data"), help="for images and outputs (default: %(default)s)")
+    parser.add_argument(
+        "--data", type=Path, default=Path("bench-data"), help="for images and outputs (default: %(default)s)"
+    )
     args = parser.parse_args()
 
     images = make_images(args.data, args.images, kilobytes=25)

@@ -1,4 +1,5 @@
-"""How fast reading is: `load` against the pipelines people write by hand and TFDS, `examples` against the loop over protobufs.
+"""How fast reading is: `load` against the pipelines people write by hand and TFDS, `examples` against the loop over
+protobufs.
 
 Images, where decoding is the work, and rows of a table, where parsing is; all on the same shards in one run, in turns.
 """
@@ -16,7 +17,11 @@ from measure import BENCHMARKS, SHARDMILL, machine, make_images, make_table
 SHARDS = 16
 # Each with what it is compared with.
 BATCHES = {"tutorial": "one record at a time", "tuned": "tuned by hand", "tfds": "TFDS", "load": "shardmill.load"}
-VALUES = {"loop": "loop over tf.train.Example", "protobuf_loop": "loop, deprecated iterator", "examples": "shardmill.examples"}
+VALUES = {
+    "loop": "loop over tf.train.Example",
+    "protobuf_loop": "loop, deprecated iterator",
+    "examples": "shardmill.examples",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,13 @@ def make_dataset(source: Path, route: str, folder: Path) -> Path:
 
 def read(reader: str, directory: Path, images: bool, limit: int | None) -> Read:
     """Run read_once.py."""
-    command = [sys.executable, str(BENCHMARKS / "read_once.py"), reader, str(directory), *(["--images"] if images else [])]
+    command = [
+        sys.executable,
+        str(BENCHMARKS / "read_once.py"),
+        reader,
+        str(directory),
+        *(["--images"] if images else []),
+    ]
     if limit is not None:
         command += ["--limit", str(limit)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -69,13 +80,18 @@ def main() -> None:
     parser.add_argument(
         "--loop_examples", type=int, default=200_000, help="that the slow loops read at most (default: %(default)s)"
     )
-    parser.add_argument("--folder", type=Path, default=Path("bench-data"), help="for input and data sets (default: %(default)s)")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("bench-data"), help="for input and data sets (default: %(default)s)"
+    )
     args = parser.parse_args()
 
     sources = {}
     for kind in args.kind or ("images", "rows"):
         if kind == "images":
-            sources[kind] = (make_dataset(make_images(args.folder, args.images, kilobytes=25), "images", args.folder), args.images)
+            sources[kind] = (
+                make_dataset(make_images(args.folder, args.images, kilobytes=25), "images", args.folder),
+                args.images,
+            )
         else:
             sources[kind] = (make_dataset(make_table(args.folder, "csv", args.rows), "csv", args.folder), args.rows)
     size = 0
@@ -92,7 +108,10 @@ def main() -> None:
                 print(f"round {number + 1}: {kind}, {reader}: {runs[reader][-1].rate:,.0f} a second", file=sys.stderr)
         for names, what in ((BATCHES, "batches"), (VALUES, "NumPy values")):
             base, ours = next(iter(names.values())), list(names.values())[-1]
-            print(f"\n| {kind}, as {what} | examples a second | times {base} | {ours} is so many times as fast | µs of all cores |")
+            print(
+                f"\n| {kind}, as {what} | examples a second | times {base} | {ours} is so many times as fast | µs of"
+                " all cores |"
+            )
             print("|---|---:|---:|---:|---:|")
             print("\n".join(rows(names, runs)))
 

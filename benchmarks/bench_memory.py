@@ -1,4 +1,5 @@
-"""Whether the memory of `shardmill images` stays flat: its peak on 1 GB and on 8 GB of images, large ones and small ones.
+"""Whether the memory of `shardmill images` stays flat: its peak on 1 GB and on 8 GB of images, large ones and small
+ones.
 
 Small images are the harder case: eight times the bytes are then also eight times as many references as with large ones.
 Exits with 1 if a peak is over the limit or grows with the input.
@@ -30,7 +31,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", type=float, default=1, help="GB of images in the small run (default: %(default)s)")
     parser.add_argument("--large", type=float, default=8, help="GB of images in the large run (default: %(default)s)")
-    parser.add_argument("--data", type=Path, default=Path("bench-data"), help="for images and outputs (default: %(default)s)")
+    parser.add_argument(
+        "--data", type=Path, default=Path("bench-data"), help="for images and outputs (default: %(default)s)"
+    )
     args = parser.parse_args()
 
     print(f"peak resident memory; {machine()}\n")
@@ -41,7 +44,8 @@ def main() -> int:
         good = large / small <= _MOST_GROWTH and max(small, large) <= _MOST_MB
         flat &= good
         print(
-            f"| {kilobytes} KB | {small:.0f} | {large:.0f} | {large / small:.2f} | {'flat' if good else 'NOT FLAT'} |", flush=True
+            f"| {kilobytes} KB | {small:.0f} | {large:.0f} | {large / small:.2f} | {'flat' if good else 'NOT FLAT'} |",
+            flush=True,
         )
     return 0 if flat else 1
 

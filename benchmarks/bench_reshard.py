@@ -1,7 +1,7 @@
 """How fast `shardmill reshard` is: against the loop everybody writes with tf.data, and a copy of the bytes.
 
-The loop shuffles in a buffer of 10,000 records, `shardmill` all of them. All on the same files in one run, as processes of
-their own with start-up included, in turns.
+The loop shuffles in a buffer of 10,000 records, `shardmill` all of them. All on the same files in one run, as processes
+of their own with start-up included, in turns.
 """
 
 import argparse

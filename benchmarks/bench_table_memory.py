@@ -1,7 +1,8 @@
-"""Whether `shardmill csv` scales: its time and its peak of memory on a CSV file, on ten times the rows, on a hundred times.
+"""Whether `shardmill csv` scales: its time and its peak of memory on a CSV file, on ten times the rows, on a hundred
+times.
 
-Ten times the rows must take at most eleven times as long, and from the second size to the third, 0.2 GB to 2 GB, memory must stay
-flat. Exits with 1 otherwise.
+Ten times the rows must take at most eleven times as long, and from the second size to the third, 0.2 GB to 2 GB, memory
+must stay flat. Exits with 1 otherwise.
 """
 
 import argparse
@@ -27,7 +28,9 @@ def table(sizes: list[int], seconds: list[float], peaks_mb: list[float]) -> str:
         "|---:|---:|---:|---:|---:|",
         f"| {sizes[0] / 1e6:.0f} | {seconds[0]:.1f} | | {peaks_mb[0]:.0f} | |",
     ]
-    for size, (faster, slower), (less, more) in zip(sizes[1:], itertools.pairwise(seconds), itertools.pairwise(peaks_mb)):
+    for size, (faster, slower), (less, more) in zip(
+        sizes[1:], itertools.pairwise(seconds), itertools.pairwise(peaks_mb)
+    ):
         lines.append(f"| {size / 1e6:.0f} | {slower:.1f} | {slower / faster:.2f} | {more:.0f} | {more / less:.2f} |")
     return "\n".join(lines)
 
@@ -36,7 +39,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=300_000, help="of the first of three sizes (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="of which the median time counts (default: %(default)s)")
-    parser.add_argument("--folder", type=Path, default=Path("bench-data"), help="for input and outputs (default: %(default)s)")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("bench-data"), help="for input and outputs (default: %(default)s)"
+    )
     args = parser.parse_args()
 
     sources = [make_table(args.folder, "csv", args.rows * _STEP**power) for power in range(3)]
@@ -55,7 +60,8 @@ def main() -> int:
     linear = all(slower / faster <= _MOST_TIME for faster, slower in itertools.pairwise(seconds))
     flat = peaks_mb[2] / peaks_mb[1] <= _MOST_GROWTH
     print(
-        f"{args.rows:,} rows, then {_STEP} times as many, twice; start-up included; median time and highest peak of {args.rounds}"
+        f"{args.rows:,} rows, then {_STEP} times as many, twice; start-up included; median time and highest peak of"
+        f" {args.rounds}"
     )
     print(f"{machine()}: `{shlex.join(commands[-1])}`\n")
     print(table([source.stat().st_size for source in sources], seconds, peaks_mb))

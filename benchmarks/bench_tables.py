@@ -1,4 +1,5 @@
-"""How fast `shardmill csv` is: against the loop everybody writes, stock Beam, tfx-bsl's encoder, and a copy of the bytes.
+"""How fast `shardmill csv` is: against the loop everybody writes, stock Beam, tfx-bsl's encoder, and a copy of the
+bytes.
 
 All on the same file in one run, as processes of their own with start-up included, in turns.
 """
@@ -38,7 +39,9 @@ def main() -> None:
         "stock Beam": beam_case(args.folder, source, output, args),
         "shardmill csv, types from all rows": Case(inferring, args.rounds),
         "shardmill csv --schema": Case((*inferring, *schema), args.rounds),
-        "the same with tfx-bsl's encoder": Case((*tfx_bsl, *inferring[len((SHARDMILL, "csv")) :], *schema), args.rounds),
+        "the same with tfx-bsl's encoder": Case(
+            (*tfx_bsl, *inferring[len((SHARDMILL, "csv")) :], *schema), args.rounds
+        ),
         "a copy of the bytes, read and written": copy_case(source, kept, output, args.rounds),
     }
     runs = compare(cases, output, args.rows, max(args.rounds, args.loop_rounds))

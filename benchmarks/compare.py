@@ -45,7 +45,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=3, help="of which the median counts (default: %(default)s)")
     parser.add_argument("--loop_rounds", type=int, default=1, help="of the loop, which is slow (default: %(default)s)")
     parser.add_argument("--loop_rows", type=int, help="to time the loop on, its cost a row being scaled (default: all)")
-    parser.add_argument("--folder", type=Path, default=Path("bench-data"), help="for input and outputs (default: %(default)s)")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("bench-data"), help="for input and outputs (default: %(default)s)"
+    )
 
 
 def loop_case(script: str, source: Path, output: Path, args: argparse.Namespace) -> Case:
@@ -58,7 +60,18 @@ def loop_case(script: str, source: Path, output: Path, args: argparse.Namespace)
 
 def shardmill_command(route: str, source: Path, output: Path) -> tuple[str, ...]:
     """`shardmill` on `source`, to as many shards as the loops make."""
-    return (SHARDMILL, route, "--input", str(source), "--output", str(output), "--name", "bench", "--num_shards", str(SHARDS))
+    return (
+        SHARDMILL,
+        route,
+        "--input",
+        str(source),
+        "--output",
+        str(output),
+        "--name",
+        "bench",
+        "--num_shards",
+        str(SHARDS),
+    )
 
 
 def copy_case(source: Path, published: Path, output: Path, rounds: int) -> Case:
@@ -77,7 +90,8 @@ def publish_once(command: tuple[str, ...], output: Path, kept: Path) -> None:
 
 
 def compare(cases: Mapping[str, Case], output: Path, rows: int, rounds: int) -> dict[str, list[Times]]:
-    """The times of each case, one round of all after the other; `output` is empty before each and removed at the end."""
+    """The times of each case, one round of all after the other; `output` is empty before each and removed at the
+    end."""
     runs: dict[str, list[Times]] = {}
     for number in range(rounds):
         for name, case in cases.items():
@@ -116,5 +130,7 @@ def report(cases: Mapping[str, Case], runs: Mapping[str, list[Times]], rows: int
         case, taken = cases[name], seconds[name]
         scaled = "" if case.rows is None else f" (scaled from {case.rows:,} rows)"
         cores = statistics.median(run.core_seconds for run in rounds)
-        lines.append(f"| {name}{scaled} | {taken:.1f} | {rows / taken:,.0f} | {base / taken:.2f} | {cores:.1f} | {len(rounds)} |")
+        lines.append(
+            f"| {name}{scaled} | {taken:.1f} | {rows / taken:,.0f} | {base / taken:.2f} | {cores:.1f} | {len(rounds)} |"
+        )
     return "\n".join([*lines, "", *(f"{name}: `{shlex.join(case.command)}`" for name, case in cases.items())])

@@ -1,4 +1,5 @@
-"""What bench_images compares with: the loop everybody writes, one unshuffled file, in the cheapest form that is fair."""
+"""What bench_images compares with: the loop everybody writes, one unshuffled file, in the cheapest form that is
+fair."""
 
 import glob
 import os

@@ -19,7 +19,9 @@ def main() -> None:
     files = tf.data.Dataset.list_files(f"{args.folder}/*.tfrecord", seed=0)
     records = files.interleave(tf.data.TFRecordDataset, num_parallel_calls=tf.data.AUTOTUNE)
     shuffled = records.take(args.rows).shuffle(_BUFFER, seed=0)
-    writers = [tf.io.TFRecordWriter(f"{args.output}/loop-{shard:05d}-of-{SHARDS:05d}.tfrecord") for shard in range(SHARDS)]
+    writers = [
+        tf.io.TFRecordWriter(f"{args.output}/loop-{shard:05d}-of-{SHARDS:05d}.tfrecord") for shard in range(SHARDS)
+    ]
     with row_seconds(args.row_seconds):
         for number, record in enumerate(shuffled.as_numpy_iterator()):
             writers[number % SHARDS].write(record)

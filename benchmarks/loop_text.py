@@ -16,7 +16,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="to read (default: all)")
     parser.add_argument("--row_seconds", help="a file for what the rows cost without the start")
     args = parser.parse_args()
-    writers = [tf.io.TFRecordWriter(f"{args.output}/loop-{shard:05d}-of-{SHARDS:05d}.tfrecord") for shard in range(SHARDS)]
+    writers = [
+        tf.io.TFRecordWriter(f"{args.output}/loop-{shard:05d}-of-{SHARDS:05d}.tfrecord") for shard in range(SHARDS)
+    ]
     with row_seconds(args.row_seconds), open(args.path) as file:
         for number, line in enumerate(islice(file, args.rows)):
             text = tf.train.Feature(bytes_list=tf.train.BytesList(value=[line.rstrip("\n").encode()]))

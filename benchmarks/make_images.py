@@ -12,7 +12,8 @@ from PIL import Image
 
 CLASSES = 100
 DISTINCT = 4000
-# Noise of 32 x 32, enlarged to 256 x 256 at qualities 88 to 97, makes 25 KB; other sizes have the same detail on another area.
+# Noise of 32 x 32, enlarged to 256 x 256 at qualities 88 to 97, makes 25 KB; other sizes have the same detail on
+# another area.
 _REFERENCE_KB, _SIDE, _DETAIL = 25, 256, 8
 _QUALITIES = range(88, 98)
 
@@ -62,7 +63,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parent", type=Path, nargs="?", default=Path("bench-data"), help="default: %(default)s")
     parser.add_argument("--images", type=int, default=100_000, help="default: %(default)s")
-    parser.add_argument("--kilobytes", type=float, default=_REFERENCE_KB, help="of one image, on average (default: %(default)s)")
+    parser.add_argument(
+        "--kilobytes", type=float, default=_REFERENCE_KB, help="of one image, on average (default: %(default)s)"
+    )
     parser.add_argument("--links", action="store_true", help="hard links instead of copies")
     args = parser.parse_args()
     print(make_images(args.parent, args.images, args.kilobytes, args.links))

@@ -1,4 +1,5 @@
-"""Make a table to measure with, as CSV or as TFRecords, or lines of the same words; n rows are the first n of any more."""
+"""Make a table to measure with, as CSV or as TFRecords, or lines of the same words; n rows are the first n of any
+more."""
 
 import argparse
 import shutil
@@ -37,7 +38,9 @@ def tables(rows: int) -> Iterator[pa.RecordBatch]:
     words = vocabulary()
     for random, size in _chunks(rows):
         columns = {f"int_{i}": pa.array(random.integers(0, limit, _CHUNK_ROWS)) for i, limit in enumerate(_INT_LIMITS)}
-        columns |= {f"float_{i}": pa.array(random.standard_normal(_CHUNK_ROWS).round(_DECIMALS)) for i in range(_FLOATS)}
+        columns |= {
+            f"float_{i}": pa.array(random.standard_normal(_CHUNK_ROWS).round(_DECIMALS)) for i in range(_FLOATS)
+        }
         columns |= {
             f"word_{i}": words.take(pa.array(random.integers(0, different, _CHUNK_ROWS)))
             for i, different in enumerate(_DIFFERENT_WORDS)

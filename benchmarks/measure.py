@@ -12,14 +12,16 @@ from pathlib import Path
 BENCHMARKS = Path(__file__).parent
 # `make bench` names the command of an installation without extras.
 SHARDMILL = os.environ.get("SHARDMILL", str(Path(sys.executable).with_name("shardmill")))
-# An installation keeps its modules compiled; whoever forbids that would time Python's compiler, ten seconds of it for TensorFlow.
+# An installation keeps its modules compiled; whoever forbids that would time Python's compiler, ten seconds of it for
+# TensorFlow.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A process from start to end, start-up included: seconds, those of all cores together, and peak resident memory in bytes.
+    """A process from start to end, start-up included: seconds, those of all cores together, and peak resident memory in
+    bytes.
 
     Where others use the machine too, the cores' seconds vary less.
     """
@@ -72,4 +74,6 @@ def make_table(data: Path, kind: str, rows: int) -> Path:
 def machine() -> str:
     """What the numbers were measured on, in a few words."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return f"{os.cpu_count()} cores, {memory / 2**30:.0f} GiB of memory, Python {sys.version.split()[0]}, {sys.platform}"
+    return (
+        f"{os.cpu_count()} cores, {memory / 2**30:.0f} GiB of memory, Python {sys.version.split()[0]}, {sys.platform}"
+    )

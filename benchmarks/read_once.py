@@ -1,7 +1,8 @@
-"""What bench_load times: one reader over one split, in a process of its own. Prints its seconds and how many examples came.
+"""What bench_load times: one reader over one split, in a process of its own. Prints its seconds and how many examples
+came.
 
-Images are decoded and scaled to 224 x 224, batches are of 64; a reader of Python values only makes them. Importing and building
-the pipeline are not timed.
+Images are decoded and scaled to 224 x 224, batches are of 64; a reader of Python values only makes them. Importing and
+building the pipeline are not timed.
 """
 
 import argparse

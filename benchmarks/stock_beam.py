@@ -1,4 +1,5 @@
-"""What bench_tables compares with: Beam's own transforms from CSV to shards, on the runner that runs in this process."""
+"""What bench_tables compares with: Beam's own transforms from CSV to shards, on the runner that runs in this
+process."""
 
 import argparse
 import csv
@@ -8,7 +9,9 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from loop_table import SHARDS, to_example
 from row_seconds import row_seconds
 
-_COLUMNS = [f"{kind}_{number}" for kind, columns in (("int", 3), ("float", 3), ("word", 4)) for number in range(columns)]
+_COLUMNS = [
+    f"{kind}_{number}" for kind, columns in (("int", 3), ("float", 3), ("word", 4)) for number in range(columns)
+]
 
 
 def parse(line: str) -> bytes:
@@ -30,7 +33,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("path")
     parser.add_argument("output", help="the folder of the shards")
-    parser.add_argument("--row_seconds", help="a file for what the rows cost without the start, which is then made twice")
+    parser.add_argument(
+        "--row_seconds", help="a file for what the rows cost without the start, which is then made twice"
+    )
     parser.add_argument("--empty", help="a table without rows, to know what the start of a pipeline costs")
     args = parser.parse_args()
     if args.empty is not None:

@@ -1,4 +1,5 @@
-"""Read a data set of images by others' means alone: TensorFlow Datasets, and TensorFlow Transform's reading of the schema.
+"""Read a data set of images by others' means alone: TensorFlow Datasets, and TensorFlow Transform's reading of the
+schema.
 
 python examples/write_inputs.py photos inputs/photos
 shardmill images --input inputs/photos --output datasets --name photos --splits train=0.8,test=0.2 --stratify_by label \
@@ -25,7 +26,9 @@ def read_with_tfds(directory: str, split: str) -> Pairs:
     """Pixels and class names of a split, or of a part such as `train[:20%]`."""
     builder = tfds.builder_from_directory(directory)
     names = builder.info.features["label"].names
-    return [(image, names[label]) for image, label in tfds.as_numpy(builder.as_dataset(split=split, as_supervised=True))]
+    return [
+        (image, names[label]) for image, label in tfds.as_numpy(builder.as_dataset(split=split, as_supervised=True))
+    ]
 
 
 def count_with_tfds(directory: str) -> dict[str, int]:
@@ -56,7 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for split, count in count_with_tfds(directory).items():
         by_tfds, by_tft = read_with_tfds(directory, split), read_with_tft(directory, split)
         part = read_with_tfds(directory, f"{split}[:20%]")
-        print(f"{split}: {count} in dataset_info.json, {len(by_tfds)} by TFDS, {len(by_tft)} by TFT, {len(part)} in the first 20 %")
+        print(
+            f"{split}: {count} in dataset_info.json, {len(by_tfds)} by TFDS, {len(by_tft)} by TFT, {len(part)} in the"
+            " first 20 %"
+        )
         found += len(by_tfds)
     return found
 

@@ -52,7 +52,8 @@ def train(directory: str, seed: int = 0) -> float:
             optimizer.step()
     with torch.no_grad():
         right = [
-            model(images).argmax(1) == labels for images, labels in torch.utils.data.DataLoader(Digits(directory, "test"), 256)
+            model(images).argmax(1) == labels
+            for images, labels in torch.utils.data.DataLoader(Digits(directory, "test"), 256)
         ]
     return torch.cat(right).float().mean().item()
 

@@ -1,8 +1,8 @@
 """Train on arrays of floats that are stored as raw bytes, with a loop of its own instead of `model.fit`.
 
 python examples/write_inputs.py arrays inputs/arrays
-shardmill arrays --input inputs/arrays --output datasets --name arrays --splits train=0.8,test=0.2 --num_shards train=4,test=1
-python examples/train_arrays.py datasets/arrays/1.0.0
+shardmill arrays --input inputs/arrays --output datasets --name arrays --splits train=0.8,test=0.2 --num_shards
+train=4,test=1 python examples/train_arrays.py datasets/arrays/1.0.0
 """
 
 import argparse
@@ -22,7 +22,8 @@ def parse(record: Any) -> tuple[Any, Any]:
 
 
 def read(directory: str, split: str) -> Any:
-    """A split's arrays and labels; `shardmill.load(directory, split)` gives the same, as the shape is in the manifest."""
+    """A split's arrays and labels; `shardmill.load(directory, split)` gives the same, as the shape is in the
+    manifest."""
     files = tf.data.Dataset.list_files(f"{directory}/*-{split}.tfrecord-*", shuffle=False)
     return files.interleave(tf.data.TFRecordDataset).map(parse, num_parallel_calls=tf.data.AUTOTUNE)
 
@@ -53,7 +54,13 @@ def train(directory: str, seed: int = 0) -> float:
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         accuracy.update_state(labels, logits)
 
-    batches = read(directory, "train").cache().shuffle(2000, seed=seed).batch(BATCH, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
+    batches = (
+        read(directory, "train")
+        .cache()
+        .shuffle(2000, seed=seed)
+        .batch(BATCH, drop_remainder=True)
+        .prefetch(tf.data.AUTOTUNE)
+    )
     for epoch in range(EPOCHS):
         accuracy.reset_state()
         for arrays, labels in batches:

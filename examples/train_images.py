@@ -1,4 +1,5 @@
-"""Train a small convolutional network on photographs, in the manner of TensorFlow's tutorials, or with `shardmill.load`.
+"""Train a small convolutional network on photographs, in the manner of TensorFlow's tutorials, or with
+`shardmill.load`.
 
 python examples/write_inputs.py photos inputs/photos
 shardmill images --input inputs/photos --output datasets --name photos --splits train=0.8,test=0.2 --stratify_by label \

@@ -7,8 +7,8 @@ python examples/train_rows.py datasets/wines
 
 and with gzip:
 
-shardmill csv --input inputs/wines/wines.csv --output datasets --name wines_gzip --label cultivar --stratify_by cultivar \
-  --splits train=0.7,test=0.3 --num_shards 2 --compression gzip
+shardmill csv --input inputs/wines/wines.csv --output datasets --name wines_gzip --label cultivar \
+  --stratify_by cultivar --splits train=0.7,test=0.3 --num_shards 2 --compression gzip
 python examples/train_rows.py datasets/wines_gzip
 """
 
@@ -51,7 +51,9 @@ def train(directory: str, seed: int = 0) -> float:
     }
     parts = []
     for name, column in inputs.items():
-        layer = tf.keras.layers.StringLookup(output_mode="one_hot") if name in WORDS else tf.keras.layers.Normalization()
+        layer = (
+            tf.keras.layers.StringLookup(output_mode="one_hot") if name in WORDS else tf.keras.layers.Normalization()
+        )
         layer.adapt(examples.map(lambda columns, label, name=name: columns[name][:, None]))
         parts.append(layer(column))
     hidden = tf.keras.layers.Dense(16, activation="relu")(tf.keras.layers.Concatenate()(parts))

@@ -23,7 +23,8 @@ def parse(record: Any) -> tuple[Any, Any]:
 
 
 def read(directory: str, split: str) -> Any:
-    """Walks and directions of a split; `shardmill.load(directory, split, batch_size, pad=True)` gives padded batches of them."""
+    """Walks and directions of a split; `shardmill.load(directory, split, batch_size, pad=True)` gives padded batches of
+    them."""
     files = tf.data.Dataset.list_files(f"{directory}/*-{split}.tfrecord-*", shuffle=False)
     return files.interleave(tf.data.TFRecordDataset).map(parse, num_parallel_calls=tf.data.AUTOTUNE)
 
@@ -41,7 +42,9 @@ def train(directory: str, seed: int = 0) -> float:
     loss = tf.keras.losses.BinaryCrossentropy(from_logits=True)
     model.compile(tf.keras.optimizers.Adam(0.01), loss, metrics=[tf.keras.metrics.BinaryAccuracy(threshold=0.0)])
     model.fit(
-        read(directory, "train").shuffle(2000, seed=seed).padded_batch(BATCH).prefetch(tf.data.AUTOTUNE), epochs=EPOCHS, verbose=0
+        read(directory, "train").shuffle(2000, seed=seed).padded_batch(BATCH).prefetch(tf.data.AUTOTUNE),
+        epochs=EPOCHS,
+        verbose=0,
     )
     return model.evaluate(read(directory, "test").padded_batch(BATCH), verbose=0, return_dict=True)["binary_accuracy"]
 

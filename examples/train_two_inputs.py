@@ -18,7 +18,8 @@ BATCH, EPOCHS = 64, 10
 def train(directory: str, seed: int = 0) -> float:
     """The accuracy on the test split."""
     tf.keras.utils.set_random_seed(seed)
-    # Batches of {"image": (BATCH, 32, 32, 1), "metadata": (BATCH, 5)} and labels; the height and width are in the statistics.
+    # Batches of {"image": (BATCH, 32, 32, 1), "metadata": (BATCH, 5)} and labels; the height and width are in the
+    # statistics.
     examples = shardmill.load(directory, "train", BATCH, channels=1, seed=seed, cache=True)
     test = shardmill.load(directory, "test", BATCH, channels=1)
     inputs = {name: tf.keras.Input(spec.shape[1:], name=name) for name, spec in examples.element_spec[0].items()}

@@ -38,7 +38,9 @@ def write_photos(folder: Path) -> int:
         target = folder / Path(path).stem
         target.mkdir(parents=True, exist_ok=True)
         corners = [
-            (y, x) for y in range(0, len(pixels) - _PATCH + 1, _PATCH) for x in range(0, pixels.shape[1] - _PATCH + 1, _PATCH)
+            (y, x)
+            for y in range(0, len(pixels) - _PATCH + 1, _PATCH)
+            for x in range(0, pixels.shape[1] - _PATCH + 1, _PATCH)
         ]
         for number, (y, x) in enumerate(corners):
             Image.fromarray(pixels[y : y + _PATCH, x : x + _PATCH]).save(target / f"{number:03d}.jpg", quality=95)
@@ -47,7 +49,8 @@ def write_photos(folder: Path) -> int:
 
 
 def write_sentences(folder: Path) -> int:
-    """Write a file of sentences for each subject, one a line; returns how many. A sentence in two subjects is in neither."""
+    """Write a file of sentences for each subject, one a line; returns how many. A sentence in two subjects is in
+    neither."""
     learning = (sklearn.cluster, sklearn.ensemble, sklearn.linear_model, sklearn.metrics)
     subjects = {
         "numpy": set(_sentences(_docstrings(np, np.linalg, np.random))),
@@ -81,8 +84,8 @@ def _sentences(texts: Iterable[str]) -> Iterator[str]:
 def write_wines(folder: Path) -> int:
     """Write the table, one cell in ten of three columns empty; returns how many rows.
 
-    `magnesium` and `proline` are integers. `colour` is a word for what scikit-learn has as `color_intensity`: pale below 3.5,
-    medium below 5.5, deep from there on.
+    `magnesium` and `proline` are integers. `colour` is a word for what scikit-learn has as `color_intensity`: pale
+    below 3.5, medium below 5.5, deep from there on.
     """
     wine = load_wine(as_frame=True)
     table = wine.frame.assign(cultivar=wine.target_names[wine.target]).drop(columns=["target", "color_intensity"])
@@ -115,7 +118,8 @@ def write_walks(folder: Path, seed: int = 0) -> int:
 def write_moments(folder: Path) -> int:
     """Write PNG files and the manifest; returns how many.
 
-    `metadata` is how much ink there is, where its centre is, down and across, and how far it spreads from there, all in [0, 1].
+    `metadata` is how much ink there is, where its centre is, down and across, and how far it spreads from there, all in
+    [0, 1].
     """
     digits = load_digits()
     folder.mkdir(parents=True, exist_ok=True)

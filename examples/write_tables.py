@@ -1,4 +1,5 @@
-"""Write what scikit-learn carries as files: a table of 178 wines, FOLDER/wine.csv, and texts about data sets, FOLDER/text/*.txt."""
+"""Write what scikit-learn carries as files: a table of 178 wines, FOLDER/wine.csv, and texts about data sets,
+FOLDER/text/*.txt."""
 
 import argparse
 from importlib.resources import files

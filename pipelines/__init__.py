@@ -2,8 +2,8 @@
 
     from pipelines import configure, convert
 
-    config = configure("csv", input="events/*.csv", output="datasets", name="events", splits={"train": 0.9, "test": 0.1})
-    published = convert(config)
+    config = configure("csv", input="events/*.csv", output="datasets", name="events", splits={"train": 0.9, "test":
+    0.1}) published = convert(config)
     print(published.directory, published.splits, published.rejected)
 
 Options have the names of the command's flags; a value is a text, as on the command line, or what it stands for.

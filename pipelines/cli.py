@@ -54,8 +54,8 @@ def _usage() -> str:
 def program() -> NoReturn:
     """The `shardmill` command: `main`, in a process of which nothing is needed before or after.
 
-    Importing Beam makes some hundred thousand objects that all stay: looking through them for garbage again and again, and taking
-    them apart one by one at the end, took half a second of every command.
+    Importing Beam makes some hundred thousand objects that all stay: looking through them for garbage again and again,
+    and taking them apart one by one at the end, took half a second of every command.
     """
     gc.set_threshold(_GARBAGE_OBJECTS)
     status = main()

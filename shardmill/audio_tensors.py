@@ -10,8 +10,8 @@ from shardmill.wav import decode
 def decode_wav(feature: Feature, data: Any) -> Any:
     """A scalar string tensor to float32 samples: (frames,) where all files have one channel, else (frames, channels).
 
-    With tf.audio.decode_wav, where it takes all files of the data set: those of 16-bit PCM. Others are decoded by NumPy in this
-    process, to the same scale.
+    With tf.audio.decode_wav, where it takes all files of the data set: those of 16-bit PCM. Others are decoded by NumPy
+    in this process, to the same scale.
     """
     if feature.encoding == "pcm16":
         samples = tf.audio.decode_wav(data).audio

@@ -43,8 +43,8 @@ class Dataset:
         expected = self.manifest.files.get(name)
         if expected is not None and crc32c(data) != expected:
             raise CorruptDataError(
-                f"{posixpath.join(self.directory, name)} is not the file that was written: its crc32c is {crc32c(data)}, "
-                f"the manifest says {expected}"
+                f"{posixpath.join(self.directory, name)} is not the file that was written: its crc32c is"
+                f" {crc32c(data)}, the manifest says {expected}"
             )
         return data
 
@@ -66,7 +66,9 @@ class Dataset:
                     count += 1
                     yield record
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                raise CorruptDataError(f"{shard.file}: the gzip stream is damaged after record {count}: {error}") from error
+                raise CorruptDataError(
+                    f"{shard.file}: the gzip stream is damaged after record {count}: {error}"
+                ) from error
         if count != shard.examples:
             raise CorruptDataError(f"{shard.file} holds {count} records; the manifest says {shard.examples}")
 
@@ -111,7 +113,8 @@ def _version(files: Files, directory: str) -> str:
     version = _read(files, path).decode(errors="replace").strip()
     if not naming.is_version(version):
         raise CorruptDataError(
-            f"{path} holds {version[:_SHOWN]!r}; expected a version, such as 1.0.0{published_versions(files, directory)}"
+            f"{path} holds {version[:_SHOWN]!r}; expected a version, such as"
+            f" 1.0.0{published_versions(files, directory)}"
         )
     return version
 

@@ -44,7 +44,9 @@ class DatasetInfo:
             amount = f"{split.examples:,} examples in {len(split.shards):,} shards, {split.size_bytes:,} bytes"
             lines.append(f"  split {split.name}: {amount}")
         for feature in self.features.values():
-            lines.append(f"  feature {feature.name}: {_describe(feature)}{', the label' if feature.name == self.label else ''}")
+            lines.append(
+                f"  feature {feature.name}: {_describe(feature)}{', the label' if feature.name == self.label else ''}"
+            )
         return "\n".join(map(printable, lines))
 
 

@@ -66,7 +66,8 @@ def bytes_entry_header(name: str, size: int, field: int = _BYTES) -> bytes:
 
 
 def floats_entry_header(name: str, size: int) -> bytes:
-    """As `bytes_entry_header`, of an entry whose float_list is `size` bytes of packed float32, little-endian; not of none."""
+    """As `bytes_entry_header`, of an entry whose float_list is `size` bytes of packed float32, little-endian; not of
+    none."""
     return bytes_entry_header(name, size, _FLOAT)  # a packed list is on the wire what a list of one bytes is
 
 

@@ -1,8 +1,9 @@
 """tf.train.Example to NumPy values, fast where an example looks as its data set's features say it should.
 
-What stands before a feature's values is the same in every example, but for lengths, and these follow from the length of the
-whole entry. So it is looked up by that and compared in one call. An example that does not fit, because another writer put
-its features in another order for instance, is decoded by shardmill.example, and its order expected next time.
+What stands before a feature's values is the same in every example, but for lengths, and these follow from the length of
+the whole entry. So it is looked up by that and compared in one call. An example that does not fit, because another
+writer put its features in another order for instance, is decoded by shardmill.example, and its order expected next
+time.
 """
 
 import math
@@ -20,7 +21,8 @@ from shardmill.kinds.registry import kind_of
 
 Read = Callable[[bytes, int, int], Any]  # values from (record, start, end); ValueError where they are not as expected
 
-_TAGS: dict[DType, bytes] = {"bytes": b"\x0a", "float32": b"\x12", "int64": b"\x1a"}  # field numbers in `message Feature`
+# Field numbers in `message Feature`
+_TAGS: dict[DType, bytes] = {"bytes": b"\x0a", "float32": b"\x12", "int64": b"\x1a"}
 _NO_ENTRY = b"\xff"  # no entry begins like that
 _KNOWN_PREFIXES = 1 << 16
 _LENGTHS_BYTES = 17  # of three lengths and two tags at most, between a name and its values
@@ -41,14 +43,16 @@ class _Prefixes(dict[int, bytes]):
         return prefix
 
 
-_Plan = tuple[str, bool, Read | None, _Prefixes]  # name, whether it is required, how it is read: None if it is not wanted
+# Name, whether it is required, how it is read: None if it is not wanted
+_Plan = tuple[str, bool, Read | None, _Prefixes]
 
 
 class ExampleDecoder:
     """Decodes serialized examples of known features.
 
-    A scalar comes as np.int64, np.float32 or bytes; a list as an array of int64 or float32, or a list of bytes; what has more
-    dimensions as an array of its shape, of objects if it holds bytes; an array as one of its elements. What is missing is absent.
+    A scalar comes as np.int64, np.float32 or bytes; a list as an array of int64 or float32, or a list of bytes; what
+    has more dimensions as an array of its shape, of objects if it holds bytes; an array as one of its elements. What is
+    missing is absent.
     """
 
     def __init__(self, features: Features, wanted: Sequence[str] | None = None) -> None:
@@ -63,7 +67,8 @@ class ExampleDecoder:
         """The wanted features of one serialized example.
 
         Raises:
-          ValueError: it is not one, or a feature has not the type or number of values that it should; the message says which.
+          ValueError: it is not one, or a feature has not the type or number of values that it should; the message says
+            which.
         """
         values = self._decode(record)
         return self._decode_any(record) if values is None else values
@@ -142,7 +147,8 @@ def _plan(feature: Feature, wanted: bool) -> _Plan:
 
 
 def _prefix(feature: Feature, size: int) -> bytes:
-    """What precedes the values in an entry of `size` bytes: of a scalar's or an array's packed list, or a list of bytes."""
+    """What precedes the values in an entry of `size` bytes: of a scalar's or an array's packed list, or a list of
+    bytes."""
     listed = feature.dtype == "bytes" and not _is_single(feature)
     name = feature.name.encode()
     key = b"\x0a" + varint(len(name)) + name + b"\x12"
@@ -177,7 +183,9 @@ def _reader(feature: Feature) -> Read:
         return _SCALARS[feature.dtype]
     count = None if None in feature.shape else math.prod(fixed_sizes(feature))
     values = partial(_LISTS[feature.dtype], count)
-    return values if len(feature.shape) == 1 else lambda record, start, end: _shaped(feature, values(record, start, end))
+    return (
+        values if len(feature.shape) == 1 else lambda record, start, end: _shaped(feature, values(record, start, end))
+    )
 
 
 def _one_bytes(record: bytes, start: int, end: int) -> bytes:

@@ -17,16 +17,19 @@ class Feature:
       name: its key in `tf.train.Example`.
       dtype: what its list holds: `int64`, `float32` or `bytes`.
       kind: what the values mean.
-      shape: `()` for one value, `(n,)` for n, `(None,)` for any number of them, `(None, 4)` for any number of boxes; only the
-        first size may be None. The list holds the values in row-major order; of an `array`, whose list holds one bytes, it is the
-        shape of what is in them.
+      shape: `()` for one value, `(n,)` for n, `(None,)` for any number of them, `(None, 4)` for any number of boxes;
+        only the first size may be None. The list holds the values in row-major order; of an `array`, whose list holds
+        one bytes, it is the shape of what is in them.
       required: whether every example has it; a feature that is not required is absent where the value is missing.
       class_names: of a `class_label`, the names by id.
-      encoding: of an `image`, the one format of all of them, or "" where they differ; so of the samples in files of `audio`.
-      element: of an `array`, the NumPy name of its values' type, such as `float32`; they are raw, little-endian and row-major.
-      sample_rate, channels: of all `audio`, or 0 where they differ. It is a WAV file's bytes, or its samples as float32.
-      role: what it is for: an `input` of a model, the `label` to predict, or a `source`, which shardmill itself added to say where
-        the example is from, or how large.
+      encoding: of an `image`, the one format of all of them, or "" where they differ; so of the samples in files of
+        `audio`.
+      element: of an `array`, the NumPy name of its values' type, such as `float32`; they are raw, little-endian and
+        row-major.
+      sample_rate, channels: of all `audio`, or 0 where they differ. It is a WAV file's bytes, or its samples as
+        float32.
+      role: what it is for: an `input` of a model, the `label` to predict, or a `source`, which shardmill itself added
+        to say where the example is from, or how large.
     """
 
     name: str
@@ -47,10 +50,13 @@ class Feature:
             raise ValueError(f"feature {self.name!r} has shape {self.shape}; expected {allowed} to be None")
         if (self.kind == "array") != self.is_packed or (self.is_packed and self.dtype != "bytes"):
             raise ValueError(
-                f"feature {self.name!r} is {self.kind} of {self.element or self.dtype}; an array is bytes with an element type"
+                f"feature {self.name!r} is {self.kind} of {self.element or self.dtype}; an array is bytes with an"
+                " element type"
             )
         if self.kind in ("bool", "class_label") and self.dtype != "int64":
-            raise ValueError(f"feature {self.name!r} is a {self.kind.replace('_', ' ')} of {self.dtype}; expected int64")
+            raise ValueError(
+                f"feature {self.name!r} is a {self.kind.replace('_', ' ')} of {self.dtype}; expected int64"
+            )
 
     @property
     def is_wav(self) -> bool:

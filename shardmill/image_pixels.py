@@ -14,7 +14,8 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 def open_image(data: bytes) -> Image.Image:
     """Open an image, nothing decoded yet; raises what Pillow raises.
 
-    A PNG's transparent colour comes in the scale of the file's samples, of 1 to 16 bits; it is brought to that of Pillow's pixels.
+    A PNG's transparent colour comes in the scale of the file's samples, of 1 to 16 bits; it is brought to that of
+    Pillow's pixels.
     """
     image = Image.open(io.BytesIO(data))
     key = image.info.get("transparency")
@@ -30,7 +31,8 @@ def open_image(data: bytes) -> Image.Image:
 def to_rgb(image: Image.Image) -> Image.Image:
     """`image` (palette, CMYK, grey, 16 bits, with or without alpha) as 8-bit RGB.
 
-    16 bits are scaled, and transparency is laid on white, as img2dataset does: the colour beneath transparent pixels is arbitrary.
+    16 bits are scaled, and transparency is laid on white, as img2dataset does: the colour beneath transparent pixels is
+    arbitrary.
     """
     if image.mode == "RGB" and "transparency" not in image.info:
         return image
@@ -58,16 +60,21 @@ def rgb_array(data: bytes, max_pixels: int) -> np.ndarray:
         with open_image(data) as image:
             if image.width * image.height > max_pixels:
                 size = f"{image.width} x {image.height} pixels"
-                raise ValueError(f"{size} are more than the {max_pixels} that the data set was made with: a decompression bomb?")
+                raise ValueError(
+                    f"{size} are more than the {max_pixels} that the data set was made with: a decompression bomb?"
+                )
             return np.asarray(to_rgb(image))
     except UnidentifiedImageError:
         raise ValueError(f"not an image that Pillow reads: the file starts with {data[:8]!r}") from None
-    except Exception as error:  # Pillow's readers raise what their parsing happens to raise, and a class of its own for bombs
+    except (
+        Exception
+    ) as error:  # Pillow's readers raise what their parsing happens to raise, and a class of its own for bombs
         raise ValueError(str(error) or type(error).__name__) from error
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """Grey of 16 bits as grey of 8, or grey with alpha where a colour is transparent. convert("L") alone clips at 255."""
+    """Grey of 16 bits as grey of 8, or grey with alpha where a colour is transparent. convert("L") alone clips at
+    255."""
     key = image.info.get("transparency")
     wide = image.convert("I")
     grey = wide.point(lambda value: value / 256).convert("L")

@@ -14,7 +14,8 @@ from shardmill.renames import Renames
 ImageDType = Literal["float32", "uint8"]
 Size = tuple[int, int]  # height, width
 
-_FEW_PIXELS = 4  # for each pixel wanted: up to here, making floats of all costs less than it saves (224 x 224 of 448 x 448)
+# For each pixel wanted: up to here, making floats of all costs less than it saves (224 x 224 of 448 x 448)
+_FEW_PIXELS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,8 @@ class ImageDecoder:
     def _scaled(self, image: Any) -> Any:
         """A uint8 image as float32 from 0 to 255, scaled.
 
-        TensorFlow scales floats a third faster than bytes, to the same values; but of a large image all pixels would become
-        floats, of which few are looked at.
+        TensorFlow scales floats a third faster than bytes, to the same values; but of a large image all pixels would
+        become floats, of which few are looked at.
         """
         assert self.resize is not None
         size, few = self.resize, _FEW_PIXELS * self.resize[0] * self.resize[1]
@@ -82,7 +83,8 @@ class ImageDecoder:
 
 
 def common_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
-    """Height and width of all images of a split if they are equal, as its statistics have them; else None and what is known.
+    """Height and width of all images of a split if they are equal, as its statistics have them; else None and what is
+    known.
 
     Raises:
       CorruptDataError: the statistics are not what was written.

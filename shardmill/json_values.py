@@ -1,4 +1,5 @@
-"""Values of a JSON file that may have come from anywhere: each is checked as it is taken, and an error says where it stands."""
+"""Values of a JSON file that may have come from anywhere: each is checked as it is taken, and an error says where it
+stands."""
 
 import json
 import re

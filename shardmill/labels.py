@@ -48,8 +48,9 @@ def check_label_name(label: str) -> None:
     if not (naming.is_file_name(label) and naming.is_file_name(naming.labels_file(label))):
         shown = label if len(label) <= _SHOWN else f"{label[:_SHOWN]}…"
         raise UserError(
-            f"--label {shown!r}: the names of its classes stand in a file that is called after it, and that is no name for one; "
-            f"rename the column: no '/' or '\\', no control characters, not '.' or '..', and {naming.MAX_LABEL_BYTES} bytes at most"
+            f"--label {shown!r}: the names of its classes stand in a file that is called after it, and that is no name"
+            " for one; rename the column: no '/' or '\\', no control characters, not '.' or '..', and"
+            f" {naming.MAX_LABEL_BYTES} bytes at most"
         )
 
 

@@ -1,4 +1,5 @@
-"""TensorFlow, imported when a function first needs it: it takes seconds, and scripts that read without it have none of it."""
+"""TensorFlow, imported when a function first needs it: it takes seconds, and scripts that read without it have none of
+it."""
 
 import importlib
 from typing import Any

@@ -56,8 +56,8 @@ class Manifest:
       versions: the libraries whose release can change the bytes.
       rejects: how many records were rejected, in all and by reason.
       notices: what the user was told at the end.
-      files: the crc32c (8 hex digits) of every other file that describes the data set, rejects too, by name; empty in data sets
-        made before there was this.
+      files: the crc32c (8 hex digits) of every other file that describes the data set, rejects too, by name; empty in
+        data sets made before there was this.
     """
 
     name: str
@@ -95,7 +95,8 @@ class Manifest:
         """Parse the text of the file called `name`.
 
         Raises:
-          CorruptDataError: it is not a manifest, or one of a newer format; the message names the file and what in it is no good.
+          CorruptDataError: it is not a manifest, or one of a newer format; the message names the file and what in it is
+            no good.
         """
         try:
             content = parse_json(text)

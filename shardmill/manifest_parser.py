@@ -1,6 +1,7 @@
 """The text of manifest.json to its content, every name, type and range checked: a manifest may have come from anywhere.
 
-What a later version adds is passed over: keys that are not known here, at any depth, are no fault of a file of the same format.
+What a later version adds is passed over: keys that are not known here, at any depth, are no fault of a file of the same
+  format.
 """
 
 import math
@@ -19,7 +20,8 @@ _MAX_DIMENSIONS = 64  # NumPy's
 
 
 def features(values: Value, configured: Mapping[str, Any]) -> Features:
-    """The features; no name is there twice, nor a label. Where a manifest, an old one, says no roles, `configured` tells them."""
+    """The features; no name is there twice, nor a label. Where a manifest, an old one, says no roles, `configured`
+    tells them."""
     found = tuple(map(_feature, values.items()))
     _check_once(values, (feature.name for feature in found))
     if found and not any("role" in value.mapping() for value in values.items()):

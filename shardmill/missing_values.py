@@ -11,7 +11,8 @@ from shardmill.features import DType, Feature, Features
 
 
 def check_defaults(features: Features, defaults: Mapping[str, Any], known: Features) -> dict[str, Any]:
-    """The default of each of `features` that has one: of its shape and type, bytes for text; one value for lists of any length.
+    """The default of each of `features` that has one: of its shape and type, bytes for text; one value for lists of any
+    length.
 
     An array's is an array of its elements.
 
@@ -37,7 +38,9 @@ def check_complete(features: Features, defaults: Mapping[str, Any]) -> None:
       UserError: one has none; the message says what to give.
     """
     lacking = [
-        feature for feature in features if not feature.required and None not in feature.shape and feature.name not in defaults
+        feature
+        for feature in features
+        if not feature.required and None not in feature.shape and feature.name not in defaults
     ]
     if lacking:
         wanted = ", ".join(f"{feature.name!r}: {_example(feature)}" for feature in lacking)
@@ -63,11 +66,15 @@ def _value(feature: Feature, value: Any) -> Any:
         array = np.array(value, object)
         if not all(isinstance(item, (str, bytes)) for item in array.flat):
             raise UserError(f"the default {value!r} of feature {feature.name!r} is no text")
-        array = np.array([item.encode() if isinstance(item, str) else item for item in array.flat], object).reshape(array.shape)
+        array = np.array([item.encode() if isinstance(item, str) else item for item in array.flat], object).reshape(
+            array.shape
+        )
     else:
         array = _numbers(feature, value, np.dtype(feature.dtype))
     if array.shape not in ((), shape):
-        raise UserError(f"the default {value!r} of feature {feature.name!r} has shape {array.shape}; expected {shape} or one value")
+        raise UserError(
+            f"the default {value!r} of feature {feature.name!r} has shape {array.shape}; expected {shape} or one value"
+        )
     return np.broadcast_to(array, shape)[()] if shape == () else np.broadcast_to(array, shape)
 
 

@@ -29,7 +29,9 @@ _NO_FILE_NAME = re.compile("[/\\\\\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _SPLIT = re.compile(r"\w+", re.ASCII)
 _VERSION = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
-_SHARD = re.compile(r"(?P<name>[A-Za-z]\w*)-(?P<split>\w+)\.tfrecord-(?P<shard>\d{5,})-of-(?P<count>\d{5,})(?:\.gz)?", re.ASCII)
+_SHARD = re.compile(
+    r"(?P<name>[A-Za-z]\w*)-(?P<split>\w+)\.tfrecord-(?P<shard>\d{5,})-of-(?P<count>\d{5,})(?:\.gz)?", re.ASCII
+)
 
 
 def is_dataset_name(name: str) -> bool:
@@ -48,7 +50,8 @@ def is_version(version: str) -> bool:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a file can be called `name`, anywhere, and have TEMP_SUFFIX behind it; it is then no way to another folder."""
+    """Whether a file can be called `name`, anywhere, and have TEMP_SUFFIX behind it; it is then no way to another
+    folder."""
     if name in ("", ".", "..") or _NO_FILE_NAME.search(name):
         return False
     return len(name.encode()) + len(TEMP_SUFFIX) <= _MAX_NAME_BYTES
@@ -88,7 +91,8 @@ def shard_prefix(name: str, split: str) -> str:
 
 
 def labels_file(feature: str) -> str:
-    """TFDS's name for the file that holds a ClassLabel's names, one a line; a feature may be called image/class/label."""
+    """TFDS's name for the file that holds a ClassLabel's names, one a line; a feature may be called
+    image/class/label."""
     return f"{feature.replace('/', '.')}.labels.txt"
 
 

@@ -1,7 +1,7 @@
 """The packages of the command come from beside this one: `transforms` and `pipelines` are names that others use too.
 
-A `transforms.py` in the folder where the command is started comes first where PYTHONPATH is `.`, and in worker processes, which
-Python's `-m` starts, wherever it is.
+A `transforms.py` in the folder where the command is started comes first where PYTHONPATH is `.`, and in worker
+processes, which Python's `-m` starts, wherever it is.
 """
 
 import os
@@ -17,7 +17,8 @@ _FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def put_first() -> None:
-    """Let this process, and those that it starts, import NAMES from the folder of this package, whatever else has their names.
+    """Let this process, and those that it starts, import NAMES from the folder of this package, whatever else has their
+    names.
 
     Raises:
       UserError: a foreign module of one of these names is imported already.
@@ -53,7 +54,9 @@ class _OwnFinder:
     """Finds NAMES beside this package; asked before all other finders, and silent of all other names."""
 
     @classmethod
-    def find_spec(cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         return PathFinder.find_spec(name, [_FOLDER]) if name in NAMES else None
 
 

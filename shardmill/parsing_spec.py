@@ -23,8 +23,9 @@ def feature_spec(
 ) -> dict[str, Any]:
     """The features of a data set, for `tf.io.parse_example` and `tf.data.experimental.make_batched_features_dataset`.
 
-    It is what TensorFlow Transform makes of the data set's schema.pbtxt: a FixedLenFeature for what every example has in the same
-    number, a VarLenFeature, read as a flat sparse tensor, for all else, boxes too. An array is one string, for `tf.io.decode_raw`.
+    It is what TensorFlow Transform makes of the data set's schema.pbtxt: a FixedLenFeature for what every example has
+    in the same number, a VarLenFeature, read as a flat sparse tensor, for all else, boxes too. An array is one string,
+    for `tf.io.decode_raw`.
 
     Args:
       directory: of the data set's version, or the one above it, whose LATEST names one.

@@ -36,9 +36,11 @@ def examples(
 ) -> Iterator[Example]:
     """Read a split as dictionaries by feature name; the checksum of every record and every file is verified.
 
-    A scalar is np.int64, np.float32 or bytes (text, as UTF-8); a list is an array of int64 or float32, or a list of bytes; what has
-    more dimensions is an array of its shape: boxes are (n, 4), (0, 4) where there are none; an array has its own type; an image is
-    its file's bytes, and so is audio unless its samples were stored. Arrays are read-only. A missing value is absent.
+    A scalar is np.int64, np.float32 or bytes (text, as UTF-8); a list is an array of int64 or float32, or a list of
+    bytes; what has
+    more dimensions is an array of its shape: boxes are (n, 4), (0, 4) where there are none; an array has its own type;
+    an image is its file's bytes, and so is audio unless its samples were stored. Arrays are read-only. A missing value
+    is absent.
 
     In PyTorch, each worker process of the loader reads its own part:
 
@@ -47,7 +49,8 @@ def examples(
         def __iter__(self):
             worker = torch.utils.data.get_worker_info()
             count, index = (1, 0) if worker is None else (worker.num_workers, worker.id)
-            for example in shardmill.examples("datasets/flowers", decode_images=True, num_workers=count, worker_index=index):
+            for example in shardmill.examples("datasets/flowers", decode_images=True, num_workers=count,
+            worker_index=index):
                 yield torch.from_numpy(example["image"]).permute(2, 0, 1), int(example["label"])
 
     loader = torch.utils.data.DataLoader(Flowers(), batch_size=1, num_workers=4)
@@ -70,13 +73,15 @@ def examples(
       split: its name.
       features: names of those to read; None for all.
       defaults: what stands for a missing value, by name.
-      decode_images: whether an image becomes an array of uint8 (height, width, 3), as `shardmill images` itself makes RGB: 16 bits
-        are scaled, transparency is laid on white. EXIF's orientation is not heeded: pixels lie as they are stored, as `height` and
-        `width` say, and as TensorFlow decodes them; `--image_format` turns them upright. Pillow is then imported.
+      decode_images: whether an image becomes an array of uint8 (height, width, 3), as `shardmill images` itself makes
+        RGB: 16 bits are scaled, transparency is laid on white. EXIF's orientation is not heeded: pixels lie as they are
+        stored, as `height` and `width` say, and as TensorFlow decodes them; `--image_format` turns them upright. Pillow
+        is then imported.
       decode_audio: whether a WAV file becomes an array of float32, (frames,), or (frames, channels) unless all have one
-        channel: floats as they are, integers scaled to [-1, 1). Samples that were stored as such are arrays in any case.
-      shuffle_buffer_size: of so many examples a random one comes next, and the shards come in a random order. 0 for the order of
-        shards and records.
+        channel: floats as they are, integers scaled to [-1, 1). Samples that were stored as such are arrays in any
+          case.
+      shuffle_buffer_size: of so many examples a random one comes next, and the shards come in a random order. 0 for the
+        order of shards and records.
       seed: of that, an epoch's number for instance; None for another order each time.
       num_workers: how many share the split; each example is on exactly one of them.
       worker_index: which one this is, from 0.
@@ -84,8 +89,8 @@ def examples(
 
     Raises:
       UserError: no such data set, split, feature or worker, or a default that its feature cannot hold.
-      CorruptDataError: the manifest cannot be read; a shard is missing or has another size; later, while reading, a shard or
-        record is not what was written. The message names file and record.
+      CorruptDataError: the manifest cannot be read; a shard is missing or has another size; later, while reading, a
+        shard or record is not what was written. The message names file and record.
     """
     dataset = open_dataset(directory, files or files_for(directory))
     manifest = dataset.manifest
@@ -113,7 +118,12 @@ def examples(
 
 
 def _read(
-    dataset: Dataset, part: Part, chosen: Features, fills: Mapping[str, Any], images: Sequence[str], audio: Sequence[Feature]
+    dataset: Dataset,
+    part: Part,
+    chosen: Features,
+    fills: Mapping[str, Any],
+    images: Sequence[str],
+    audio: Sequence[Feature],
 ) -> Iterator[Example]:
 
     if images:

@@ -1,4 +1,5 @@
-"""Text from data as a terminal may be given it: what would move its cursor, ring or hide what follows is shown, not sent."""
+"""Text from data as a terminal may be given it: what would move its cursor, ring or hide what follows is shown, not
+sent."""
 
 import unicodedata
 

@@ -1,4 +1,5 @@
-"""`shardmill._native` in Python, for where there is no C compiler: a call of a library for each span, copies in NumPy."""
+"""`shardmill._native` in Python, for where there is no C compiler: a call of a library for each span, copies in
+NumPy."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -111,8 +112,11 @@ def _long_pieces(data: Any, starts: np.ndarray, ends: np.ndarray) -> list[np.nda
     return [view[start:end] for start, end in zip(starts.tolist(), ends.tolist())]
 
 
-def _copy_similar(data: Any, starts: np.ndarray, sizes: np.ndarray, target: Any, places: np.ndarray, width: int) -> None:
-    """As `copy`, where every size is from `width` to twice that: the first `width` bytes and the last, which may overlap."""
+def _copy_similar(
+    data: Any, starts: np.ndarray, sizes: np.ndarray, target: Any, places: np.ndarray, width: int
+) -> None:
+    """As `copy`, where every size is from `width` to twice that: the first `width` bytes and the last, which may
+    overlap."""
     from_windows, to_windows = _windows(data, width), _windows(target, width)
     rest = sizes - width
     step = max(_COPY_BYTES // width, 1)
@@ -130,7 +134,8 @@ def _mask(crcs: np.ndarray) -> np.ndarray:
 def _length_crcs(sizes: np.ndarray) -> np.ndarray:
     """crc32c of each size as eight bytes.
 
-    A checksum of fixed length is affine: what a byte adds does not depend on the other bytes, so that a table a byte will do.
+    A checksum of fixed length is affine: what a byte adds does not depend on the other bytes, so that a table a byte
+      will do.
     """
     crcs = np.full(len(sizes), google_crc32c.value(bytes(8)), np.uint32)
     for position in range((int(sizes.max(initial=0)).bit_length() + 7) // 8):

@@ -15,7 +15,8 @@ from shardmill.manifest import ShardEntry
 from shardmill.shard_checks import replaced
 from shardmill.tfrecord import OVERHEAD, header
 
-_BLOCK_BYTES = 256 << 10  # read at once: enough to outweigh the calls, few enough for the cache and for memory that is used again
+# Read at once: enough to outweigh the calls, few enough for the cache and for memory that is used again
+_BLOCK_BYTES = 256 << 10
 _HEADER_BYTES, _FOOTER_BYTES = 12, 4
 _MASK_DELTA = np.uint32(0xA282EAD8)
 _FOOTER = np.dtype("<u4")
@@ -51,8 +52,8 @@ def read_blocks(file: BinaryIO, name: str, block_bytes: int = _BLOCK_BYTES) -> I
     """The payloads of an uncompressed TFRecord `file`, some at a time, every checksum verified.
 
     Raises:
-      CorruptDataError: a record is cut short or fails its checksum; the message names `name`, record and offset. All records
-        before it have been given.
+      CorruptDataError: a record is cut short or fails its checksum; the message names `name`, record and offset. All
+        records before it have been given.
     """
     headers: dict[int, bytes] = {}
     rest, index, offset = b"", 0, 0
@@ -84,7 +85,8 @@ def read_blocks(file: BinaryIO, name: str, block_bytes: int = _BLOCK_BYTES) -> I
 
 
 def _split(data: bytes, headers: dict[int, bytes]) -> tuple[list[bytes], list[int], int, str]:
-    """Whole records in `data`: payloads, where each ends, the bytes lacking to a record begun, and a fault in a length."""
+    """Whole records in `data`: payloads, where each ends, the bytes lacking to a record begun, and a fault in a
+    length."""
     payloads: list[bytes] = []
     ends: list[int] = []
     start, size = _HEADER_BYTES, len(data)

@@ -27,7 +27,9 @@ class Renames:
                 raise UserError(f"--rename {what.format(twice[0])}")
         for old, new in self.pairs:
             if not new.isprintable() or len(new.encode(errors="replace")) > _MAX_NAME_BYTES:
-                raise UserError(f"--rename {old}={new!r}: expected a name that can be printed, of {_MAX_NAME_BYTES} bytes at most")
+                raise UserError(
+                    f"--rename {old}={new!r}: expected a name that can be printed, of {_MAX_NAME_BYTES} bytes at most"
+                )
 
     @classmethod
     def of(cls, configuration: Mapping[str, Any]) -> "Renames":
@@ -45,7 +47,8 @@ class Renames:
         return next((old for old, new in self.pairs if new == name), name)
 
     def check(self, names: Iterable[str]) -> None:
-        """Raise a UserError if one of `names`, the features, is renamed to what another is called, or a name is no feature's."""
+        """Raise a UserError if one of `names`, the features, is renamed to what another is called, or a name is no
+        feature's."""
         known = list(names)
         for old, new in self.pairs:
             if old not in known:

@@ -24,7 +24,8 @@ def with_label(features: Features, configuration: Mapping[str, Any]) -> Features
 
 
 def assumed(features: Features, configuration: Mapping[str, Any]) -> Features:
-    """The features of a manifest that says no roles, with those that they had by their names and the writer's configuration."""
+    """The features of a manifest that says no roles, with those that they had by their names and the writer's
+    configuration."""
     renames, written = Renames.of(configuration), configuration.get("format")
     known = written is not None or bool(of_kind(features, "image"))
     sources = tuple(map(renames, _SOURCES.get(written, ()))) if known else ()

@@ -2,8 +2,9 @@
 
 See tensorflow_metadata/proto/v0/schema.proto. A dense feature has presence 1.0 and a fixed shape, which
 `tensorflow_transform.tf_metadata.schema_utils.schema_as_feature_spec` turns into a FixedLenFeature; all others become
-VarLenFeature, flat. What a Schema has no field for stands in a feature's annotation: `shape:-1,4` where the values have more than
-one dimension but no fixed number, and `shape:28,28` with `element:uint8` for an array, which is a single bytes.
+VarLenFeature, flat. What a Schema has no field for stands in a feature's annotation: `shape:-1,4` where the values have
+more than one dimension but no fixed number, and `shape:28,28` with `element:uint8` for an array, which is a single
+bytes.
 """
 
 import math

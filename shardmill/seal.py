@@ -1,4 +1,5 @@
-"""No byte of a data set is unguarded: `_SUCCESS` holds the checksum of the manifest, and the manifest those of all other files."""
+"""No byte of a data set is unguarded: `_SUCCESS` holds the checksum of the manifest, and the manifest those of all
+other files."""
 
 from collections.abc import Mapping
 

@@ -53,10 +53,11 @@ def find_split(manifest: Manifest, name: str) -> SplitEntry:
 
 
 def part_of(split: SplitEntry, num_workers: int, worker_index: int) -> Part:
-    """The part of a split that worker `worker_index` of `num_workers` reads; the parts are disjoint and together everything.
+    """The part of a split that worker `worker_index` of `num_workers` reads; the parts are disjoint and together
+    everything.
 
-    Every num_workers-th shard, or, with a warning, every num_workers-th example where there are fewer shards than that: each
-    worker then reads all shards.
+    Every num_workers-th shard, or, with a warning, every num_workers-th example where there are fewer shards than that:
+    each worker then reads all shards.
 
     Raises:
       UserError: there is no such worker.
@@ -64,13 +65,15 @@ def part_of(split: SplitEntry, num_workers: int, worker_index: int) -> Part:
     if num_workers < 1:
         raise UserError(f"num_workers is {num_workers}; expected at least 1")
     if not 0 <= worker_index < num_workers:
-        raise UserError(f"worker_index is {worker_index}; expected 0 to {num_workers - 1}, for num_workers is {num_workers}")
+        raise UserError(
+            f"worker_index is {worker_index}; expected 0 to {num_workers - 1}, for num_workers is {num_workers}"
+        )
     if num_workers <= len(split.shards):
         return Part(split.shards[worker_index::num_workers])
     if split.examples:
         warnings.warn(
-            f"split {split.name!r} has {len(split.shards)} shards for {num_workers} workers: each reads all of them and keeps "
-            f"one of {num_workers} examples; with --num_shards {num_workers} or more, each would read its own",
+            f"split {split.name!r} has {len(split.shards)} shards for {num_workers} workers: each reads all of them and"
+            f" keeps one of {num_workers} examples; with --num_shards {num_workers} or more, each would read its own",
             stacklevel=3,
         )
     return Part(split.shards, worker_index, num_workers)
@@ -105,8 +108,8 @@ def choose_columns(manifest: Manifest, names: Sequence[str] | None, label: str |
     """Inputs and label.
 
     Args:
-      names: the inputs; None for all features but the label and those that shardmill added itself: `filename`, `height`, `width`,
-        `line_number`.
+      names: the inputs; None for all features but the label and those that shardmill added itself: `filename`,
+        `height`, `width`, `line_number`.
       label: its name, None for the one the data set was built with.
       supervised: whether there is to be a label at all.
 
@@ -125,5 +128,7 @@ def choose_columns(manifest: Manifest, names: Sequence[str] | None, label: str |
     else:
         inputs = tuple(feature for feature in manifest.features if feature != found and feature.role != "source")
     if not inputs:
-        raise UserError(f"{manifest.name} has no input beside the label {found.name if found else None!r}; give features=[…]")
+        raise UserError(
+            f"{manifest.name} has no input beside the label {found.name if found else None!r}; give features=[…]"
+        )
     return Columns(inputs, found)

@@ -1,4 +1,5 @@
-"""Shards against their manifest, before anything is read from them: there, and as long as they were written; or every byte."""
+"""Shards against their manifest, before anything is read from them: there, and as long as they were written; or every
+byte."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +34,8 @@ def check_sizes(dataset: Dataset, shards: Sequence[ShardEntry]) -> None:
             raise CorruptDataError(f"{dataset.path(shard)} is missing; the manifest lists it") from None
         if found != shard.size_bytes:
             raise CorruptDataError(
-                f"{dataset.path(shard)} has {found:,} bytes; the manifest says {shard.size_bytes:,}: it was cut short or replaced"
+                f"{dataset.path(shard)} has {found:,} bytes; the manifest says {shard.size_bytes:,}: it was cut short"
+                " or replaced"
             )
 
     _for_each(check, shards)
@@ -52,7 +54,8 @@ def check_content(dataset: Dataset, shard: ShardEntry, block_bytes: int = _BLOCK
     """Read a shard, `block_bytes` at a time, and check that its bytes are those that the manifest says.
 
     Raises:
-      CorruptDataError: it is missing or not what was written; the message names it, and the record if a record is damaged.
+      CorruptDataError: it is missing or not what was written; the message names it, and the record if a record is
+        damaged.
     """
     crc = 0
     try:

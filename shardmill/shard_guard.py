@@ -13,7 +13,8 @@ _BLOCK_BYTES = 256 << 10  # of a local file: few enough for the cache and for me
 
 
 def guard(dataset: Dataset, shards: Sequence[ShardEntry], paths: Any) -> Any:
-    """The dataset `paths`, paths of `shards`, that ends with an error at one whose bytes are not those that the manifest says.
+    """The dataset `paths`, paths of `shards`, that ends with an error at one whose bytes are not those that the
+    manifest says.
 
     Each shard is read once more for that, the first time its path is asked for, when it is about to be read anyway.
 

@@ -1,7 +1,7 @@
 """Checksums, hashes and copies of many spans of a buffer in one call: no Python call for each record.
 
-`shardmill._native` does it, several times as fast as Python and beside other threads; where that could not be compiled, for want
-of a C compiler, `shardmill.python_spans` gives the same results.
+`shardmill._native` does it, several times as fast as Python and beside other threads; where that could not be compiled,
+for want of a C compiler, `shardmill.python_spans` gives the same results.
 """
 
 from typing import Any
@@ -45,7 +45,8 @@ def frame(data: Any, offsets: Places) -> None:
 
     Args:
       data: a writable buffer.
-      offsets: where records begin, and where the last one ends: each is 12 bytes of anything, a payload, 4 bytes of anything.
+      offsets: where records begin, and where the last one ends: each is 12 bytes of anything, a payload, 4 bytes of
+        anything.
 
     Raises:
       ValueError: a record is not within the buffer, or has no room for 16 bytes.

@@ -1,4 +1,5 @@
-"""Serialized examples to what a model is given: a batch parsed at a time, images decoded singly, inputs apart from the label."""
+"""Serialized examples to what a model is given: a batch parsed at a time, images decoded singly, inputs apart from the
+label."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -58,7 +59,8 @@ class Assembler:
             elif feature.is_wav:
                 decoded[feature.name] = decode_wav(feature, values[feature.name])
             elif None in feature.shape:
-                decoded[feature.name] = tf.convert_to_tensor(values[feature.name])  # a ragged tensor of no ragged dimension
+                # A ragged tensor of no ragged dimension
+                decoded[feature.name] = tf.convert_to_tensor(values[feature.name])
         return self._structure(decoded)
 
     def rebatch(self, examples: Any, batch_size: int, drop_remainder: bool) -> Any:
@@ -69,7 +71,8 @@ class Assembler:
         return batches.map(lambda *parts: self._padded(_whole(parts))) if self.pad else batches
 
     def augment(self, examples: Any, function: Callable[..., Any], seed: int | None, calls: int) -> Any:
-        """A dataset whose features are those that `function` makes of `examples`'; with a second parameter, it gets a seed."""
+        """A dataset whose features are those that `function` makes of `examples`'; with a second parameter, it gets a
+        seed."""
 
         def change(example: Any, *seeds: Any) -> Any:
             if self.columns.label is None:
@@ -118,5 +121,7 @@ def _takes_seed(function: Callable[..., Any]) -> bool:
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     required = [item for item in parameters if item.kind in positional and item.default is inspect.Parameter.empty]
     if len(required) > 2:
-        raise UserError(f"augment takes {len(required)} arguments; expected augment(features) or augment(features, seed)")
+        raise UserError(
+            f"augment takes {len(required)} arguments; expected augment(features) or augment(features, seed)"
+        )
     return len(required) == 2

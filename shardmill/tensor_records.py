@@ -1,4 +1,5 @@
-"""The serialized examples of a part of a split, as a tf.data.Dataset: in order or shuffled, over as many epochs as wanted."""
+"""The serialized examples of a part of a split, as a tf.data.Dataset: in order or shuffled, over as many epochs as
+wanted."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +47,8 @@ class Epochs:
 
 
 def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int | None, guarded: bool) -> Any:
-    """The serialized examples of one epoch, as scalar strings; another number than the manifest's is an error at the end.
+    """The serialized examples of one epoch, as scalar strings; another number than the manifest's is an error at the
+    end.
 
     Args:
       shuffle: whether shards are read in another order each time, several in turns.
@@ -69,7 +71,9 @@ def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int | None, gua
         lambda path: tf.data.TFRecordDataset(path, kind, _READ_BYTES),
         cycle_length=cycle,
         block_length=_BLOCK_RECORDS,
-        num_parallel_calls=tf.data.AUTOTUNE if isinstance(dataset.files, LocalFiles) else cycle,  # object stores make one wait
+        num_parallel_calls=tf.data.AUTOTUNE
+        if isinstance(dataset.files, LocalFiles)
+        else cycle,  # object stores make one wait
         deterministic=seed is not None,
     )
     return records.apply(exactly(part.examples))

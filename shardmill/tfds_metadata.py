@@ -1,7 +1,7 @@
 """Features and splits as TFDS's own JSON files, so that `tfds.builder_from_directory` needs no code.
 
-The files are protobuf JSON of tensorflow_datasets/core/proto/{feature,dataset_info}.proto. A feature that may be missing
-is a tensor of shape (None,), or (None, 4) if its values have shape (n, 4): it reads as zero or one value.
+The files are protobuf JSON of tensorflow_datasets/core/proto/{feature,dataset_info}.proto. A feature that may be
+missing is a tensor of shape (None,), or (None, 4) if its values have shape (n, 4): it reads as zero or one value.
 """
 
 import json
@@ -58,7 +58,8 @@ def to_dataset_info_json(
 
 
 def supervised_keys(features: Features, label: str = "label", text: str = "text") -> tuple[str, str] | None:
-    """Input and target of `as_supervised=True` among all features, if there are any: image, `text`, array or audio, and `label`."""
+    """Input and target of `as_supervised=True` among all features, if there are any: image, `text`, array or audio, and
+    `label`."""
     inputs = [(rank, item.name) for item in features if (rank := _input_rank(item, text)) is not None]
     found = min(inputs, key=lambda pair: pair[0])[1] if inputs else label  # the first of those of a rank
     return (found, label) if found != label and any(item.name == label for item in features) else None

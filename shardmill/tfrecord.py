@@ -1,7 +1,7 @@
 """TFRecord framing: length, masked crc32c of the length, payload, masked crc32c of the payload.
 
-The format is that of tensorflow/core/lib/io/record_writer.h; the mask is crc32c.h's. A record may be given in pieces, so that
-a large image is never copied to be framed.
+The format is that of tensorflow/core/lib/io/record_writer.h; the mask is crc32c.h's. A record may be given in pieces,
+so that a large image is never copied to be framed.
 """
 
 import struct

@@ -11,9 +11,11 @@ _SHOWN = 5  # versions; to look whether one is published costs a request
 
 
 def published_versions(files: Files, directory: str) -> str:
-    """The end of a sentence about `directory`, a version's or the one above: what is published there, and how to open it.
+    """The end of a sentence about `directory`, a version's or the one above: what is published there, and how to open
+    it.
 
-    It is empty where `directory` has nothing to do with versions, and where that cannot be asked: the error itself is to be told.
+    It is empty where `directory` has nothing to do with versions, and where that cannot be asked: the error itself is
+    to be told.
     """
     is_version = naming.is_version(posixpath.basename(directory))
     above = (posixpath.dirname(directory) or ".") if is_version else directory

@@ -1,7 +1,7 @@
 """RIFF/WAVE files: a walker over their chunks that checks that the sizes add up, and their samples as NumPy has them.
 
-The format is that of Microsoft's and IBM's "Multimedia Programming Interface and Data Specifications 1.0" (1991) and, for the
-extensible one, of mmreg.h's WAVEFORMATEXTENSIBLE.
+The format is that of Microsoft's and IBM's "Multimedia Programming Interface and Data Specifications 1.0" (1991) and,
+for the extensible one, of mmreg.h's WAVEFORMATEXTENSIBLE.
 """
 
 import struct
@@ -13,10 +13,20 @@ import numpy as np
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
 _ENCODINGS = {(_PCM, 8): "pcm8", (_PCM, 16): "pcm16", (_PCM, 24): "pcm24", (_PCM, 32): "pcm32", (_FLOAT, 32): "float32"}
 ENCODINGS = tuple(_ENCODINGS.values())
-_GUID_END = bytes.fromhex("000000001000800000aa00389b71")  # of a subformat that is one of the tags: KSDATAFORMAT_SUBTYPE_*
+# Of a subformat that is one of the tags: KSDATAFORMAT_SUBTYPE_*
+_GUID_END = bytes.fromhex("000000001000800000aa00389b71")
 _UNKNOWN_SIZES = (0, 0xFFFFFFFF)  # of what was written to a pipe: nobody went back to fill it in
 # Tags of mmreg.h that are met with.
-_OTHERS = {2: "Microsoft ADPCM", 6: "A-law", 7: "mu-law", 17: "IMA ADPCM", 49: "GSM 6.10", 80: "MPEG", 85: "MP3", 255: "AAC"}
+_OTHERS = {
+    2: "Microsoft ADPCM",
+    6: "A-law",
+    7: "mu-law",
+    17: "IMA ADPCM",
+    49: "GSM 6.10",
+    80: "MPEG",
+    85: "MP3",
+    255: "AAC",
+}
 _FOREIGN = (
     (b"fLaC", "a FLAC file"),
     (b"OggS", "an Ogg file"),
@@ -71,7 +81,8 @@ def read_header(data: bytes) -> Wav:
     """Walk over the chunks of a WAV file.
 
     Raises:
-      WavError: it is none, is truncated, contradicts itself, or its samples are of another encoding; the message says which.
+      WavError: it is none, is truncated, contradicts itself, or its samples are of another encoding; the message says
+        which.
     """
     _check_riff(data)
     form, samples = None, None
@@ -98,7 +109,8 @@ def read_header(data: bytes) -> Wav:
 
 
 def samples(data: bytes, wav: Wav) -> np.ndarray:
-    """The samples as float32, (frames, channels): floats as they are, integers scaled to [-1, 1), as TensorFlow does."""
+    """The samples as float32, (frames, channels): floats as they are, integers scaled to [-1, 1), as TensorFlow
+    does."""
     values: np.ndarray
     raw = np.frombuffer(data, np.uint8, wav.size_bytes, wav.start)
     if wav.encoding == "float32":
@@ -116,7 +128,8 @@ def samples(data: bytes, wav: Wav) -> np.ndarray:
 
 
 def decode(data: bytes, channels: int) -> np.ndarray:
-    """The samples of a WAV file as read-only float32: (frames,) where all of a data set have one of `channels`, else two sizes.
+    """The samples of a WAV file as read-only float32: (frames,) where all of a data set have one of `channels`, else
+    two sizes.
 
     Raises:
       WavError: as `read_header`.
@@ -145,20 +158,25 @@ def _check_riff(data: bytes) -> None:
         raise WavError(f"not a WAV file: a RIFF file of type {data[8:12]!r}")
     declared = struct.unpack_from("<I", data, 4)[0]
     if declared in _UNKNOWN_SIZES:
-        raise WavError("the header does not say how long the file is, as where it was written to a pipe; write it to a file")
+        raise WavError(
+            "the header does not say how long the file is, as where it was written to a pipe; write it to a file"
+        )
     if declared + 8 > len(data) + 1:  # the last padding may be missing
         raise WavError(f"truncated: the header says {declared + 8:,} bytes, the file has {len(data):,}")
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Name, start and size of each chunk within the RIFF chunk; one of odd size has a byte of padding, which the last may lack."""
+    """Name, start and size of each chunk within the RIFF chunk; one of odd size has a byte of padding, which the last
+    may lack."""
     end = 8 + struct.unpack_from("<I", data, 4)[0]
     offset = 12
     while offset + 8 <= end and offset + 8 <= len(data):
         name, size = data[offset : offset + 4], struct.unpack_from("<I", data, offset + 4)[0]
         start = offset + 8
         if start + size > len(data):
-            raise WavError(f"truncated: the chunk {_name(name)} has {size:,} bytes, of which {len(data) - start:,} are there")
+            raise WavError(
+                f"truncated: the chunk {_name(name)} has {size:,} bytes, of which {len(data) - start:,} are there"
+            )
         if start + size > end:
             raise WavError(f"the header says {end:,} bytes, but the chunk {_name(name)} ends at {start + size:,}")
         yield name, start, size
@@ -182,7 +200,9 @@ def _format(chunk: bytes) -> tuple[str, int, int, int]:
         tag = struct.unpack_from("<H", chunk, 24)[0]
     encoding = _ENCODINGS.get((tag, bits))
     if encoding is None:
-        kind = {_PCM: f"{bits}-bit PCM", _FLOAT: f"{bits}-bit floats"}.get(tag, _OTHERS.get(tag, f"the format {tag:#06x}"))
+        kind = {_PCM: f"{bits}-bit PCM", _FLOAT: f"{bits}-bit floats"}.get(
+            tag, _OTHERS.get(tag, f"the format {tag:#06x}")
+        )
         raise WavError(f"samples are {kind}; expected PCM of 8, 16, 24 or 32 bits, or float32")
     if not channels or not rate:
         raise WavError(f"{channels} channels at {rate} Hz; expected at least 1 of each")

@@ -14,7 +14,18 @@ PACKAGES = ("shardmill", "transforms", "pipelines")
 # The rooms of each package from bottom to top: one imports what stands before it, and itself.
 ROOMS = {
     "transforms": (
-        *("stores", "options", "workers", "columns", "statistics", "sharding", "examples", "writing", "formats", "inputs"),
+        *(
+            "stores",
+            "options",
+            "workers",
+            "columns",
+            "statistics",
+            "sharding",
+            "examples",
+            "writing",
+            "formats",
+            "inputs",
+        ),
         *("layout", "publishing", "files", "records", "verification"),
     ),
     "pipelines": ("flags", "config", "reports", "graphs", "kinds", "running", "commands", "cli", "__main__"),
@@ -58,7 +69,8 @@ def named_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def room(module: str) -> tuple[int, int]:
-    """The place of a module: that of its package, and of its room in it; a package itself, which is its API, stands on top."""
+    """The place of a module: that of its package, and of its room in it; a package itself, which is its API, stands on
+    top."""
     package, *rest = module.split(".")
     rooms = ROOMS.get(package, ())
     return PACKAGES.index(package), len(rooms) if not rest or not rooms else rooms.index(rest[0])
@@ -153,12 +165,24 @@ def test_all_else_imports_without_beam() -> None:
 
 def test_formats_and_encoders_are_without_beam() -> None:
     free = (
-        *("formats", "columns", "statistics", "examples", "layout", "publishing", "files.images", "files.arrays", "files.audio"),
+        *(
+            "formats",
+            "columns",
+            "statistics",
+            "examples",
+            "layout",
+            "publishing",
+            "files.images",
+            "files.arrays",
+            "files.audio",
+        ),
         *("inputs.found", "inputs.folders", "inputs.summary"),
     )
 
     assert [module for module in sorted(needs_beam()) if module.removeprefix("transforms.").startswith(free)] == []
-    assert [module for module in sorted(needs_beam()) if module.startswith("transforms.sharding.")] == ["transforms.sharding.cuts"]
+    assert [module for module in sorted(needs_beam()) if module.startswith("transforms.sharding.")] == [
+        "transforms.sharding.cuts"
+    ]
 
 
 def test_few_modules_need_beam() -> None:

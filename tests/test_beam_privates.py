@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Each is tested where it is used: a Beam that changes it fails that test. `_add_argparse_args` is how options are declared.
+# Each is tested where it is used: a Beam that changes it fails that test. `_add_argparse_args` is how options are
+# declared.
 USED = {
     "transforms/writing/beam_sink.py": {"_sink"},
     "pipelines/flags/beam.py": {"_BeamArgumentParser", "_add_argparse_args"},
@@ -32,7 +33,9 @@ def privates(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "apache_beam":
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
+        elif isinstance(node, ast.Attribute) and not (
+            isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        ):
             yield node.attr
 
 
@@ -49,7 +52,8 @@ def test_private_names_of_beam() -> None:
 
 
 def test_every_place_names_the_beam_that_is_tested() -> None:
-    """Workers' image, Prism and constraints.txt are of one release, and pyproject.toml takes its minor version alone."""
+    """Workers' image, Prism and constraints.txt are of one release, and pyproject.toml takes its minor version
+    alone."""
     (release,) = re.findall(r"^apache-beam==(.+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     major, minor, _ = map(int, release.split("."))
     pins = re.findall(r'"apache-beam(?:\[\w+\])?(>=.*?)"', (ROOT / "pyproject.toml").read_text())

@@ -24,8 +24,8 @@ def parser_of(kind: Kind) -> Parser:
 def small_shards(shard_size: int) -> str:
     """What must be said of a --shard_size that makes very many files."""
     return (
-        f"--shard_size is {shard_size:,} bytes, a file for each; a number without a unit is bytes: give one, such as 100MiB; "
-        "trainers read files of 100 to 200 MB fastest"
+        f"--shard_size is {shard_size:,} bytes, a file for each; a number without a unit is bytes: give one, such as"
+        " 100MiB; trainers read files of 100 to 200 MB fastest"
     )
 
 

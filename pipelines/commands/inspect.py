@@ -1,7 +1,7 @@
 """`shardmill inspect`: what is in a data set, in words and, if asked, as a picture.
 
-The module is not called `inspect`: `python pipelines/kinds/images.py` puts this folder first on the path, where it would stand in
-for the standard library's.
+The module is not called `inspect`: `python pipelines/kinds/images.py` puts this folder first on the path, where it
+would stand in for the standard library's.
 """
 
 import argparse
@@ -47,10 +47,15 @@ def inspect_parser() -> Parser:
     parser = Parser(
         prog="shardmill inspect",
         description="Show what is in a data set: features, splits, classes, and some examples.",
-        epilog="Beam's options that say how to reach an object store are passed through, after the folder: --s3_endpoint_url, … "
-        "Exit status: 0 done; 1 a file of the data set is damaged; 2 a mistake in a flag, or no data set.",
+        epilog=(
+            "Beam's options that say how to reach an object store are passed through, after the folder:"
+            " --s3_endpoint_url, … Exit status: 0 done; 1 a file of the data set is damaged; 2 a mistake in a flag, or"
+            " no data set."
+        ),
     )
-    parser.add_argument("directory", help="of a version, or the folder above it, whose LATEST names one; local, gs://, s3://")
+    parser.add_argument(
+        "directory", help="of a version, or the folder above it, whose LATEST names one; local, gs://, s3://"
+    )
     parser.add_argument("--split", help="show this one only (default: all)")
     parser.add_argument("--examples", type=_count, default=3, help="shown (default: %(default)s)")
     parser.add_argument("--contact_sheet", metavar="PNG", help="draw sample images with their labels to this file")
@@ -177,7 +182,9 @@ def _counts(classes: Value) -> dict[str, int]:
 
 
 def _balance(counts: Mapping[str, int]) -> str:
-    present = sorted(((number, name) for name, number in counts.items() if number), key=lambda item: (-item[0], item[1]))
+    present = sorted(
+        ((number, name) for name, number in counts.items() if number), key=lambda item: (-item[0], item[1])
+    )
     if not present:
         return "no examples"
     most = ", ".join(f"{_clip(name)} {number:,}" for number, name in present[:_CLASSES_SHOWN])
@@ -188,7 +195,8 @@ def _balance(counts: Mapping[str, int]) -> str:
 def _example(example: Mapping[str, FeatureValue], features: Sequence[Feature]) -> Iterator[str]:
     known = {feature.name: feature for feature in features}
     width = max((len(printable(name)) for name in [*known, *example]), default=0)
-    for name in dict.fromkeys([*known, *example]):  # what the manifest does not know is shown too: that is why one looks
+    # What the manifest does not know is shown too: that is why one looks
+    for name in dict.fromkeys([*known, *example]):
         yield f"  {printable(name):{width}}  {show(example.get(name), known.get(name))}"
 
 
@@ -197,7 +205,13 @@ def show(values: FeatureValue | None, feature: Feature | None) -> str:
     if values is None:
         return "(missing)"
     shown = ", ".join(_value(value, feature) for value in values[:_VALUES_SHOWN])
-    if feature is not None and feature.kind == "audio" and feature.sample_rate and feature.channels and not feature.is_wav:
+    if (
+        feature is not None
+        and feature.kind == "audio"
+        and feature.sample_rate
+        and feature.channels
+        and not feature.is_wav
+    ):
         shown = f"{len(values) / feature.channels / feature.sample_rate:.2f} s at {feature.sample_rate:,} Hz: {shown}"
     if feature is not None and not feature.list_shape and len(values) == 1:
         return shown
@@ -237,7 +251,8 @@ def _wav(_: Feature, data: bytes) -> str:
     return f"{wav.seconds:.2f} s at {wav.sample_rate:,} Hz, {channels}, {wav.encoding}, {human_size(len(data))}"
 
 
-# What a value is shown as, by its feature's kind and whether it is bytes: an example may hold what its feature does not say.
+# What a value is shown as, by its feature's kind and whether it is bytes: an example may hold what its feature does not
+# say.
 _SHOWN_AS: Mapping[tuple[Kind, bool], Callable[[Feature, Any], str]] = {
     ("class_label", False): _class,
     ("array", True): _array,

@@ -36,12 +36,18 @@ def verify_parser() -> Parser:
     parser = Parser(
         prog="shardmill verify",
         description="Re-read a data set: every file, checksum, record and feature against its manifest.",
-        epilog="Every option of Apache Beam is passed through, after the folder: --runner, --direct_num_workers, … "
-        "Exit status: 0 no fault; 1 faults, one a line; 2 a mistake in a flag, or no data set.",
+        epilog=(
+            "Every option of Apache Beam is passed through, after the folder: --runner, --direct_num_workers, … "
+            "Exit status: 0 no fault; 1 faults, one a line; 2 a mistake in a flag, or no data set."
+        ),
     )
-    parser.add_argument("directory", help="of a version, or the folder above it, whose LATEST names one; local, gs://, s3://")
+    parser.add_argument(
+        "directory", help="of a version, or the folder above it, whose LATEST names one; local, gs://, s3://"
+    )
     parser.add_argument("--decode", action="store_true", help="decode every pixel of every image, too")
-    parser.add_argument("--repair", action="store_true", help="first complete a publication that was interrupted, and LATEST")
+    parser.add_argument(
+        "--repair", action="store_true", help="first complete a publication that was interrupted, and LATEST"
+    )
     parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
     return parser
 
@@ -107,11 +113,15 @@ def shard_faults(dataset: Dataset, decode: bool, options: PipelineOptions, folde
     try:
         lines = storage.read_bytes(path).decode().splitlines()
     except FileNotFoundError:
-        raise JobError(f"the job left no report at {path}; is it a place that workers and this machine share?") from None
+        raise JobError(
+            f"the job left no report at {path}; is it a place that workers and this machine share?"
+        ) from None
     reports = dict(map(json.loads, lines))
     silent = [file for file in files if file not in reports]
     if silent:
-        raise JobError(f"the job reported on {len(files) - len(silent)} of {len(files)} shards; missing, among them: {silent[0]}")
+        raise JobError(
+            f"the job reported on {len(files) - len(silent)} of {len(files)} shards; missing, among them: {silent[0]}"
+        )
     return [Fault(file, message) for file in dict.fromkeys(files) for message in reports[file]]
 
 
@@ -132,11 +142,17 @@ def dataset_faults(dataset: Dataset) -> list[Fault]:
     """What is wrong with a data set as a whole: its metadata files, and files that it should have, or should not."""
     manifest = dataset.manifest
     checks = _metadata_checks(manifest)
-    faults = [Fault(name, message) for name in sorted({*checks, *manifest.files}) for message in _check_text(dataset, name, checks)]
+    faults = [
+        Fault(name, message)
+        for name in sorted({*checks, *manifest.files})
+        for message in _check_text(dataset, name, checks)
+    ]
     if manifest.files and not storage.size(storage.join(dataset.directory, naming.SUCCESS)):
         faults.append(Fault(naming.SUCCESS, "is empty; expected the checksum of the manifest"))
     if storage.exists(storage.join(dataset.directory, naming.PUBLISHING)):
-        faults.append(Fault(naming.PUBLISHING, "an earlier run was interrupted while it published; --repair completes it"))
+        faults.append(
+            Fault(naming.PUBLISHING, "an earlier run was interrupted while it published; --repair completes it")
+        )
     listed = {shard.file for split in manifest.splits for shard in split.shards}
     expected = {*listed, *checks, *manifest.files, naming.MANIFEST, naming.SUCCESS, naming.PUBLISHING}
     for name, _ in sorted(storage.list_files(dataset.directory)):
@@ -154,7 +170,11 @@ _Check = Callable[[str, Manifest], Iterable[str]]
 
 def _metadata_checks(manifest: Manifest) -> dict[str, _Check]:
     """How each metadata file that there must be is checked, beside its checksum."""
-    checks: dict[str, _Check] = {naming.FEATURES: _check_features, naming.SCHEMA: _check_schema, naming.STATS: _check_stats}
+    checks: dict[str, _Check] = {
+        naming.FEATURES: _check_features,
+        naming.SCHEMA: _check_schema,
+        naming.STATS: _check_stats,
+    }
     for feature in of_kind(manifest.features, "class_label"):
         checks[naming.labels_file(feature.name)] = partial(_check_labels, feature)
     if manifest.compression != "gzip":
@@ -170,7 +190,9 @@ def _check_text(dataset: Dataset, name: str, checks: Mapping[str, _Check]) -> li
         data = storage.read_bytes(storage.join(dataset.directory, name))
         found = list(checks[name](data.decode(), dataset.manifest)) if name in checks else []
         expected = dataset.manifest.files.get(name, crc32c(data))
-        return found or ([f"has crc32c {crc32c(data)}; the manifest says {expected}"] if crc32c(data) != expected else [])
+        return found or (
+            [f"has crc32c {crc32c(data)}; the manifest says {expected}"] if crc32c(data) != expected else []
+        )
     except FileNotFoundError:
         return ["is missing"]
     except OSError as error:
@@ -186,7 +208,9 @@ def _check_features(text: str, manifest: Manifest) -> Iterator[str]:
 
 def _check_schema(text: str, manifest: Manifest) -> Iterator[str]:
     found, expected = text_format.Parse(text, schema_pb2.Schema()), schema.to_schema(manifest.features)
-    return _differences("feature", *({feature.name: feature for feature in proto.feature} for proto in (found, expected)))
+    return _differences(
+        "feature", *({feature.name: feature for feature in proto.feature} for proto in (found, expected))
+    )
 
 
 def _check_labels(feature: Feature, text: str, _: Manifest) -> Iterator[str]:
@@ -201,7 +225,8 @@ def _check_labels(feature: Feature, text: str, _: Manifest) -> Iterator[str]:
 
 def _check_rejects(text: str, manifest: Manifest) -> Iterator[str]:
     found, expected = text.count("\n"), manifest.rejects["records"]
-    if not manifest.files and found != expected:  # of data sets made when each line was one record, and no checksum was kept
+    # Of data sets made when each line was one record, and no checksum was kept
+    if not manifest.files and found != expected:
         yield f"has {found} lines; the manifest counts {expected} rejected"
 
 
@@ -209,12 +234,17 @@ def _check_stats(text: str, manifest: Manifest) -> Iterator[str]:
     splits = json.loads(text)["splits"]
     keys = ("examples", "size_bytes", "rejected")
     found = {split: {key: stats[key] for key in keys} for split, stats in splits.items()}
-    yield from _differences("split", found, {split.name: {key: getattr(split, key) for key in keys} for split in manifest.splits})
+    yield from _differences(
+        "split", found, {split.name: {key: getattr(split, key) for key in keys} for split in manifest.splits}
+    )
     for split, stats in splits.items():
         for name, feature in stats["features"].items():
             counts = feature.get("classes")
             if counts is not None and sum(counts.values()) != stats["examples"]:
-                yield f"split {split!r}: the classes of {name!r} add up to {sum(counts.values())}; expected {stats['examples']}"
+                yield (
+                    f"split {split!r}: the classes of {name!r} add up to {sum(counts.values())}; expected"
+                    f" {stats['examples']}"
+                )
 
 
 def _check_dataset_info(text: str, manifest: Manifest) -> Iterator[str]:

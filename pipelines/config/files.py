@@ -46,8 +46,8 @@ class FilesConfig(JobConfig, ABC):
     def read_threads(self) -> int:
         """How many threads of a worker read and encode; 0 stands for the number of its cores.
 
-        Reading small local files is a matter of microseconds, in which threads only contend for the interpreter; decoding
-        runs outside it.
+        Reading small local files is a matter of microseconds, in which threads only contend for the interpreter;
+        decoding runs outside it.
         """
         if self.is_remote:
             return self.threads or _REMOTE_THREADS
@@ -82,7 +82,9 @@ class FilesConfig(JobConfig, ABC):
         """What keys and sizes are computed with."""
         from transforms.files.resolve import ResolveOptions
 
-        return ResolveOptions(self.seed, self.split_seed, self.group_by, self.stratify_by, self.record_bytes, self.renames)
+        return ResolveOptions(
+            self.seed, self.split_seed, self.group_by, self.stratify_by, self.record_bytes, self.renames
+        )
 
     @property
     def record_bytes(self) -> int | None:
@@ -103,10 +105,14 @@ class ListedFilesConfig(FilesConfig, ABC):
         shapes=False,
     )
     allow_outside: bool = flag(False, "files of a manifest may lie outside its folder, by their names or by links")
-    file_column: str = flag("", "of a manifest: names the files", default_words="file_name or image_uri", to_json=_or_none)
+    file_column: str = flag(
+        "", "of a manifest: names the files", default_words="file_name or image_uri", to_json=_or_none
+    )
     label_column: str = flag("label", "of a manifest: holds the labels")
     file_suffix: str = flag("", "what a manifest's file names lack, such as .jpg", to_json=_or_none)
-    file_root: str = flag("", "the folder of a manifest's files, as seen from its own, such as train/", to_json=_or_none)
+    file_root: str = flag(
+        "", "the folder of a manifest's files, as seen from its own, such as train/", to_json=_or_none
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,7 +124,9 @@ class ListedFilesConfig(FilesConfig, ABC):
 
             is_textual(self.manifest)
             if self.folders is not None:
-                raise UserError(f"--folders {self.folders} is about the folders of --input; of a --manifest, columns say it")
+                raise UserError(
+                    f"--folders {self.folders} is about the folders of --input; of a --manifest, columns say it"
+                )
         elif self.allow_outside:
             raise UserError("--allow_outside is about the names in a --manifest; with --input it has no meaning")
 
@@ -134,14 +142,19 @@ class ListedFilesConfig(FilesConfig, ABC):
             if value and self.manifest is None:
                 raise UserError(f"{name} {value} is about a --manifest; with --input it has no meaning")
         if self.label_column != "label" and self.manifest is None:
-            raise UserError(f"--label_column {self.label_column} is about a --manifest; of --input, folders are the labels")
+            raise UserError(
+                f"--label_column {self.label_column} is about a --manifest; of --input, folders are the labels"
+            )
         if self.label_column == (self.file_column or None) or self.label_column in ("", "split", *FILE_COLUMNS):
             raise UserError(f"--label_column {self.label_column!r}: expected a column of its own")
         if self.file_column in ("label", "split"):
-            raise UserError(f"--file_column {self.file_column}: that column says something else; expected one of its own")
+            raise UserError(
+                f"--file_column {self.file_column}: that column says something else; expected one of its own"
+            )
         if "/" in self.file_suffix:
             raise UserError(
-                f"--file_suffix {self.file_suffix}: expected the end of a name, such as .jpg; --file_root is for folders"
+                f"--file_suffix {self.file_suffix}: expected the end of a name, such as .jpg; --file_root is for"
+                " folders"
             )
 
     @property
@@ -149,7 +162,9 @@ class ListedFilesConfig(FilesConfig, ABC):
         """How the manifest names files and labels."""
         from transforms.inputs.file_list import ManifestNames
 
-        return ManifestNames(self.file_column, self.label_column, self.file_suffix, self.file_root.rstrip("/") or self.file_root)
+        return ManifestNames(
+            self.file_column, self.label_column, self.file_suffix, self.file_root.rstrip("/") or self.file_root
+        )
 
     @property
     def source(self) -> str:

@@ -47,7 +47,9 @@ def parse_renames(value: Any) -> tuple[tuple[str, str], ...]:
     pairs = [tuple(item.partition("=")[::2]) if isinstance(item, str) else tuple(item) for item in items]
     for old, new in pairs:
         if not old or not new:
-            raise ValueMistake(f"{old + '=' + new if old and new else old or new!r} is not name=new name, such as image=image_raw")
+            raise ValueMistake(
+                f"{old + '=' + new if old and new else old or new!r} is not name=new name, such as image=image_raw"
+            )
     return tuple((old, new) for old, new in pairs)
 
 
@@ -113,7 +115,9 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
 
     format_name: ClassVar[str] = ""
 
-    input: str | None = flag(None, "a folder, a file or a glob; local, gs://, s3://", parse=parse_path, group="input", shapes=False)
+    input: str | None = flag(
+        None, "a folder, a file or a glob; local, gs://, s3://", parse=parse_path, group="input", shapes=False
+    )
     job: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
 
     def __post_init__(self) -> None:
@@ -145,11 +149,16 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
         from transforms.sharding.balance import ShardCount
 
         assert not isinstance(self.num_shards, tuple)
-        others = ShardCount(self.num_shards) if self.num_shards else ShardCount(size_bytes=self.shard_size or DEFAULT_SHARD_SIZE)
+        others = (
+            ShardCount(self.num_shards)
+            if self.num_shards
+            else ShardCount(size_bytes=self.shard_size or DEFAULT_SHARD_SIZE)
+        )
         return {"": others, **{name: ShardCount(count) for name, count in self.split_shards}}
 
     def to_json(self) -> dict[str, Any]:
-        """The options that shape the output, for the manifest: what every job is told, the input's format, what it is told."""
+        """The options that shape the output, for the manifest: what every job is told, the input's format, what it is
+        told."""
         shaping = super().to_json()
         common = {option.field for option in options_of(JobConfig)}
         named = {"format": self.format_name} if self.format_name else {}

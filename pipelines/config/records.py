@@ -37,7 +37,8 @@ class FormatSpec:
       description: as its own --help says it.
       flags: the options that have a meaning for it, of RecordsConfig's own.
       make_format: how the records are found and read.
-      make_encoder: what becomes of the rows, given the columns of keys, groups and strata, and what features are called.
+      make_encoder: what becomes of the rows, given the columns of keys, groups and strata, and what features are
+        called.
       make_layout: what decides how the input is read; a function, so that nothing is imported before.
       infers: whether types come from the rows where no --schema says them.
       has_columns: whether its features are known before the records are read.
@@ -88,7 +89,9 @@ def read_schema(value: Any) -> Features:
     names = [feature.name for feature in features]
     twice = next((name for name in names if names.count(name) > 1), None)
     if not names or "" in names or twice is not None:
-        problem = f"has feature {twice!r} twice" if twice else "has a feature without a name" if names else "has no features"
+        problem = (
+            f"has feature {twice!r} twice" if twice else "has a feature without a name" if names else "has no features"
+        )
         raise UserError(f"--schema {value} {problem}; expected features with names that differ")
     return features
 
@@ -104,14 +107,21 @@ class RecordsConfig(JobConfig):
     title: ClassVar[str] = "features"
 
     input: str | None = flag(
-        None, "a folder, a file or a glob; local, gs://, s3://", parse=parse_path, group="input", shapes=False, required=True
+        None,
+        "a folder, a file or a glob; local, gs://, s3://",
+        parse=parse_path,
+        group="input",
+        shapes=False,
+        required=True,
     )
     spec: FormatSpec
     delimiter: str | None = flag(
         None, "between fields", parse=parse_delimiter, group="input", default_words="a comma; a tab in .tsv files"
     )
     quote: str = flag('"', "around fields; '' for none", parse=parse_quote, group="input")
-    columns: tuple[str, ...] | None = flag(None, "name,… of files without a header", parse=parse_names, group="input", to_json=list)
+    columns: tuple[str, ...] | None = flag(
+        None, "name,… of files without a header", parse=parse_names, group="input", to_json=list
+    )
     encoding: str = flag("utf-8", "of the text, such as latin-1", group="input")
     missing: tuple[str, ...] = flag(
         MISSING,
@@ -158,7 +168,9 @@ class RecordsConfig(JobConfig):
         if self.delimiter == self.quote and self.quote:
             raise UserError(f"--delimiter and --quote are both {self.quote!r}")
         if self.delimiter is None and self.quote in (",", "\t"):
-            raise UserError(f"--quote {self.quote!r} needs --delimiter, which is a comma otherwise, or a tab in .tsv files")
+            raise UserError(
+                f"--quote {self.quote!r} needs --delimiter, which is a comma otherwise, or a tab in .tsv files"
+            )
         try:
             _ = self.format  # built to be checked
         except ValueError as error:
@@ -172,8 +184,8 @@ class RecordsConfig(JobConfig):
             )
         if self.rename:
             raise UserError(
-                "--rename: reshard passes records through untouched, and names stand in each of them; rename where the reader "
-                "parses them, or convert what these records were made of"
+                "--rename: reshard passes records through untouched, and names stand in each of them; rename where the"
+                " reader parses them, or convert what these records were made of"
             )
 
     @property
@@ -247,7 +259,12 @@ class RecordsConfig(JobConfig):
         from transforms.records.encode import KeyOptions
 
         return KeyOptions(
-            self.seed, self.split_seed, self.key, self._column(self.group_by), self._column(self.stratify_by), self.no_shuffle
+            self.seed,
+            self.split_seed,
+            self.key,
+            self._column(self.group_by),
+            self._column(self.stratify_by),
+            self.no_shuffle,
         )
 
     def to_json(self) -> dict[str, Any]:

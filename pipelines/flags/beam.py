@@ -1,4 +1,5 @@
-"""The parser of all options of Beam, which has no public way to it: what it does not know, `PipelineOptions` only warns of."""
+"""The parser of all options of Beam, which has no public way to it: what it does not know, `PipelineOptions` only warns
+of."""
 
 import argparse
 

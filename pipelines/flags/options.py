@@ -91,8 +91,8 @@ def beam_options(rest: Sequence[str], own: argparse.ArgumentParser) -> Any:
     if options.get_all_options()["labels"] and not options.view_as(StandardOptions).runner:
         near = difflib.get_close_matches("--labels", _flags(own), 2)
         raise UserError(
-            f"--label, or --labels, is Dataflow's here, for the labels of a job on Google's cloud, and there is no --runner; "
-            f"did you mean {' or '.join(near)}?"
+            "--label, or --labels, is Dataflow's here, for the labels of a job on Google's cloud, and there is no"
+            f" --runner; did you mean {' or '.join(near)}?"
         )
     return options
 
@@ -118,7 +118,8 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def nearest_flags(word: str, own: Sequence[str], beams: Sequence[str]) -> list[str]:
-    """What an unknown flag may be meant to be: the nearest of ours, but of Beam's hundreds only one that is near, and nearer."""
+    """What an unknown flag may be meant to be: the nearest of ours, but of Beam's hundreds only one that is near, and
+    nearer."""
     mine = difflib.get_close_matches(word, own, 1)
     theirs = difflib.get_close_matches(word, beams, 1, _NEAR)
     if mine and theirs and _likeness(word, theirs[0]) <= _likeness(word, mine[0]):
@@ -140,7 +141,9 @@ def check_folder_first(arguments: Sequence[str], folder: str, rest: Sequence[str
     """
     before = arguments[: list(arguments).index(folder)]
     if any(flag in before for flag in rest if flag.startswith("-")):
-        raise UserError(f"{folder!r} was taken for the data set's folder; give the folder first, then the options of Beam")
+        raise UserError(
+            f"{folder!r} was taken for the data set's folder; give the folder first, then the options of Beam"
+        )
 
 
 def _raise(error: Exception) -> NoReturn:

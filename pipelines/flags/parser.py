@@ -61,7 +61,9 @@ def make_config(cls: type[Config], options: Sequence[Option], values: Mapping[st
     Raises:
       UserError: a mistake, named.
     """
-    fields = {option.field: option.field for option in options} | {o.name: o.field for o in options if not o.flag.hidden}
+    fields = {option.field: option.field for option in options} | {
+        o.name: o.field for o in options if not o.flag.hidden
+    }
     named = {fields[name]: value for name, value in values.items() if name in fields}
     for name in values:
         if name not in fields:

@@ -78,10 +78,12 @@ def find_files(config: ListedFilesConfig, reserved: tuple[str, ...]) -> beam.PTr
 def plan_files(root: beam.Pipeline, config: FilesConfig, route: FileRoute) -> Plan:
     """Index the input and plan its shards; nothing is written."""
     indexed = root | "Index" >> route.index
-    layout = indexed.summary | "Layout" >> beam.Map(_layout, config.layout_options, route.layout, route.describe, config.renames)
-    resolved = indexed.files | "Resolve" >> beam.FlatMap(_resolve, AsSingleton(layout), config.resolve_options).with_output_types(
-        pa.RecordBatch
-    ).with_outputs(REJECTS, main="planned")
+    layout = indexed.summary | "Layout" >> beam.Map(
+        _layout, config.layout_options, route.layout, route.describe, config.renames
+    )
+    resolved = indexed.files | "Resolve" >> beam.FlatMap(
+        _resolve, AsSingleton(layout), config.resolve_options
+    ).with_output_types(pa.RecordBatch).with_outputs(REJECTS, main="planned")
     planned = resolved["planned"]
     if config.stratify_by is not None:
         names, fractions = zip(*(config.splits or DEFAULT_SPLITS), strict=True)
@@ -106,7 +108,9 @@ def _layout(
     return layout
 
 
-def build_files(root: beam.Pipeline, progress_folder: str | None, config: FilesConfig, route: FileRoute) -> beam.PCollection[str]:
+def build_files(
+    root: beam.Pipeline, progress_folder: str | None, config: FilesConfig, route: FileRoute
+) -> beam.PCollection[str]:
     """The whole job; the paths of the published shards come out.
 
     Args:

@@ -42,7 +42,9 @@ def plan(root: beam.Pipeline, path: str, config: FilesConfig, route: FileRoute) 
     """Index and plan, and pickle the DryRun to `path`."""
     planned = plan_files(root, config, route)
     shards = planned.shards | "CountShard" >> beam.MapTuple(_count)
-    _ = planned.summary | "Save" >> beam.Map(_save, AsSingleton(planned.layout), AsIter(shards), AsIter(planned.rejects), path)
+    _ = planned.summary | "Save" >> beam.Map(
+        _save, AsSingleton(planned.layout), AsIter(shards), AsIter(planned.rejects), path
+    )
 
 
 def _count(shard: ShardKey, batch: pa.RecordBatch) -> tuple[ShardKey, int, int, Counter[int]]:
@@ -75,7 +77,9 @@ def describe(plan: DryRun, config: FilesConfig) -> str:
         f"Input: {config.source}: {summary.records:,} files, {human_size(summary.size_bytes)}",
     ]
     if plan.rejects:
-        lines.append(f"Rejected so far: {len(plan.rejects):,}, such as {plan.rejects[0].source!r}: {plan.rejects[0].reason}")
+        lines.append(
+            f"Rejected so far: {len(plan.rejects):,}, such as {plan.rejects[0].source!r}: {plan.rejects[0].reason}"
+        )
     for split in layout.splits:
         sizes = [size for (name, _), size in sorted(plan.shards.items()) if name == split]
         if not sizes:
@@ -83,8 +87,9 @@ def describe(plan: DryRun, config: FilesConfig) -> str:
             continue
         examples, size_bytes = ([size[column] for size in sizes] for column in (0, 1))
         lines.append(
-            f"Split {split}: {sum(examples):,} examples, about {human_size(sum(size_bytes))}, in {_shards(len(sizes))} "
-            f"of {min(examples):,} to {max(examples):,} examples, {human_size(min(size_bytes))} to {human_size(max(size_bytes))}"
+            f"Split {split}: {sum(examples):,} examples, about {human_size(sum(size_bytes))}, in {_shards(len(sizes))}"
+            f" of {min(examples):,} to {max(examples):,} examples, {human_size(min(size_bytes))} to"
+            f" {human_size(max(size_bytes))}"
         )
     lines += _classes(plan, config)
     return "\n".join(map(printable, [*lines, *(f"NOTE: {notice}" for notice in layout.notices)]))

@@ -19,7 +19,8 @@ class Job:
     """What one configuration does.
 
     Attributes:
-      build: (an empty pipeline, the folder where workers on this machine report, or None) -> paths of the published shards.
+      build: (an empty pipeline, the folder where workers on this machine report, or None) -> paths of the published
+        shards.
       plan: (an empty pipeline, a path): finds out what would be done, writes nothing but that, pickled, to the path.
       describe: what is there, in words.
       reuses_buffers: whether its tasks want buffers of the same sizes again and again; see pipelines.running.memory.

@@ -65,9 +65,9 @@ def read_layout(root: beam.Pipeline, config: RecordsConfig) -> Reading:
         kinds = indexed.tasks | "Kinds" >> CountKinds(config.format, config.threads)
     else:
         kinds = root | "NoKinds" >> beam.Create([{}])
-    layout = indexed.summary | "Layout" >> beam.Map(_layout, AsSingleton(inferred), AsSingleton(kinds), config).with_output_types(
-        TableLayout
-    )
+    layout = indexed.summary | "Layout" >> beam.Map(
+        _layout, AsSingleton(inferred), AsSingleton(kinds), config
+    ).with_output_types(TableLayout)
     return Reading(indexed, inferred, layout)
 
 
@@ -132,14 +132,18 @@ def build_records(root: beam.Pipeline, progress_folder: str | None, config: Reco
     ).with_output_types(str)
 
 
-def _stage(reading: Reading, temporary: beam.PCollection[str], config: RecordsConfig, progress_folder: str | None) -> StagedRuns:
+def _stage(
+    reading: Reading, temporary: beam.PCollection[str], config: RecordsConfig, progress_folder: str | None
+) -> StagedRuns:
     staging = Staging(config.format, config.encoder, config.key_options, config.block_size)
     strata = None
     if config.stratify_by is not None:
         keys = reading.indexed.tasks | "KeyStrata" >> KeyStrata(staging, reading.layout, temporary, config.threads)
         fractions = tuple(fraction for _, fraction in config.splits or DEFAULT_SPLITS)
         strata = keys | "CutStrata" >> FindExampleCuts(read_keys, partial(_stratum_ranks, fractions), config.threads)
-    return reading.indexed.tasks | "Stage" >> StageRuns(staging, reading.layout, temporary, strata, config.threads, progress_folder)
+    return reading.indexed.tasks | "Stage" >> StageRuns(
+        staging, reading.layout, temporary, strata, config.threads, progress_folder
+    )
 
 
 def _stratum_ranks(fractions: tuple[Fraction, ...], stratum: str, examples: int, size_bytes: int) -> list[int]:
@@ -205,9 +209,9 @@ def _check_ids(staged: Staged, layout: TableLayout, names: Sequence[str] | None)
     if unnamed:
         more = sum(unnamed.values()) - 1
         raise UserError(
-            f"--labels_file names {f'the ids 0 to {len(names) - 1:,}' if len(names) > 1 else 'id 0 alone'}, but a record has "
-            f"{label}={max(unnamed)}{f', as have {more:,} more with such ids' if more else ''}; expected a name for each id, "
-            "a line each in their order"
+            f"--labels_file names {f'the ids 0 to {len(names) - 1:,}' if len(names) > 1 else 'id 0 alone'}, but a"
+            f" record has {label}={max(unnamed)}{f', as have {more:,} more with such ids' if more else ''}; expected a"
+            " name for each id, a line each in their order"
         )
 
 
@@ -217,8 +221,8 @@ def _features(layout: TableLayout, inferred: Inferred, kinds: Kinds, table: Tabl
         return layout.features
     if mixed := mixed_kinds(kinds):
         raise UserError(
-            f"{mixed}; a reader takes a feature of one kind only: write these records anew, or give --on_mixed reject, which "
-            "leaves out those that are not as most are"
+            f"{mixed}; a reader takes a feature of one kind only: write these records anew, or give --on_mixed reject,"
+            " which leaves out those that are not as most are"
         )
     for flag, column in (("--key", table.key), ("--group_by", table.group_by), ("--stratify_by", table.stratify_by)):
         if column is not None and column not in inferred.types:
@@ -246,8 +250,8 @@ def _check_schema(schema: Features, found: Mapping[str, Feature]) -> None:
         if mine is None or mine.dtype != feature.dtype or (feature.required and not mine.required):
             is_found = f"{mine.dtype}{'' if mine.required else ', and missing in some'}" if mine else "in no record"
             raise UserError(
-                f"--schema says that feature {feature.name!r} is {feature.dtype}{' in every record' if feature.required else ''}, "
-                f"but it is {is_found}"
+                f"--schema says that feature {feature.name!r} is"
+                f" {feature.dtype}{' in every record' if feature.required else ''}, but it is {is_found}"
             )
 
 
@@ -259,5 +263,7 @@ def _labelled(features: Mapping[str, Feature], table: TableOptions) -> Feature:
     if table.frozen_labels is None:
         return feature
     if feature.dtype != "int64":
-        raise UserError(f"--labels_file was given, but feature {table.label!r} holds {feature.dtype}; expected ids, int64")
+        raise UserError(
+            f"--labels_file was given, but feature {table.label!r} holds {feature.dtype}; expected ids, int64"
+        )
     return replace(feature, kind="class_label", class_names=table.frozen_labels)

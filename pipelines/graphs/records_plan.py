@@ -49,15 +49,24 @@ def describe(plan: DryRun, config: RecordsConfig) -> str:
     rows = f", {plan.inferred.rows:,} rows" if plan.inferred.rows else ""
     lines = [
         f"Dry run: nothing is written. Would write {config.directory}",
-        f"Input: {config.source}: {files:,} file{'' if files == 1 else 's'}, {human_size(plan.summary.size_bytes)}{rows}",
+        (
+            f"Input: {config.source}: {files:,} file{'' if files == 1 else 's'},"
+            f" {human_size(plan.summary.size_bytes)}{rows}"
+        ),
     ]
     if plan.rejects:
-        lines.append(f"Rejected so far: {len(plan.rejects):,}, such as {plan.rejects[0].source!r}: {plan.rejects[0].reason}")
+        lines.append(
+            f"Rejected so far: {len(plan.rejects):,}, such as {plan.rejects[0].source!r}: {plan.rejects[0].reason}"
+        )
     fractions = plan.layout.fractions
     for index, split in enumerate(plan.layout.splits):
         lines.append(f"Split {split}: {f'{float(fractions[index]):.4g} of the rows' if fractions else 'by its folder'}")
     features = config.renames.features(plan.layout.features)
-    none = "those of the records" if not config.spec.has_columns else "none, as no row can be read; the job says why of each"
+    none = (
+        "those of the records"
+        if not config.spec.has_columns
+        else "none, as no row can be read; the job says why of each"
+    )
     lines += [f"Features: {len(features):,}" if features else f"Features: {none}"]
     lines += [f"  {_describe(feature)}" for feature in features[:_SHOWN]]
     if len(features) > _SHOWN:
@@ -68,6 +77,8 @@ def describe(plan: DryRun, config: RecordsConfig) -> str:
 def _describe(feature: Feature) -> str:
     shape = "" if not feature.shape else " list" if feature.shape == (None,) else f" list of {in_words(feature.shape)}"
     classes = (
-        f", {len(feature.class_names):,} classes: {first_and_last(feature.class_names)}" if feature.kind == "class_label" else ""
+        f", {len(feature.class_names):,} classes: {first_and_last(feature.class_names)}"
+        if feature.kind == "class_label"
+        else ""
     )
     return f"{feature.name}: {feature.dtype}{shape}{classes}{'' if feature.required else ', may be missing'}"

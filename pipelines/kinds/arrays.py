@@ -68,7 +68,11 @@ class ArraysConfig(ListedFilesConfig):
     )
     feature: str = flag("image", "the name of the array's feature", parse=parse_feature)
     shape: tuple[int, ...] | None = flag(
-        None, "of every array, such as 64,64", parse=parse_shape, default_words="that of the first file by name", to_json=list
+        None,
+        "of every array, such as 64,64",
+        parse=parse_shape,
+        default_words="that of the first file by name",
+        to_json=list,
     )
     dtype: str | None = flag(
         None,
@@ -82,7 +86,9 @@ class ArraysConfig(ListedFilesConfig):
         super().__post_init__()
         if (self.shape is None) != (self.dtype is None):
             missing = "--dtype" if self.dtype is None else "--shape"
-            raise UserError(f"--shape and --dtype go together; {missing} is missing (without both, the first file says them)")
+            raise UserError(
+                f"--shape and --dtype go together; {missing} is missing (without both, the first file says them)"
+            )
 
     @property
     def array_options(self) -> "ArrayOptions":

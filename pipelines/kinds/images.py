@@ -79,17 +79,25 @@ class ImagesConfig(ListedFilesConfig):
     )
     verify: str = flag("header", "how far each image is checked", choices=VERIFY)
     image_format: str = flag(
-        "", "re-encode every image", choices=("", *FORMATS), default_words="bytes untouched", to_json=lambda name: name or None
+        "",
+        "re-encode every image",
+        choices=("", *FORMATS),
+        default_words="bytes untouched",
+        to_json=lambda name: name or None,
     )
     resize: tuple[int, int] | None = flag(
         None, "WIDTHxHEIGHT: decode, turn upright, make RGB, resize, re-encode", parse=parse_resolution, to_json=list
     )
     resize_mode: str = flag("exact", "stretch, crop to fill, or pad to fit", choices=RESIZE_MODES)
     jpeg_quality: int = flag(
-        DEFAULT_QUALITY, "of re-encoded images", check=lambda quality: None if 1 <= quality <= 100 else "expected 1 to 100"
+        DEFAULT_QUALITY,
+        "of re-encoded images",
+        check=lambda quality: None if 1 <= quality <= 100 else "expected 1 to 100",
     )
     max_pixels: int = flag(
-        MAX_PIXELS, "more make an image a reject", check=lambda pixels: None if pixels > 0 else "expected a positive number"
+        MAX_PIXELS,
+        "more make an image a reject",
+        check=lambda pixels: None if pixels > 0 else "expected a positive number",
     )
     coordinates: tuple[tuple[str, str], ...] = flag(
         (),
@@ -103,13 +111,17 @@ class ImagesConfig(ListedFilesConfig):
         if self.resize is None and self.resize_mode != "exact":
             raise UserError(f"--resize_mode {self.resize_mode} needs --resize")
         if self.jpeg_quality != DEFAULT_QUALITY and (not self.reencodes or self.image_format == "png"):
-            raise UserError(f"--jpeg_quality {self.jpeg_quality} needs --resize or --image_format jpeg: no JPEG is made without")
+            raise UserError(
+                f"--jpeg_quality {self.jpeg_quality} needs --resize or --image_format jpeg: no JPEG is made without"
+            )
         if self.max_pixels != MAX_PIXELS and self.verify == "none" and not self.reencodes:
-            raise UserError(f"--max_pixels {self.max_pixels} contradicts --verify none, which does not look into images")
+            raise UserError(
+                f"--max_pixels {self.max_pixels} contradicts --verify none, which does not look into images"
+            )
         if self.coordinates and (not self.reencodes or self.manifest is None):
             raise UserError(
-                "--coordinates is about the columns of a --manifest whose images are re-encoded, by --resize or --image_format; "
-                "as they are, images and columns agree"
+                "--coordinates is about the columns of a --manifest whose images are re-encoded, by --resize or"
+                " --image_format; as they are, images and columns agree"
             )
 
     @property
@@ -127,7 +139,11 @@ class ImagesConfig(ListedFilesConfig):
     @property
     def record_bytes(self) -> int | None:
         """The bytes of every encoded image, about, where they are re-encoded to one size."""
-        return int(self.resize[0] * self.resize[1] * _BYTES_PER_PIXEL[self.image_format]) if self.resize is not None else None
+        return (
+            int(self.resize[0] * self.resize[1] * _BYTES_PER_PIXEL[self.image_format])
+            if self.resize is not None
+            else None
+        )
 
     @property
     def kind(self) -> FileKind:
@@ -175,7 +191,9 @@ def _describe(
     return image_features(layout, summary.records, measured, formats), notices
 
 
-def _layout(summary: "InputSummary", options: "LayoutOptions", coordinates: Mapping[str, str], mode: str | None) -> "Layout":
+def _layout(
+    summary: "InputSummary", options: "LayoutOptions", coordinates: Mapping[str, str], mode: str | None
+) -> "Layout":
     from transforms.layout.coordinates import check_coordinates
     from transforms.layout.files import make_layout
 

@@ -67,7 +67,9 @@ class RecordsKind(Kind):
     @property
     def options(self) -> tuple[Option, ...]:
         """Those of every job, and those of its format."""
-        chosen = {*(option.field for option in options_of(JobConfig)), *self.spec.flags} - ({"folders"} - {*self.spec.flags})
+        chosen = {*(option.field for option in options_of(JobConfig)), *self.spec.flags} - (
+            {"folders"} - {*self.spec.flags}
+        )
         return tuple(option for option in options_of(self.config) if option.field in chosen)
 
     def make_config(self, values: Mapping[str, Any]) -> JobConfig:
@@ -86,5 +88,6 @@ class RecordsKind(Kind):
 
     def refuse(self, rest: Sequence[str]) -> None:
         """As the base says."""
-        if "label" not in self.spec.flags and any(word.partition("=")[0] == "--label" for word in rest):  # a flag of Beam's, too
+        # A flag of Beam's, too
+        if "label" not in self.spec.flags and any(word.partition("=")[0] == "--label" for word in rest):
             raise UserError("--label: text has no columns; the label of a text is the folder of its file")

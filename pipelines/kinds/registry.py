@@ -4,7 +4,9 @@ from pipelines.config.job import JobConfig
 from pipelines.kinds import arrays, audio, images, tables, texts
 from pipelines.kinds.kind import Kind
 
-KINDS: dict[str, Kind] = {kind.command: kind for kind in (images.KIND, arrays.KIND, audio.KIND, *tables.KINDS, texts.KIND)}
+KINDS: dict[str, Kind] = {
+    kind.command: kind for kind in (images.KIND, arrays.KIND, audio.KIND, *tables.KINDS, texts.KIND)
+}
 
 
 def kind_of(config: JobConfig) -> Kind:

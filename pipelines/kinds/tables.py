@@ -20,7 +20,13 @@ def _csv(config: RecordsConfig) -> "RecordFormat":
     from transforms.formats.csv.format import CsvFormat
 
     return CsvFormat(
-        config.delimiter or "", config.quote, config.columns, config.encoding, config.missing, config.fill, config.block_size
+        config.delimiter or "",
+        config.quote,
+        config.columns,
+        config.encoding,
+        config.missing,
+        config.fill,
+        config.block_size,
     )
 
 
@@ -86,7 +92,10 @@ FORMATS = (
         plural="CSV files",
         suffixes=f"(?:csv|tsv){COMPRESSED}",
         summary="turn CSV or TSV files into TFRecord shards",
-        description="Turn CSV or TSV files into balanced, shuffled TFRecord shards. Types come from all rows, not from a sample.",
+        description=(
+            "Turn CSV or TSV files into balanced, shuffled TFRecord shards. Types come from all rows, not from a"
+            " sample."
+        ),
         flags=("delimiter", "quote", "columns", "encoding", "missing", *_COLUMNS, "block_size"),
         make_format=_csv,
         make_encoder=_rows,
@@ -98,7 +107,9 @@ FORMATS = (
         plural="JSON lines",
         suffixes=f"(?:jsonl|ndjson|json){COMPRESSED}",
         summary="turn JSON lines into TFRecord shards",
-        description="Turn JSON lines, one object each, into balanced, shuffled TFRecord shards. Lists become lists of values.",
+        description=(
+            "Turn JSON lines, one object each, into balanced, shuffled TFRecord shards. Lists become lists of values."
+        ),
         flags=(*_COLUMNS, "block_size"),
         make_format=_jsonl,
         make_encoder=_rows,
@@ -134,7 +145,9 @@ FORMATS = (
         plural="TFRecord files",
         suffixes=r"(?:tfrecords?|tfr)(?:-\d+-of-\d+)?(?:\.gz)?",
         summary="deal existing TFRecords out to balanced, shuffled shards",
-        description="Deal the records of existing TFRecord files out to a new number of balanced, shuffled shards, untouched.",
+        description=(
+            "Deal the records of existing TFRecord files out to a new number of balanced, shuffled shards, untouched."
+        ),
         flags=("label", "key", "schema", "on_mixed", "block_size"),
         make_format=_tfrecords,
         make_encoder=_records,
@@ -145,4 +158,6 @@ FORMATS = (
         needs=(("tfx_bsl", "reshard decodes Examples with tfx-bsl", "reshard"),),
     ),
 )
-KINDS = tuple(RecordsKind(spec.command, spec.summary, spec.description, RecordsConfig, records_job, spec) for spec in FORMATS)
+KINDS = tuple(
+    RecordsKind(spec.command, spec.summary, spec.description, RecordsConfig, records_job, spec) for spec in FORMATS
+)

@@ -27,7 +27,8 @@ from transforms.files.images.exif import UPRIGHT
 Item = TypeVar("Item")
 _Position = tuple[int, int]  # of a record: shard, index in it
 
-_CELL, _PAD, _GAP, _LINE = 128, 6, 8, 16  # pixels: an image's side, around it in its card, between cards, a line of text
+# Pixels: an image's side, around it in its card, between cards, a line of text
+_CELL, _PAD, _GAP, _LINE = 128, 6, 8, 16
 _MAX_COLUMNS = 12
 _CANDIDATES = 4  # records looked at for each one shown: among them, classes are evened out
 _PAGE, _CARD, _FRAME = (241, 243, 245), (255, 255, 255), (213, 217, 221)
@@ -46,10 +47,13 @@ class Sample:
 
 
 def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> list[Sample]:
-    """About evenly many images of each class and shard, at most `number`, in the order of classes; always the same ones.
+    """About evenly many images of each class and shard, at most `number`, in the order of classes; always the same
+    ones.
 
-    Reads the first records of shards spread over `splits`; where records are not shuffled, records spread over those shards.
-    It reads them twice, for their classes and for the images chosen, so that no more than `number` images are in memory.
+    Reads the first records of shards spread over `splits`; where records are not shuffled, records spread over those
+    shards.
+    It reads them twice, for their classes and for the images chosen, so that no more than `number` images are in
+    memory.
 
     Raises:
       CorruptDataError: a shard is not what was written.
@@ -120,7 +124,8 @@ def _records(dataset: Dataset, shard: ShardEntry, wanted: Iterable[int]) -> Iter
 
 
 def _even(classes: Sequence[list[_Position]], number: int) -> list[_Position]:
-    """At most `number` positions: as many of each class as there can be, and of each from as many shards as there can be."""
+    """At most `number` positions: as many of each class as there can be, and of each from as many shards as there can
+    be."""
     turns = [
         # Classes begin at different shards: with one sample each, they would all be of the first otherwise.
         [position for position in chain(*zip_longest(*_rotate(_by_shard(positions), turn))) if position is not None]
@@ -144,7 +149,8 @@ def _rotate(items: list[Item], by: int) -> list[Item]:
 
 
 def count_turned(samples: Sequence[Sample]) -> int:
-    """How many of the samples are drawn turned, for EXIF says so, where the readers give their pixels as they are stored."""
+    """How many of the samples are drawn turned, for EXIF says so, where the readers give their pixels as they are
+    stored."""
     return sum(map(_is_turned, samples))
 
 
@@ -224,7 +230,8 @@ def fit(text: str, width: int, keep_end: bool = False) -> str:
 
 
 def readable(text: str) -> str:
-    """`text` in the letters that Pillow's own font has, which are those of ASCII: without accents, and `?` for all others."""
+    """`text` in the letters that Pillow's own font has, which are those of ASCII: without accents, and `?` for all
+    others."""
     letters = (letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
     return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in letters)
 

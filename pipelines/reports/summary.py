@@ -1,4 +1,5 @@
-"""What is printed when a job is done: a table of the splits, what there is to know, and the lines that read the result."""
+"""What is printed when a job is done: a table of the splits, what there is to know, and the lines that read the
+result."""
 
 import io
 from collections.abc import Sequence
@@ -44,11 +45,15 @@ def summary(config: JobConfig) -> str:
 
 
 def class_lines(manifest: Manifest) -> list[str]:
-    """How many classes there are and which, the first and last few of many: a wrong reading of the folders is seen here."""
+    """How many classes there are and which, the first and last few of many: a wrong reading of the folders is seen
+    here."""
     labels = of_kind(manifest.features, "class_label")
     if not labels and manifest.configuration.get("format") in _BY_FOLDER:
         return ["Classes: none; the examples are unlabelled"]
-    return [f"Classes of {label.name!r}: {len(label.class_names):,}: {first_and_last(label.class_names)}" for label in labels]
+    return [
+        f"Classes of {label.name!r}: {len(label.class_names):,}: {first_and_last(label.class_names)}"
+        for label in labels
+    ]
 
 
 def first_and_last(names: Sequence[str]) -> str:

@@ -20,7 +20,8 @@ def configure(command: str, **options: Any) -> JobConfig:
       options: by the names of the command's flags; texts, or what they stand for.
 
     Raises:
-      UserError: there is no such command or option, or a value is not allowed; the sentence is that of the command line.
+      UserError: there is no such command or option, or a value is not allowed; the sentence is that of the command
+        line.
     """
     if command not in KINDS:
         raise UserError(f"unknown command {command!r}; expected {', '.join(KINDS)}")
@@ -30,8 +31,8 @@ def configure(command: str, **options: Any) -> JobConfig:
 def convert(config: JobConfig, beam_options: Sequence[str] = (), progress: bool = False) -> Published:
     """Run the job that `config` describes, and wait for its end.
 
-    It ends no process, leaves the settings of this one as they were, and prints nothing unless `progress`. Ctrl-C, and SIGTERM in
-    the main thread, raise `pipelines.running.convert.Interrupted`, a KeyboardInterrupt.
+    It ends no process, leaves the settings of this one as they were, and prints nothing unless `progress`. Ctrl-C, and
+    SIGTERM in the main thread, raise `pipelines.running.convert.Interrupted`, a KeyboardInterrupt.
 
     Args:
       config: what to do; see `configure`.

@@ -50,17 +50,23 @@ def _check_apart(config: JobConfig, directory: str, root: str) -> None:
 
 
 def _check_glob(config: JobConfig) -> None:
-    """Check that a glob does not match what will be written; one for `*.jpg` may search a folder that the output lies in."""
+    """Check that a glob does not match what will be written; one for `*.jpg` may search a folder that the output lies
+    in."""
     assert config.input is not None
     absolute = os.path.abspath if storage.is_local(config.input) else str
     pattern = absolute(config.input).split("/")
-    files = [storage.join(config.directory, naming.MANIFEST), storage.join(storage.join(config.output, config.name), naming.LATEST)]
+    files = [
+        storage.join(config.directory, naming.MANIFEST),
+        storage.join(storage.join(config.output, config.name), naming.LATEST),
+    ]
     if any(matches(absolute(file).split("/"), pattern) for file in files):
         _refuse_output(config)
 
 
 def _refuse_output(config: JobConfig) -> NoReturn:
-    raise UserError(f"--output {config.output} lies inside --input {config.input}: the next run would read its own output")
+    raise UserError(
+        f"--output {config.output} lies inside --input {config.input}: the next run would read its own output"
+    )
 
 
 def check_output(config: JobConfig, overwrite: bool) -> None:
@@ -77,11 +83,14 @@ def check_output(config: JobConfig, overwrite: bool) -> None:
         raise UserError(f"--output {config.output} cannot be listed: {error}") from None
     if naming.SUCCESS in names and naming.PUBLISHING not in names and not overwrite:
         raise UserError(
-            f"{config.directory} is a published data set; give --overwrite to replace it, or another --version to keep both"
+            f"{config.directory} is a published data set; give --overwrite to replace it, or another --version to keep"
+            " both"
         )
     for name in names:
         if not naming.is_dataset_file(name, config.name):
-            raise UserError(f"{config.directory} holds {name!r}, which shardmill did not write; give another --output or --name")
+            raise UserError(
+                f"{config.directory} holds {name!r}, which shardmill did not write; give another --output or --name"
+            )
 
 
 def _check_writable(directory: str) -> None:

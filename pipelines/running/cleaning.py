@@ -40,7 +40,8 @@ def clean_up(config: JobConfig, made: list[str]) -> str:
     try:
         claimed = job_folder.is_claimed(config.directory, config.temporary)
         for _ in range(_ATTEMPTS):
-            with suppress(OSError):  # threads of the job are still writing there, or the store fails, which is why the job did
+            # Threads of the job are still writing there, or the store fails, which is why the job did
+            with suppress(OSError):
                 if not job_folder.give_up(config.directory, config.temporary):
                     return (
                         f"the publication of {config.directory} had begun: the next run, or `shardmill verify --repair "

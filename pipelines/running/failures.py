@@ -1,8 +1,8 @@
 """What a runner raised, as the one error to show.
 
-In the launcher's own process that is the exception of a step, and the one it was made of. From any other worker, here or elsewhere,
-the Fn API brings Python's text of the two and nothing else. Beam writes the step behind the message of the second; how, matters
-only where the first is not there.
+In the launcher's own process that is the exception of a step, and the one it was made of. From any other worker, here
+or elsewhere, the Fn API brings Python's text of the two and nothing else. Beam writes the step behind the message of
+the second; how, matters only where the first is not there.
 """
 
 import re

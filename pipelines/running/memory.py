@@ -1,4 +1,5 @@
-"""Tell the C library's allocator what a local job does with large buffers. Only glibc has to be told; others are left alone."""
+"""Tell the C library's allocator what a local job does with large buffers. Only glibc has to be told; others are left
+alone."""
 
 import ctypes
 
@@ -12,8 +13,9 @@ _ARENAS = 4
 def return_large_buffers() -> None:
     """Have freed buffers of some megabytes go back to the system at once: for jobs over whole files.
 
-    Beam's local runner holds all references in a few large buffers, several times over while they pass from stage to stage. By
-    default glibc keeps what is freed of up to 32 MiB for later use, in pieces that the next, larger buffer does not fit.
+    Beam's local runner holds all references in a few large buffers, several times over while they pass from stage to
+    stage. By default glibc keeps what is freed of up to 32 MiB for later use, in pieces that the next, larger buffer
+    does not fit.
     """
     _set(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
@@ -21,7 +23,8 @@ def return_large_buffers() -> None:
 def reuse_large_buffers() -> None:
     """Have freed buffers kept for the next: for jobs over records inside files.
 
-    Every task of those needs buffers of the same sizes, and a page that is mapped afresh costs more than what is written to it:
+    Every task of those needs buffers of the same sizes, and a page that is mapped afresh costs more than what is
+    written to it:
     3,000,000 rows took 700,000 page faults with buffers returned, and 110,000 with buffers kept, in no more memory.
     """
     _set(_M_MMAP_THRESHOLD, _NEVER)

@@ -22,5 +22,6 @@ class RememberingOptions(PipelineOptions):
         return views[cls]
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy has: no views, as Beam may give each copied view values of its own, where it leaves a credential out."""
+        """What a copy has: no views, as Beam may give each copied view values of its own, where it leaves a credential
+        out."""
         return {name: value for name, value in super().__getstate__().items() if name != _VIEWS}

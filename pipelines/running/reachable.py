@@ -1,4 +1,5 @@
-"""Whether what a run elsewhere needs is there, asked before anything starts: Beam would wait, or try again for minutes."""
+"""Whether what a run elsewhere needs is there, asked before anything starts: Beam would wait, or try again for
+minutes."""
 
 import logging
 
@@ -28,8 +29,8 @@ def check_job_server(options: PipelineOptions) -> None:
             grpc.channel_ready_future(channel).result(timeout=seconds)
         except grpc.FutureTimeoutError:
             raise UserError(
-                f"--job_endpoint {portable.job_endpoint}: no job server answered within {seconds} seconds; expected HOST:PORT of "
-                "one that runs and can be reached from here; --job_server_timeout SECONDS waits longer"
+                f"--job_endpoint {portable.job_endpoint}: no job server answered within {seconds} seconds; expected"
+                " HOST:PORT of one that runs and can be reached from here; --job_server_timeout SECONDS waits longer"
             ) from None
 
 
@@ -49,6 +50,7 @@ def check_google_credentials(options: PipelineOptions) -> None:
         google.auth.default(scopes=options.view_as(GoogleCloudOptions).gcp_oauth_scopes)
     except GoogleAuthError as error:
         raise UserError(
-            f"--runner DataflowRunner: no credentials for Google's cloud ({' '.join(str(error).split())}); run `gcloud auth "
-            "application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to the key file of a service account"
+            f"--runner DataflowRunner: no credentials for Google's cloud ({' '.join(str(error).split())}); run `gcloud"
+            " auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to the key file of a service"
+            " account"
         ) from None

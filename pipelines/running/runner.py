@@ -10,7 +10,9 @@ from pipelines.running.reachable import check_google_credentials, check_job_serv
 from shardmill.errors import UserError
 from shardmill.extras import install_hint
 
-_LOCAL = frozenset({None, "DirectRunner", "SwitchingDirectRunner", "FnApiRunner", "apache_beam.runners.direct.DirectRunner"})
+_LOCAL = frozenset(
+    {None, "DirectRunner", "SwitchingDirectRunner", "FnApiRunner", "apache_beam.runners.direct.DirectRunner"}
+)
 
 _DATAFLOW = frozenset({"DataflowRunner", "apache_beam.runners.dataflow.DataflowRunner"})
 
@@ -28,8 +30,9 @@ def check_running_mode(options: PipelineOptions) -> None:
     """
     if is_local(options) and options.view_as(DirectOptions).direct_running_mode == "multi_threading":
         raise UserError(
-            "--direct_running_mode multi_threading loses records without an error in Beam's local runner (an unlocked buffer "
-            "between its threads); use in_memory, the default, or multi_processing; --threads sets how many threads read files"
+            "--direct_running_mode multi_threading loses records without an error in Beam's local runner (an unlocked"
+            " buffer between its threads); use in_memory, the default, or multi_processing; --threads sets how many"
+            " threads read files"
         )
 
 
@@ -45,7 +48,8 @@ def check_runner(options: PipelineOptions) -> None:
     if is_local(options):
         if options.view_as(PortableOptions).job_endpoint is not None:
             raise UserError(
-                "--job_endpoint needs --runner PortableRunner, or another that asks a job server; the local runner has none"
+                "--job_endpoint needs --runner PortableRunner, or another that asks a job server; the local runner has"
+                " none"
             )
         return
     try:
@@ -60,7 +64,8 @@ def check_runner(options: PipelineOptions) -> None:
 def make_runner(options: PipelineOptions) -> Any:
     """The runner to give to `beam.Pipeline`: an object for local jobs, a name for others.
 
-    Beam's DirectRunner would first try to download another runner and fall back silently. This builds the FnApiRunner as that
+    Beam's DirectRunner would first try to download another runner and fall back silently. This builds the FnApiRunner
+    as that
     fallback does, with provision info: without it the options never reach worker processes.
     """
     if not is_local(options):

@@ -1,4 +1,5 @@
-"""Temporary directories of the launcher: each is locked while its process lives, and those of the dead go with the next run."""
+"""Temporary directories of the launcher: each is locked while its process lives, and those of the dead go with the next
+run."""
 
 import os
 import shutil

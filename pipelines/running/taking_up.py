@@ -1,4 +1,5 @@
-"""Interrupted publications, brought to their end: by the next run of their data set, or by `shardmill verify --repair`."""
+"""Interrupted publications, brought to their end: by the next run of their data set, or by `shardmill verify
+--repair`."""
 
 import json
 import os
@@ -15,7 +16,8 @@ from transforms.stores import locks, storage
 
 
 def take_up(config: JobConfig) -> bool:
-    """Complete what an earlier run of this version began to publish; whether that was a run like this one, so all is done.
+    """Complete what an earlier run of this version began to publish; whether that was a run like this one, so all is
+    done.
 
     Raises:
       UserError: the version is published now, is not of a run like this one, and --overwrite was not given.
@@ -31,8 +33,8 @@ def take_up(config: JobConfig) -> bool:
         print("shardmill: the input was not read again; --overwrite does", file=sys.stderr)
         return True
     raise UserError(
-        f"{config.directory} is a published data set, of other flags or another input; give --overwrite to replace it, or another "
-        "--version to keep both"
+        f"{config.directory} is a published data set, of other flags or another input; give --overwrite to replace it,"
+        " or another --version to keep both"
     )
 
 
@@ -58,7 +60,9 @@ def repair(path: str) -> list[str]:
         directory = os.path.abspath(directory)
     versions = [directory]
     if not naming.is_version(directory.rpartition("/")[2]):
-        versions = [storage.join(directory, folder) for folder in storage.list_folders(directory) if naming.is_version(folder)]
+        versions = [
+            storage.join(directory, folder) for folder in storage.list_folders(directory) if naming.is_version(folder)
+        ]
     said = [sentence for version in versions if (sentence := _complete(version, discard=False)) is not None]
     return [*said, *_repair_latest(versions)]
 
@@ -70,7 +74,9 @@ def _repair_latest(versions: list[str]) -> Iterator[str]:
         return
     (directory,) = whole
     named = publication.latest(directory)
-    if naming.is_version(named) and storage.exists(storage.join(storage.join(directory.rpartition("/")[0], named), naming.SUCCESS)):
+    if naming.is_version(named) and storage.exists(
+        storage.join(storage.join(directory.rpartition("/")[0], named), naming.SUCCESS)
+    ):
         return
     publication.write_latest(directory, directory.rpartition("/")[2], "repair")
     yield f"LATEST {f'named {named}, which is not published; it' if named else 'was missing; it'} names {directory} now"

@@ -67,7 +67,8 @@ class ArrayKind(FeatureKind):
         """A batch of arrays, (batch, *shape)."""
         size, shape = size_bytes(feature), fixed_sizes(feature)
         message = (
-            f"feature {feature.name!r} is an array of {feature.element} {shape}, {size} bytes; some examples have other lengths"
+            f"feature {feature.name!r} is an array of {feature.element} {shape}, {size} bytes; some examples have other"
+            " lengths"
         )
         with tf.control_dependencies([tf.debugging.assert_equal(tf.strings.length(parsed), size, message)]):
             read_as = _READ_AS.get(feature.element, feature.element)

@@ -18,8 +18,8 @@ class FeatureKind:
 
     Attributes:
       name: as it stands in manifest.json.
-      input_rank: which feature is the input of TFDS's `as_supervised=True`: that of the least rank; None for one that is not
-        an input by its kind alone.
+      input_rank: which feature is the input of TFDS's `as_supervised=True`: that of the least rank; None for one that
+        is not an input by its kind alone.
       in_columns: whether a column of a table can hold one.
     """
 
@@ -68,7 +68,8 @@ class FeatureKind:
         return feature.dtype
 
     def unpacker(self, feature: Feature) -> Callable[[bytes], Any] | None:
-        """What makes a NumPy value of the one bytes in the list; None where the list's values are those of the feature."""
+        """What makes a NumPy value of the one bytes in the list; None where the list's values are those of the
+        feature."""
         return None
 
     def stored(self, feature: Feature, default: Any) -> Any:
@@ -76,7 +77,8 @@ class FeatureKind:
         return default
 
     def to_tensor(self, feature: Feature, parsed: Any) -> Any:
-        """A batch of values for `load`, of what TensorFlow parsed of their lists; imports TensorFlow where it needs it."""
+        """A batch of values for `load`, of what TensorFlow parsed of their lists; imports TensorFlow where it needs
+        it."""
         return parsed
 
 

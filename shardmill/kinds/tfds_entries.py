@@ -5,7 +5,8 @@ from typing import Any
 from shardmill.features import Feature
 
 PACKAGE = "tensorflow_datasets.core.features"
-_BOXES = ("bbox", "bboxes")  # as TFDS's own data sets call [ymin, xmin, ymax, xmax] relative to the image; also objects/bbox
+# As TFDS's own data sets call [ymin, xmin, ymax, xmax] relative to the image; also objects/bbox
+_BOXES = ("bbox", "bboxes")
 
 
 def plain(feature: Feature) -> dict[str, Any]:
@@ -34,7 +35,11 @@ def _is_box(feature: Feature) -> bool:
     """Whether a feature is bounding boxes: nothing but its name can say so."""
     named = feature.name.rsplit("/", 1)[-1] in _BOXES
     # Where it is missing, a list of boxes is empty, but a box cannot be.
-    return named and feature.dtype == "float32" and (feature.shape == (None, 4) or (feature.required and feature.shape == (4,)))
+    return (
+        named
+        and feature.dtype == "float32"
+        and (feature.shape == (None, 4) or (feature.required and feature.shape == (4,)))
+    )
 
 
 def _boxes(feature: Feature) -> dict[str, Any]:

@@ -29,7 +29,9 @@ def scan(number: int, element: str = "float32") -> np.ndarray:
 
 
 ARRAYS = {
-    f"{label}/{number:02d}.npy": scan(10 * index + number) for index, label in enumerate(("cat", "dog")) for number in range(30)
+    f"{label}/{number:02d}.npy": scan(10 * index + number)
+    for index, label in enumerate(("cat", "dog"))
+    for number in range(30)
 }
 # Of every odd one, the axes are stored in the other order, and of every third the bytes.
 TREE = {
@@ -48,7 +50,10 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def plain(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Contents:
     """The tree in two splits of two shards, all else by default."""
     output = tmp_path_factory.mktemp("plain")
-    assert cli.main(["arrays", "--input", str(tree), "--output", str(output), "--name", "n", *SPLITS, "--num_shards", "2"]) == 0
+    assert (
+        cli.main(["arrays", "--input", str(tree), "--output", str(output), "--name", "n", *SPLITS, "--num_shards", "2"])
+        == 0
+    )
     return read_back(output / "n")
 
 
@@ -99,7 +104,11 @@ def test_tfds_reads_it(plain: Contents) -> None:
 
     builder = tfds.builder_from_directory(str(plain.directory))
     assert (builder.info.features["image"].shape, builder.info.features["image"].np_dtype) == ((6, 5), np.float32)
-    found = {row["filename"].decode(): row for split in plain.splits for row in tfds.as_numpy(builder.as_dataset(split=split))}
+    found = {
+        row["filename"].decode(): row
+        for split in plain.splits
+        for row in tfds.as_numpy(builder.as_dataset(split=split))
+    }
     assert found.keys() == ARRAYS.keys()
     for name, row in found.items():
         assert np.array_equal(row["image"], ARRAYS[name])
@@ -181,7 +190,7 @@ def test_other_arrays(run: Run, tmp_path: Path, element: str, shape: tuple[int, 
     assert contents.example("b.NPY")["image"] == [array.tobytes()]
     assert run("inspect", contents.directory).status == 0
     assert run("verify", contents.directory).status == 0
-    (row, _) = shardmill.examples(contents.directory)
+    row, _ = shardmill.examples(contents.directory)
     assert np.array_equal(row["image"], array)
 
 
@@ -218,11 +227,16 @@ def test_bad_files_are_rejects_and_disturb_nothing(run: Run, tmp_path: Path) -> 
 def test_shape_and_dtype_decide_where_the_first_file_is_wrong(run: Run, tmp_path: Path) -> None:
     source = write_files(tmp_path / "in", {**TREE, "cat/!.npy": b"oops"})
     command = ("arrays", "--input", source, "--output", tmp_path / "out", "--name", "n")
-    words = "'cat/!.npy', the first file by name, does not say what the arrays are: not .npy: it begins with 'oops'; give --shape"
+    words = (
+        "'cat/!.npy', the first file by name, does not say what the arrays are: not .npy: it begins with 'oops'; give"
+        " --shape"
+    )
     check_mistake(run(*command), words)
     check_mistake(run(*command, "--dry_run"), words)
     assert not (tmp_path / "out").exists()
-    contents = convert(run, tmp_path, "--input", source, "--shape", "6,5", "--dtype", "float32", "--max_reject_fraction", 0.1)
+    contents = convert(
+        run, tmp_path, "--input", source, "--shape", "6,5", "--dtype", "float32", "--max_reject_fraction", 0.1
+    )
     assert [reject["source"] for reject in contents.rejects()] == ["cat/!.npy"]
     assert contents.records.keys() == ARRAYS.keys()
 
@@ -259,13 +273,17 @@ def test_a_column_called_as_the_array(run: Run, tmp_path: Path) -> None:
     files = {"a.npy": TREE["cat/00.npy"], "m.csv": b"file_name,scan\na.npy,1\n"}
     manifest = write_files(tmp_path / "in", files) / "m.csv"
     command = ("arrays", "--manifest", manifest, "--output", tmp_path, "--name", "n")
-    check_mistake(run(*command, "--feature", "scan"), "has a column 'scan', which is the name of a feature that every example has")
+    check_mistake(
+        run(*command, "--feature", "scan"), "has a column 'scan', which is the name of a feature that every example has"
+    )
     assert run(*command).status == 0
 
 
 def test_images_and_arrays_know_each_other(run: Run, tree: Path, tmp_path: Path) -> None:
     rest = ("--output", tmp_path / "out", "--name", "n")
-    check_mistake(run("images", "--input", tree, *rest), "no images in", "60 .npy files", "arrays, which `shardmill arrays` reads")
+    check_mistake(
+        run("images", "--input", tree, *rest), "no images in", "60 .npy files", "arrays, which `shardmill arrays` reads"
+    )
     pictures = write_files(tmp_path / "in", {"a.png": image(1, "PNG")})
     check_mistake(run("arrays", "--input", pictures, *rest), "no arrays in", "1 .png file")
     assert not (tmp_path / "out").exists()

@@ -17,7 +17,9 @@ from tests.support.command import Contents, Run, check_mistake, read_back, tree_
 from tests.support.sounds import SAMPLES, chunk, form, riff, scipy_samples, scipy_wav, wav
 from transforms.files.audio.encode import AudioEncoder
 
-TREE = {f"{label}/{number}.wav": wav(20 + number, 1, 16, 8000, number) for label in ("hum", "tick") for number in range(8)}
+TREE = {
+    f"{label}/{number}.wav": wav(20 + number, 1, 16, 8000, number) for label in ("hum", "tick") for number in range(8)
+}
 STEREO = {f"{number}.wav": wav(20 + number, 2, 16, 16_000, number) for number in range(6)}
 DEEP = {f"{number}.wav": wav(20 + number, 2, 24, 16_000, number) for number in range(6)}
 MIXED = {
@@ -38,7 +40,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Contents]:
     for name, files in SETS.items():
         source = write_files(folder / "in" / name, files)
         for suffix, flags in (("", []), ("-decoded", ["--decode_audio"])):
-            given = ["audio", "--input", str(source), "--output", str(folder), "--name", "n" + name + suffix.replace("-", "_")]
+            given = [
+                "audio",
+                "--input",
+                str(source),
+                "--output",
+                str(folder),
+                "--name",
+                "n" + name + suffix.replace("-", "_"),
+            ]
             assert cli.main([*given, *flags, "--splits", "train=1", "--num_shards", "2"]) == 0
             found[name + suffix] = read_back(folder / given[-1])
     return found
@@ -56,7 +66,14 @@ def test_bytes_are_untouched_and_numbers_are_those_of_the_header(made: dict[str,
     assert contents.records.keys() == SETS[name].keys()
     for file, data in SETS[name].items():
         example = contents.example(file)
-        assert list(example) == ["audio", *(["label"] if name == "mono" else []), "filename", "sample_rate", "channels", "frames"]
+        assert list(example) == [
+            "audio",
+            *(["label"] if name == "mono" else []),
+            "filename",
+            "sample_rate",
+            "channels",
+            "frames",
+        ]
         assert example["audio"] == [data]
         assert example["frames"] == len(scipy_samples(data))
         assert example["channels"] == scipy_samples(data).shape[1]
@@ -185,7 +202,9 @@ def test_rejects_have_reasons(tmp_path: Path, run: Run) -> None:
 def test_a_manifest_lists_audio(tmp_path: Path, run: Run) -> None:
     source = write_files(tmp_path / "in", {**STEREO, "metadata.csv": b"file_name,label,age\n0.wav,a,3\n1.wav,b,4\n"})
     check_mistake(run("audio", "--input", source, "--output", tmp_path, "--name", "n"), "metadata.csv", "--manifest")
-    result = run("audio", "--manifest", source / "metadata.csv", "--output", tmp_path, "--name", "n", "--rename", "audio=sound")
+    result = run(
+        "audio", "--manifest", source / "metadata.csv", "--output", tmp_path, "--name", "n", "--rename", "audio=sound"
+    )
     assert result.status == 0, result.err
     contents = read_back(tmp_path / "n")
     assert contents.example("1.wav")["sound"] == [STEREO["1.wav"]]

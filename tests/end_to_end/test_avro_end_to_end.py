@@ -57,7 +57,9 @@ def avro(rows: list[Any], schema: Any = SCHEMA, codec: str = "deflate") -> bytes
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_files(tmp_path_factory.mktemp("avro"), {"a.avro": avro(ROWS[:200]), "b.avro": avro(ROWS[200:], codec="null")})
+    return write_files(
+        tmp_path_factory.mktemp("avro"), {"a.avro": avro(ROWS[:200]), "b.avro": avro(ROWS[200:], codec="null")}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -109,13 +111,26 @@ def test_parse_example_reads_every_row(table: Table) -> None:
 
 def test_verify_and_small_blocks(run: Run, source: Path, table: Table, tmp_path: Path) -> None:
     assert run("verify", table.directory).status == 0
-    flags = ("--splits", "train=0.7,test=0.3", "--label", "city", "--drop", "extra", "--key", "id", "--block_size", "1KiB")
+    flags = (
+        "--splits",
+        "train=0.7,test=0.3",
+        "--label",
+        "city",
+        "--drop",
+        "extra",
+        "--key",
+        "id",
+        "--block_size",
+        "1KiB",
+    )
     assert contents(convert("avro", source, tmp_path, *flags).directory) == contents(table.directory)
 
 
 def test_only_fill_group_stratify_and_schema(run: Run, source: Path, table: Table, tmp_path: Path) -> None:
     splits = ("--splits", "train=0.5,test=0.5")
-    only = convert("avro", source, tmp_path / "1", *splits, "--only", "id,score", "--fill", "score=-1", "--group_by", "user")
+    only = convert(
+        "avro", source, tmp_path / "1", *splits, "--only", "id,score", "--fill", "score=-1", "--group_by", "user"
+    )
     assert only.features == {"id": "int64", "score": "float32"}
     assert only.column("score").count(-1.0) == sum(row["score"] is None for row in ROWS)
     users = [{row["id"] % 9 for row in rows} for rows in only.splits.values()]
@@ -123,7 +138,9 @@ def test_only_fill_group_stratify_and_schema(run: Run, source: Path, table: Tabl
     even = convert("avro", source, tmp_path / "2", *splits, "--drop", "extra", "--stratify_by", "city")
     assert [sum(row["city"] == b"Oslo" for row in rows) for rows in even.splits.values()] == [75, 75]
     schema = table.directory / "schema.pbtxt"
-    again = convert("avro", source, tmp_path / "3", "--schema", schema, "--labels_file", table.directory / "city.labels.txt")
+    again = convert(
+        "avro", source, tmp_path / "3", "--schema", schema, "--labels_file", table.directory / "city.labels.txt"
+    )
     assert again.features == table.features
     wrong = avro([{"id": "seven"}], {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]})
     narrow = convert("avro", source, tmp_path / "4", "--only", "id").directory / "schema.pbtxt"

@@ -1,4 +1,5 @@
-"""Bad input end to end: a bad record is a line in rejects/ and changes no other; a user's mistake is one sentence and status 2."""
+"""Bad input end to end: a bad record is a line in rejects/ and changes no other; a user's mistake is one sentence and
+status 2."""
 
 import errno
 import io
@@ -71,7 +72,10 @@ BAD_FILES = [
     Bad("cut.gif", cut("GIF"), "truncated: the gif has no end"),
     Bad("cut.bmp", cut("BMP"), "truncated: the bmp has no end"),
     Bad("cut.webp", cut("WEBP"), "truncated: the webp has no end"),
-    *(Bad(f"head.{f}", image(0, f)[:9], f"truncated: the {f} header is cut short") for f in ("jpeg", "png", "gif", "bmp")),
+    *(
+        Bad(f"head.{f}", image(0, f)[:9], f"truncated: the {f} header is cut short")
+        for f in ("jpeg", "png", "gif", "bmp")
+    ),
     Bad("head.webp", image(0, "WEBP")[:16], "truncated: the webp header is cut short"),
     Bad("one.byte.jpg", b"\xff", "not an image"),
     Bad("text.jpg", b"<html>404 Not Found</html>", "not an image: a web page (HTML)"),
@@ -127,7 +131,18 @@ def disturbed(tmp_path_factory: pytest.TempPathFactory) -> Contents:
     os.mkfifo(folder / "bee" / "pipe.jpg")
     (folder / "cow").mkdir()
     (folder / "dog" / "puppies").mkdir(parents=True)
-    arguments = ["images", "--input", str(folder), "--output", str(root), "--name", "n", *SHARDS, "--max_reject_fraction", "0.9"]
+    arguments = [
+        "images",
+        "--input",
+        str(folder),
+        "--output",
+        str(root),
+        "--name",
+        "n",
+        *SHARDS,
+        "--max_reject_fraction",
+        "0.9",
+    ]
     assert cli.main(arguments) == 0
     return read_back(root / "n")
 
@@ -203,7 +218,9 @@ def test_symbolic_link_loop_below_a_glob_is_passed_over(run: Run, tmp_path: Path
     assert any("symbolic link loop" in notice for notice in contents.dataset.manifest.notices)
 
 
-def test_folders_nested_too_deep_stop_the_job_or_are_one_reject(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_nested_too_deep_stop_the_job_or_are_one_reject(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = write_files(tmp_path / "in", {"a/1.jpg": image(1)})
     monkeypatch.chdir(folder / "a")
     for _ in range(1000):  # one by one, as no single path may be so long
@@ -215,7 +232,8 @@ def test_folders_nested_too_deep_stop_the_job_or_are_one_reject(run: Run, tmp_pa
         stopped = run("images", "--input", folder, *flags)
         passed = run("images", "--input", folder, *flags, "--on_damaged_file", "reject")
     finally:
-        subprocess.run(["rm", "-r", folder], check=True)  # Python's own rmtree, by which pytest clears up, would not get down there
+        # Python's own rmtree, by which pytest clears up, would not get down there
+        subprocess.run(["rm", "-r", folder], check=True)
     assert stopped.status == 1
     assert "at least 1 record in 1 damaged file cannot be read" in stopped.err
     assert passed.status == 0
@@ -236,7 +254,18 @@ def test_file_without_read_permission_is_one_reject_and_a_folder_who_knows_how_m
     folder = write_files(tmp_path / "in", GOOD)
     (folder / "ant" / "003.jpg").chmod(0)
     write_files(folder / "locked", {"1.jpg": image(1)}).chmod(0)
-    command = ("images", "--input", folder, "--output", tmp_path, "--name", "n", *SHARDS, "--max_reject_fraction", "0.5")
+    command = (
+        "images",
+        "--input",
+        folder,
+        "--output",
+        tmp_path,
+        "--name",
+        "n",
+        *SHARDS,
+        "--max_reject_fraction",
+        "0.5",
+    )
     failed = Process(tmp_path / "failed", *command, before=bind_root_to_permissions).result()
     assert failed.status == 1
     assert "at least 1 record in 1 damaged file cannot be read" in failed.err
@@ -249,7 +278,13 @@ def test_file_without_read_permission_is_one_reject_and_a_folder_who_knows_how_m
     lost = {"records": 1, "size_bytes": 0, "count": "at least"}
     assert contents.rejects() == [
         {"source": "ant/003.jpg", "line": None, "stage": "write", "reason": "cannot be read: Permission denied"},
-        {"source": "locked/", "line": None, "stage": "index", "reason": "cannot list the folder: Permission denied", **lost},
+        {
+            "source": "locked/",
+            "line": None,
+            "stage": "index",
+            "reason": "cannot list the folder: Permission denied",
+            **lost,
+        },
     ]
 
 
@@ -268,7 +303,9 @@ def test_files_that_vanish_while_the_job_runs_are_rejects(tmp_path: Path) -> Non
     content = io.BytesIO()
     Image.linear_gradient("L").resize((2400, 1800)).save(content, "JPEG")
     large = content.getvalue()
-    folder = write_files(tmp_path / "in", {f"{kind}/{number}.jpg": large for kind in ("doomed", "kept") for number in range(40)})
+    folder = write_files(
+        tmp_path / "in", {f"{kind}/{number}.jpg": large for kind in ("doomed", "kept") for number in range(40)}
+    )
     command = (
         "images",
         "--input",
@@ -299,7 +336,9 @@ def test_files_that_vanish_while_the_job_runs_are_rejects(tmp_path: Path) -> Non
 MANIFEST_ROWS = [f"{name},{name[:3]},{number}" for number, name in enumerate(GOOD)]
 
 
-def write_manifest(folder: Path, rows: Iterable[str], name: str = "meta.csv", header: str = "file_name,label,age") -> Path:
+def write_manifest(
+    folder: Path, rows: Iterable[str], name: str = "meta.csv", header: str = "file_name,label,age"
+) -> Path:
     """A manifest beside the good files."""
     write_files(folder, GOOD)
     (folder / name).write_text("".join(f"{row}\n" for row in (header, *rows) if row))
@@ -342,7 +381,9 @@ BAD_ROWS = [
 def disturbed_manifest(tmp_path_factory: pytest.TempPathFactory) -> Contents:
     """The good rows, then the bad ones; a BOM, CRLF, blank lines and a last line without an end besides."""
     root = tmp_path_factory.mktemp("badrows")
-    folder = write_files(root / "in", {**GOOD, "no-label.jpg": image(1), "text.jpg": b"text", "../outside.jpg": image(2)})
+    folder = write_files(
+        root / "in", {**GOOD, "no-label.jpg": image(1), "text.jpg": b"text", "../outside.jpg": image(2)}
+    )
     os.mkfifo(folder / "pipe.jpg")
     (folder / "dangling.jpg").symlink_to("nowhere")
     (folder / "looping.jpg").symlink_to("looping.jpg")
@@ -395,7 +436,17 @@ def test_bad_json_lines_are_rejects(run: Run, undisturbed_manifest: Contents, tm
     folder = write_files(tmp_path / "in", GOOD)
     lines = [json.dumps(row).encode() for row in good] + list(bad)
     (folder / "meta.jsonl").write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(lines))
-    options = ("--manifest", folder / "meta.jsonl", "--output", tmp_path, "--name", "n", *SHARDS, "--max_reject_fraction", "1")
+    options = (
+        "--manifest",
+        folder / "meta.jsonl",
+        "--output",
+        tmp_path,
+        "--name",
+        "n",
+        *SHARDS,
+        "--max_reject_fraction",
+        "1",
+    )
     assert run("images", *options).status == 0
     contents = read_back(tmp_path / "n")
     assert contents.records == undisturbed_manifest.records
@@ -432,7 +483,10 @@ def test_names_are_relative_to_the_manifests_folder_however_it_is_given(
     monkeypatch.chdir(tmp_path)
     assert run("images", "--manifest", "in/meta.csv", "--output", tmp_path, "--name", "n").status == 0
     contents = read_back(tmp_path / "n")
-    assert {name: contents.example(name)["image"] for name in contents.records} == {"a.jpg": [image(1)], "in/a.jpg": [image(2)]}
+    assert {name: contents.example(name)["image"] for name in contents.records} == {
+        "a.jpg": [image(1)],
+        "in/a.jpg": [image(2)],
+    }
 
 
 # Flags beside --name, --output and --input (unless --manifest or --input stands among them), and words of the sentence.
@@ -500,7 +554,10 @@ WRONG_FLAGS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("--num_shard", "3"), ("unknown flag --num_shard", "did you mean --num_shards?")),
     (("--direct_num_worker=2",), ("unknown flag --direct_num_worker=2", "did you mean --direct_num_workers?")),
     (("--direct_num_workers", "two"), ("--direct_num_workers", "two")),
-    (("--direct_running_mode", "multi_threading"), ("--direct_running_mode multi_threading loses records", "multi_processing")),
+    (
+        ("--direct_running_mode", "multi_threading"),
+        ("--direct_running_mode multi_threading loses records", "multi_processing"),
+    ),
     (("--runner", "NoSuchRunner"), ("--runner", "NoSuchRunner")),
     (("stray",), ("stray",)),
     (("--manifest", "/no/such.csv"), ("--manifest /no/such.csv: no such file",)),
@@ -516,12 +573,19 @@ def good_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("flags", "words"), WRONG_FLAGS, ids=lambda value: " ".join(value)[:40] if len(value) else "")
 def test_wrong_flag_is_one_sentence_and_writes_nothing(
-    run: Run, good_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], words: tuple[str, ...]
+    run: Run,
+    good_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    flags: tuple[str, ...],
+    words: tuple[str, ...],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     usual = {"--input": good_folder, "--output": tmp_path / "out", "--name": "n"}
     given = {"--input" if flag == "--manifest" else flag for flag in flags}
-    result = run("images", *(part for flag, value in usual.items() if flag not in given for part in (flag, value)), *flags)
+    result = run(
+        "images", *(part for flag, value in usual.items() if flag not in given for part in (flag, value)), *flags
+    )
     check_mistake(result, *words)
     assert not any(tmp_path.iterdir())
 
@@ -550,7 +614,9 @@ def test_output_that_is_published(run: Run, good_folder: Path, tmp_path: Path) -
     command = ("images", "--input", good_folder, "--output", tmp_path, "--name", "n")
     assert run(*command).status == 0
     before = tree_bytes(tmp_path)
-    check_mistake(run(*command, "--seed", "7"), f"{tmp_path}/n/1.0.0 is a published data set", "--overwrite", "--version")
+    check_mistake(
+        run(*command, "--seed", "7"), f"{tmp_path}/n/1.0.0 is a published data set", "--overwrite", "--version"
+    )
     assert tree_bytes(tmp_path) == before
 
 
@@ -565,13 +631,17 @@ def test_output_that_holds_files_of_others(run: Run, good_folder: Path, tmp_path
 @pytest.mark.parametrize("place", ["out", "out/n", "out/n/1.0.0"])
 def test_output_that_is_a_file(run: Run, good_folder: Path, tmp_path: Path, place: str) -> None:
     write_files(tmp_path, {place: b"a file"})
-    check_mistake(run("images", "--input", good_folder, "--output", tmp_path / "out", "--name", "n"), f"{place} is not a folder")
+    check_mistake(
+        run("images", "--input", good_folder, "--output", tmp_path / "out", "--name", "n"), f"{place} is not a folder"
+    )
     assert tree_bytes(tmp_path) == {place: b"a file"}
 
 
 def test_output_that_is_a_dangling_link(run: Run, good_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to("unmounted")
-    check_mistake(run("images", "--input", good_folder, "--output", tmp_path / "out", "--name", "n"), "out is not a folder")
+    check_mistake(
+        run("images", "--input", good_folder, "--output", tmp_path / "out", "--name", "n"), "out is not a folder"
+    )
     assert not (tmp_path / "unmounted").exists()
 
 
@@ -699,7 +769,17 @@ def labels_command(tmp_path: Path, names: str) -> tuple[object, ...]:
     """The command on a tree of ants, bees and cows, with a labels file of `names`."""
     folder = write_files(tmp_path / "in", image_tree(("ant", "bee", "cow"), 2))
     (tmp_path / "labels.txt").write_text(names)
-    return ("images", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--labels_file", tmp_path / "labels.txt")
+    return (
+        "images",
+        "--input",
+        folder,
+        "--output",
+        tmp_path / "out",
+        "--name",
+        "n",
+        "--labels_file",
+        tmp_path / "labels.txt",
+    )
 
 
 def test_class_that_the_labels_file_does_not_know_fails(run: Run, tmp_path: Path) -> None:
@@ -728,7 +808,12 @@ def test_class_that_the_labels_file_does_not_know_is_rejected(run: Run, tmp_path
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"", ("is empty",)), (b"ant\nant\n", ("'ant' stands twice",)), (b"caf\xe9\n", ("is not UTF-8",)), (b"ant\n\n", ("''",))],
+    [
+        (b"", ("is empty",)),
+        (b"ant\nant\n", ("'ant' stands twice",)),
+        (b"caf\xe9\n", ("is not UTF-8",)),
+        (b"ant\n\n", ("''",)),
+    ],
 )
 def test_wrong_labels_file(run: Run, good_folder: Path, tmp_path: Path, content: bytes, words: tuple[str, ...]) -> None:
     (tmp_path / "labels.txt").write_bytes(content)

@@ -1,4 +1,5 @@
-"""Bad JSON lines, text and TFRecords end to end, and jobs over records that are ended from outside while they stage or write."""
+"""Bad JSON lines, text and TFRecords end to end, and jobs over records that are ended from outside while they stage or
+write."""
 
 import errno
 import gzip
@@ -54,7 +55,9 @@ def test_bad_json_lines(tmp_path: Path) -> None:
     files = {
         "a.jsonl": b"\xef\xbb\xbf" + b"\n".join(line for line, _ in JSON_LINES),
         "empty.jsonl": b"",
-        "half.jsonl.gz": gzip.compress(b"".join(b'{"a": %d, "b": "%x"}\n' % (n, n * 2654435761) for n in range(20_000)))[:100_000],
+        "half.jsonl.gz": gzip.compress(
+            b"".join(b'{"a": %d, "b": "%x"}\n' % (n, n * 2654435761) for n in range(20_000))
+        )[:100_000],
     }
     table = convert("jsonl", write_files(tmp_path / "in", files), tmp_path, "--no_shuffle", *TOLERANT)
     good = [row for _, row in JSON_LINES if isinstance(row, dict)]
@@ -103,7 +106,12 @@ WRONG: list[tuple[str, dict[str, bytes], tuple[str, ...], tuple[str, ...]]] = [
         ("--label", "lable"),
         ("--label lable: no such column", "did you mean label?"),
     ),
-    ("jsonl", {"a.jsonl": b'{"a": 1, "label": "x"}\n'}, ("--key", "aa"), ("--key aa: no such column", "did you mean a?")),
+    (
+        "jsonl",
+        {"a.jsonl": b'{"a": 1, "label": "x"}\n'},
+        ("--key", "aa"),
+        ("--key aa: no such column", "did you mean a?"),
+    ),
     ("jsonl", {"a.jsonl": b'{"label": ["x"]}\n'}, ("--label", "label"), ("--label label holds lists",)),
     ("jsonl", {"a.jsonl": b'{"": 1}\n'}, (), ("a column without a name",)),
     ("jsonl", {"a.jsonl": b"{}\n{}\n"}, (), ("no column of --input",)),
@@ -122,10 +130,30 @@ WRONG: list[tuple[str, dict[str, bytes], tuple[str, ...], tuple[str, ...]]] = [
     ("text", {"a.txt": b"a\n"}, ("--label", "text"), ("--label", "the folder of its file")),
     ("text", {"a.txt": b"a\n"}, ("--block_size", "5"), ("--block_size 5: expected 1KiB to 1GiB",)),
     ("text", {"a.txt": b"a\n"}, ("--line_number",), ("unknown flag --line_number", "did you mean --line_numbers?")),
-    ("text", {"a.txt": b"a\n"}, ("--group_by", "label", "--splits", "a=1"), ("--group_by label: no such column", "text")),
-    ("text", {"x/a.txt": b"a\n"}, ("--stratify_by", "labels", "--splits", "a=1"), ("--stratify_by labels", "did you mean label?")),
-    ("text", {"x/a.txt": b"a\n", "b.txt": b"b\n", "l": b"x\n"}, ("--labels_file", "l"), ("--labels_file", "not every file")),
-    ("text", {"x/a.txt": b"a\n", "l": b"y\n"}, ("--labels_file", "l"), ("class 'x' is in the input but not in --labels_file",)),
+    (
+        "text",
+        {"a.txt": b"a\n"},
+        ("--group_by", "label", "--splits", "a=1"),
+        ("--group_by label: no such column", "text"),
+    ),
+    (
+        "text",
+        {"x/a.txt": b"a\n"},
+        ("--stratify_by", "labels", "--splits", "a=1"),
+        ("--stratify_by labels", "did you mean label?"),
+    ),
+    (
+        "text",
+        {"x/a.txt": b"a\n", "b.txt": b"b\n", "l": b"x\n"},
+        ("--labels_file", "l"),
+        ("--labels_file", "not every file"),
+    ),
+    (
+        "text",
+        {"x/a.txt": b"a\n", "l": b"y\n"},
+        ("--labels_file", "l"),
+        ("class 'x' is in the input but not in --labels_file",),
+    ),
     ("reshard", {"a.tfrecord": b""}, (), ("has no rows",)),
     ("reshard", {"a.txt": b"a\n"}, (), ("no TFRecord files in --input", "1 .txt file, such as 'a.txt'")),
 ]
@@ -151,10 +179,25 @@ def test_wrong_input_is_one_sentence_and_writes_nothing(
 @pytest.mark.parametrize(
     ("command", "name", "content", "words"),
     [
-        ("jsonl", "a.jsonl", '{"a": 1}\n{"a": 2}\n'.encode("utf-16"), ("3 of 3 records were rejected, none is left", "not JSON")),
-        ("jsonl", "a.jsonl", b'{"a": 1}\r{"a": 2}\r', ("1 of 1 records were rejected", "unexpected content after document")),
+        (
+            "jsonl",
+            "a.jsonl",
+            '{"a": 1}\n{"a": 2}\n'.encode("utf-16"),
+            ("3 of 3 records were rejected, none is left", "not JSON"),
+        ),
+        (
+            "jsonl",
+            "a.jsonl",
+            b'{"a": 1}\r{"a": 2}\r',
+            ("1 of 1 records were rejected", "unexpected content after document"),
+        ),
         ("jsonl", "a.json", b'[\n{"a": 1},\n{"a": 2}\n]\n', ("3 of 4 records were rejected", "not JSON")),
-        ("reshard", "a.tfrecord", b"\x89PNG\r\n\x1a\n" + bytes(99), ("record 1 at byte 0 has a length that fails its checksum",)),
+        (
+            "reshard",
+            "a.tfrecord",
+            b"\x89PNG\r\n\x1a\n" + bytes(99),
+            ("record 1 at byte 0 has a length that fails its checksum",),
+        ),
     ],
     ids=["utf-16", "carriage returns", "an array", "png"],
 )
@@ -227,7 +270,10 @@ def framed(payload: bytes) -> bytes:
 
 def record(number: int) -> bytes:
     """A framed Example, each as long as another."""
-    entries = (example.entry("id", example.int64_feature([number])), example.entry("t", example.bytes_feature([b"%05d" % number])))
+    entries = (
+        example.entry("id", example.int64_feature([number])),
+        example.entry("t", example.bytes_feature([b"%05d" % number])),
+    )
     return framed(b"".join((example.example_header(sum(map(len, entries))), *entries)))
 
 
@@ -264,17 +310,35 @@ def test_bad_tfrecords(tmp_path: Path) -> None:
         ("1-payload.tfrecord", 6): f"record 6 at byte {5 * SIZE} fails its checksum",
         ("2-length.tfrecord", 6): f"record 6 at byte {5 * SIZE} has a length that fails its checksum; "
         f"the remaining {15 * SIZE} bytes are lost",
-        ("3-cut.tfrecord", 20): f"record 20 at byte {19 * SIZE} is cut short, {SIZE - 5} of {SIZE} bytes, which are lost",
+        (
+            "3-cut.tfrecord",
+            20,
+        ): f"record 20 at byte {19 * SIZE} is cut short, {SIZE - 5} of {SIZE} bytes, which are lost",
         ("4-cut-header.tfrecord", 21): f"record 21 at byte {20 * SIZE} is cut short, 3 of 12 bytes, which are lost",
         ("5-no-example.tfrecord", 1): "record 1 is not a tf.train.Example",
         ("5-no-example.tfrecord", 22): "record 22 is not a tf.train.Example",
-        ("8-text.tfrecord", 1): "record 1 at byte 0 has a length that fails its checksum; the remaining 60 bytes are lost",
-        ("9-zeros.tfrecord", 1): "record 1 at byte 0 has a length that fails its checksum; the remaining 100 bytes are lost",
+        (
+            "8-text.tfrecord",
+            1,
+        ): "record 1 at byte 0 has a length that fails its checksum; the remaining 60 bytes are lost",
+        (
+            "9-zeros.tfrecord",
+            1,
+        ): "record 1 at byte 0 has a length that fails its checksum; the remaining 100 bytes are lost",
     }
     ((_, lost),) = (key for key in rejects if key[0] == "6-cut.tfrecord.gz")
     assert lost > 15
     assert "the gzip data ends too early" in rejects["6-cut.tfrecord.gz", lost]
-    ranges = [(1000, 1020), (2000, 2005), (2006, 2020), (3000, 3005), (4000, 4019), (5000, 5020), (6000, 6020), (8000, 8020)]
+    ranges = [
+        (1000, 1020),
+        (2000, 2005),
+        (2006, 2020),
+        (3000, 3005),
+        (4000, 4019),
+        (5000, 5020),
+        (6000, 6020),
+        (8000, 8020),
+    ]
     kept = [number for first, last in [*ranges, (7000, 7000 + lost - 1)] for number in range(first, last)]
     assert sorted(row["id"] for row in table.rows) == sorted(kept)
     assert all(row["t"] == b"%05d" % row["id"] for row in table.rows)
@@ -285,7 +349,9 @@ def test_bad_tfrecords(tmp_path: Path) -> None:
 def test_feature_that_no_record_has(run: Run, tmp_path: Path, flag: str) -> None:
     folder = write_files(tmp_path / "in", {"a.tfrecord": WHOLE})
     command = ("reshard", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--splits", "a=0.5,b=0.5")
-    check_mistake(run(*command, flag, "idd"), f"{flag} idd: no example has such a feature; did you mean id? they have id, t")
+    check_mistake(
+        run(*command, flag, "idd"), f"{flag} idd: no example has such a feature; did you mean id? they have id, t"
+    )
     assert not (tmp_path / "out").exists()
 
 
@@ -360,7 +426,8 @@ def check_rows(table: Table, rows: int) -> None:
     ids=["staging", "writing"],
 )
 def test_full_disk_is_one_sentence(many: Path, tmp_path: Path, limit: int, flags: tuple[str, ...], step: str) -> None:
-    """A limit on the size of any one file stands for the end of the disk: writing fails alike, but for the error's number."""
+    """A limit on the size of any one file stands for the end of the disk: writing fails alike, but for the error's
+    number."""
 
     output = tmp_path / "out"
     process = Process(tmp_path / "process", *command(many, output, *flags), before=Limit(limit))
@@ -388,7 +455,9 @@ def test_files_that_vanish_while_the_job_runs(many: Path, tmp_path: Path) -> Non
         file.unlink()
     result = process.result()
     if many.name == "csv":
-        check_failed(result, ".csv can no longer be read: No such file or directory; leave the input as it is while a job runs")
+        check_failed(
+            result, ".csv can no longer be read: No such file or directory; leave the input as it is while a job runs"
+        )
         assert not output.exists()
         return
     assert result.status == 0, result
@@ -405,11 +474,14 @@ def test_files_that_vanish_while_the_job_runs(many: Path, tmp_path: Path) -> Non
 def test_rejects_are_json_whatever_they_quote(tmp_path: Path) -> None:
     """Values, names and classes that would break a line, a string or an encoding."""
     odd = '"\\\u2028\x1b\x7f\u0085'
-    rows = b"".join(json.dumps({"n": value}, ensure_ascii=False).encode() + b"\n" for value in (1, 2, {odd: odd}, [[odd]]))
+    rows = b"".join(
+        json.dumps({"n": value}, ensure_ascii=False).encode() + b"\n" for value in (1, 2, {odd: odd}, [[odd]])
+    )
     folder = write_files(tmp_path / "in", {'"q\\\u2028.jsonl': rows + b"{\xff\n"})
     table = convert("jsonl", folder, tmp_path, "--no_shuffle", *TOLERANT)
     assert table.column("n") == [1, 2]
-    lines = (table.directory / "rejects" / naming.REJECTS_FILE).read_text().split("\n")  # U+2028 ends a line for Python alone
+    # U+2028 ends a line for Python alone
+    lines = (table.directory / "rejects" / naming.REJECTS_FILE).read_text().split("\n")
     assert [(reject["source"], reject["line"]) for reject in map(json.loads, lines[:-1])] == [
         ('"q\\\u2028.jsonl', line) for line in (3, 4, 5)
     ]
@@ -422,7 +494,9 @@ def test_rejects_are_json_whatever_they_quote(tmp_path: Path) -> None:
         (['{"a":1}', '{"o":{"x":1}}', '{"a":3}'], [1, 3], 2),
     ],
 )
-def test_a_column_without_a_good_value_is_not_forgotten(tmp_path: Path, lines: list[str], kept: list[int], bad: int) -> None:
+def test_a_column_without_a_good_value_is_not_forgotten(
+    tmp_path: Path, lines: list[str], kept: list[int], bad: int
+) -> None:
     source = write_files(tmp_path / "in", {"a.jsonl": "".join(f"{line}\n" for line in lines).encode()})
     table = convert("jsonl", source, tmp_path, "--max_reject_fraction", 0.5)
     assert (sorted(table.column("a")), table.features) == (kept, {"a": "int64"})

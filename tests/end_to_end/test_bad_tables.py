@@ -1,4 +1,5 @@
-"""Bad tables end to end: a bad row of CSV or Parquet is a line in rejects/, a user's mistake is one sentence and status 2."""
+"""Bad tables end to end: a bad row of CSV or Parquet is a line in rejects/, a user's mistake is one sentence and status
+2."""
 
 import bz2
 import gzip
@@ -96,7 +97,11 @@ BAD_FILES = [
         ((51, "a", 1), (53, "b", 3), (55, "é", 5)),
         ((3, "read", "column 'name': the text is not utf-8"), (5, "read", "column 'id': the text is not utf-8")),
     ),
-    Bad("byte-order-mark.csv", b"\xef\xbb\xbf\n" + text("61,a,1", "", "", "62,\ufeffb,2"), ((61, "a", 1), (62, "\ufeffb", 2))),
+    Bad(
+        "byte-order-mark.csv",
+        b"\xef\xbb\xbf\n" + text("61,a,1", "", "", "62,\ufeffb,2"),
+        ((61, "a", 1), (62, "\ufeffb", 2)),
+    ),
     Bad("other-order.csv", b"score,id,name\n1.5,71,a\n", ((71, "a", 1.5),)),
     Bad("long.csv", text(f"81,{LONG},1", "82,a,2", f'83,"{LINES}",3'), ((81, LONG, 1), (82, "a", 2), (83, LINES, 3))),
     Bad("half.csv.gz", HALF_GZ, (), ()),  # checked in a test of its own
@@ -141,16 +146,24 @@ def check_consistent(table: Table) -> None:
     assert manifest.input["records"] == len(table.rows) + rejected
     assert manifest.rejects["records"] == rejected
     assert sum(manifest.rejects["reasons"].values()) == rejected or len(rejects) > 100
-    assert {split.name: split.examples for split in manifest.splits} == {name: len(rows) for name, rows in table.splits.items()}
+    assert {split.name: split.examples for split in manifest.splits} == {
+        name: len(rows) for name, rows in table.splits.items()
+    }
     stats = json.loads((table.directory / "stats.json").read_text())["splits"]
-    assert {name: split["examples"] for name, split in stats.items()} == {name: len(rows) for name, rows in table.splits.items()}
+    assert {name: split["examples"] for name, split in stats.items()} == {
+        name: len(rows) for name, rows in table.splits.items()
+    }
 
 
 @pytest.mark.parametrize("bad", BAD_FILES, ids=lambda bad: ascii(bad.name))
 def test_bad_file_of_a_table(disturbed: Table, bad: Bad) -> None:
     found = {row["id"]: row for row in disturbed.rows}
     for number, name, score in bad.rows:
-        expected = {"id": number, **({"name": name.encode()} if name else {}), **({} if math.isnan(score) else {"score": score})}
+        expected = {
+            "id": number,
+            **({"name": name.encode()} if name else {}),
+            **({} if math.isnan(score) else {"score": score}),
+        }
         assert found[number] == expected
     if not bad.name.startswith("half"):
         rejects = [reject for reject in disturbed.rejects() if reject["source"] == bad.name]
@@ -187,7 +200,9 @@ def test_nothing_else_is_rejected_and_nothing_is_lost(disturbed: Table) -> None:
     assert "the file name is not UTF-8" in others[1]["reason"]
     assert sum(row["id"] < 100_000 for row in disturbed.rows) == sum(len(bad.rows) for bad in BAD_FILES)
     assert disturbed.features == {"id": "int64", "name": "bytes?", "score": "float32?"}
-    assert any(notice.startswith("passed over ") and "blank lines" in notice for notice in disturbed.dataset.manifest.notices)
+    assert any(
+        notice.startswith("passed over ") and "blank lines" in notice for notice in disturbed.dataset.manifest.notices
+    )
 
 
 NUMBERS = """feature { name: "i" type: INT shape {} presence { min_fraction: 1.0 min_count: 1 } }
@@ -234,7 +249,9 @@ def test_rows_that_a_schema_does_not_fit(tmp_path: Path) -> None:
     assert list(map(repr, table.rows)) == list(map(repr, good))  # nan is nan
     rejects = [(reject["source"], reject["line"], reject["reason"]) for reject in table.rejects()]
     assert rejects == [("a.csv", line, row) for line, (_, row) in enumerate(SCHEMA_ROWS, 2) if isinstance(row, str)]
-    assert any("left out what --schema does not have: column 'extra'" in notice for notice in table.dataset.manifest.notices)
+    assert any(
+        "left out what --schema does not have: column 'extra'" in notice for notice in table.dataset.manifest.notices
+    )
     check_consistent(table)
 
 
@@ -299,9 +316,17 @@ WRONG_CSV: list[tuple[dict[str, bytes], tuple[str, ...], tuple[str, ...]]] = [
         (),
         ("headers differ", "'b.csv' lacks 'age' and has 'height'", "'a.csv'"),
     ),
-    ({"a.csv": GOOD, "b.csv": b""}, ("--label", "labl"), ("--label labl: no such column", "did you mean label?", "id, label, age")),
+    (
+        {"a.csv": GOOD, "b.csv": b""},
+        ("--label", "labl"),
+        ("--label labl: no such column", "did you mean label?", "id, label, age"),
+    ),
     ({"a.csv": GOOD}, ("--key", "idd"), ("--key idd: no such column", "did you mean id?")),
-    ({"a.csv": GOOD}, ("--group_by", "agee", "--splits", "a=1"), ("--group_by agee: no such column", "did you mean age?")),
+    (
+        {"a.csv": GOOD},
+        ("--group_by", "agee", "--splits", "a=1"),
+        ("--group_by agee: no such column", "did you mean age?"),
+    ),
     ({"a.csv": GOOD}, ("--stratify_by", "labels", "--splits", "a=1"), ("--stratify_by labels", "did you mean label?")),
     ({"a.csv": GOOD}, ("--drop", "age,agge"), ("--drop agge: no such column", "did you mean age?")),
     ({"a.csv": GOOD}, ("--only", "lable"), ("--only lable: no such column", "did you mean label?")),
@@ -310,15 +335,27 @@ WRONG_CSV: list[tuple[dict[str, bytes], tuple[str, ...], tuple[str, ...]]] = [
     ({"a.csv": GOOD}, ("--drop", "id,label,age"), ("no column of --input", "--drop")),
     ({"a.csv": b"id,label\n1,\n2,NA\n"}, ("--label", "label"), ("--label label has no value in any row",)),
     ({"a.csv": b"id,label\n1, ant\n"}, ("--label", "label"), ("class name ' ant'", "rename the class")),
-    ({"a.csv": GOOD, "l.txt": b"bee\n"}, ("--label", "label", "--labels_file", "l.txt"), ("class 'ant' is in the input", "append")),
+    (
+        {"a.csv": GOOD, "l.txt": b"bee\n"},
+        ("--label", "label", "--labels_file", "l.txt"),
+        ("class 'ant' is in the input", "append"),
+    ),
     (
         {"a.csv": GOOD, "l.txt": b"bee\n"},
         ("--label", "age", "--labels_file", "l.txt"),
         ("--labels_file", "--label age holds numbers"),
     ),
     ({"a.csv": GOOD, "l.txt": b"bee\n"}, ("--labels_file", "l.txt"), ("--labels_file was given, but no --label",)),
-    ({"a.csv": GOOD, "s": (SCHEMA % "agge").encode()}, ("--schema", "s"), ("--schema wants column 'agge'", "did you mean age?")),
-    ({"a.csv": GOOD, "s": (SCHEMA % "id").encode()}, ("--schema", "s", "--fill", "id=x"), ("--fill id=x", "'id' holds int64")),
+    (
+        {"a.csv": GOOD, "s": (SCHEMA % "agge").encode()},
+        ("--schema", "s"),
+        ("--schema wants column 'agge'", "did you mean age?"),
+    ),
+    (
+        {"a.csv": GOOD, "s": (SCHEMA % "id").encode()},
+        ("--schema", "s", "--fill", "id=x"),
+        ("--fill id=x", "'id' holds int64"),
+    ),
     ({"a.csv": GOOD, "s": GOOD}, ("--schema", "s"), ("--schema s is not a tensorflow-metadata Schema",)),
     ({"a.csv": GOOD, "s": b"\x89PNG\0"}, ("--schema", "s"), ("--schema s is not a tensorflow-metadata Schema",)),
     ({"a.csv": GOOD, "s": b""}, ("--schema", "s"), ("--schema s has no features",)),
@@ -329,10 +366,22 @@ WRONG_CSV: list[tuple[dict[str, bytes], tuple[str, ...], tuple[str, ...]]] = [
     ({"a.csv": zipped()}, (), ("a.csv is not CSV; it begins like a zip archive or a spreadsheet",)),
     ({"a.csv": parquet(pa.table({"a": [1]}))}, (), ("a.csv is not CSV; it begins like a Parquet file",)),
     ({"a.csv": gzip.compress(GOOD, mtime=0)}, (), ("a.csv is not CSV; it begins like gzip data: name it .csv.gz",)),
-    ({"a.csv": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99)}, (), ("a.csv is not CSV; it begins like an old Excel file",)),
-    ({"a.csv": GOOD.decode().encode("utf-16")}, (), ("a.csv is not CSV; it begins like UTF-16: give --encoding utf-16",)),
+    (
+        {"a.csv": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99)},
+        (),
+        ("a.csv is not CSV; it begins like an old Excel file",),
+    ),
+    (
+        {"a.csv": GOOD.decode().encode("utf-16")},
+        (),
+        ("a.csv is not CSV; it begins like UTF-16: give --encoding utf-16",),
+    ),
     ({"a.csv": GOOD.decode().encode("utf-16-le")}, (), ("a.csv, line 1: there is a NUL byte in the header",)),
-    ({"a.csv": GOOD}, ("--encoding", "utf-16"), ("a.csv is not utf-16", "give the encoding of the file with --encoding")),
+    (
+        {"a.csv": GOOD},
+        ("--encoding", "utf-16"),
+        ("a.csv is not utf-16", "give the encoding of the file with --encoding"),
+    ),
     ({"a.csv": b"id,caf\xe9\n1,2\n"}, (), ("a.csv, line 1: the header is not utf-8; give the encoding",)),
     ({"a.jsonl": b"{}"}, (), ("no CSV files in --input",)),
 ]
@@ -417,7 +466,8 @@ def test_classes_that_are_missing_or_new(run: Run, tmp_path: Path) -> None:
 
 
 def check_failure(result: Any, *words: str) -> None:
-    """Check that a job ended with status 1 and one sentence that holds `words`, whatever its progress printed before."""
+    """Check that a job ended with status 1 and one sentence that holds `words`, whatever its progress printed
+    before."""
     assert (result.status, result.out) == (1, ""), result
     assert result.err.startswith("shardmill: error: "), result.err
     assert result.err.count("\n") == 1, result.err
@@ -432,7 +482,9 @@ def test_too_many_rejects(run: Run, tmp_path: Path) -> None:
     command = ("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n")
     rejects = out / "1.0.0-rejects.jsonl"
     result = run(*command, "--max_reject_fraction", "0.02")
-    check_failure(result, "3 of 100 records were rejected", "--max_reject_fraction 0.02", "the row has 1 field", str(rejects))
+    check_failure(
+        result, "3 of 100 records were rejected", "--max_reject_fraction 0.02", "the row has 1 field", str(rejects)
+    )
     assert [json.loads(line)["line"] for line in rejects.read_text().splitlines()] == [99, 100, 101]
     assert list(tree_bytes(tmp_path / "out")) == ["n/1.0.0-rejects.jsonl"]
     assert run(*command, "--max_reject_fraction", "0.03").status == 0
@@ -492,7 +544,9 @@ def test_row_of_thousands_of_columns(tmp_path: Path) -> None:
     folder = write_files(tmp_path / "in", {"a.csv": "\n".join(lines).encode()})
     table = convert("csv", folder, tmp_path, *TOLERANT)
     assert table.rows == [{name: number for number, name in enumerate(names)}]
-    assert [reject["reason"] for reject in table.rejects()] == ["the row has 1999 fields; expected 2000, one for each column"]
+    assert [reject["reason"] for reject in table.rejects()] == [
+        "the row has 1999 fields; expected 2000, one for each column"
+    ]
 
 
 PARQUET = pa.table({"id": range(1000), "name": [f"n{number}" for number in range(1000)]})
@@ -527,13 +581,19 @@ def test_bad_parquet_files(tmp_path: Path) -> None:
         ("odd.parquet", 2, "read"),
         ("text.parquet", None, "index"),
     ]
-    assert rejects["broken-group.parquet"][2].startswith("row group 0 cannot be read from row 1 on, all of which is lost: ")
+    assert rejects["broken-group.parquet"][2].startswith(
+        "row group 0 cannot be read from row 1 on, all of which is lost: "
+    )
     assert "column 'id': 9223372036854775808" in rejects["odd.parquet"][2]
-    assert all(rejects[name][2].startswith("not a Parquet file: ") for name in ("cut.parquet", "empty.parquet", "text.parquet"))
+    assert all(
+        rejects[name][2].startswith("not a Parquet file: ") for name in ("cut.parquet", "empty.parquet", "text.parquet")
+    )
     check_consistent(table)
 
 
-NESTED = pa.table({"a": [1, 2], "s": [{"x": 1}, {"x": 2}], "m": pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int64()))})
+NESTED = pa.table(
+    {"a": [1, 2], "s": [{"x": 1}, {"x": 2}], "m": pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int64()))}
+)
 
 
 def test_parquet_column_that_cannot_be_read_is_dropped(run: Run, tmp_path: Path) -> None:
@@ -554,7 +614,11 @@ WRONG_PARQUET: list[tuple[dict[str, Callable[[], pa.Table]], tuple[str, ...], tu
     ),
     ({"a.pq": lambda: pa.table({"": [1]})}, (), ("a column without a name",)),
     ({"a.pq": lambda: pa.table({})}, (), ("has no rows",)),
-    ({"a.pq": lambda: pa.table({"label": [1]})}, ("--label", "lable"), ("--label lable: no such column", "did you mean label?")),
+    (
+        {"a.pq": lambda: pa.table({"label": [1]})},
+        ("--label", "lable"),
+        ("--label lable: no such column", "did you mean label?"),
+    ),
     ({"a.pq": lambda: pa.table({"a": [1]})}, ("--fill", "b=1"), ("--fill b: no such column",)),
     ({"a.pq": lambda: pa.table([[1], [2]], names=["a", "a"])}, (), ("a.pq: column 'a' is there twice",)),
 ]

@@ -1,4 +1,5 @@
-"""Whole commands against an S3 that answers 503 for seconds, by a proxy in front of an emulator; and two buckets at once."""
+"""Whole commands against an S3 that answers 503 for seconds, by a proxy in front of an emulator; and two buckets at
+once."""
 
 import http.client
 import random
@@ -24,7 +25,8 @@ _PASSED = ("connection", "transfer-encoding", "content-length", "server", "date"
 
 
 class BusyStore(ThreadingHTTPServer):
-    """Passes every request on, but for those by `methods` to `part` from the first on, for so many seconds: these get a 503."""
+    """Passes every request on, but for those by `methods` to `part` from the first on, for so many seconds: these get a
+    503."""
 
     daemon_threads = True
     request_queue_size = 256
@@ -138,7 +140,9 @@ def test_a_store_that_is_busy_for_seconds(run: Run, endpoint: str, store: BusySt
 
 
 @pytest.mark.parametrize(("method", "part", "named"), [("GET", "in/a/", "/in/a/"), ("PUT", "out/", "/out/n/1.0.0/")])
-def test_one_attempt_fails_and_says_where(run: Run, endpoint: str, store: BusyStore, method: str, part: str, named: str) -> None:
+def test_one_attempt_fails_and_says_where(
+    run: Run, endpoint: str, store: BusyStore, method: str, part: str, named: str
+) -> None:
     bucket = new_bucket(endpoint)
     words = arguments(bucket, store)
     store.fail(frozenset([method]), part, 3600)

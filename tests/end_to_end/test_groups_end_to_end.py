@@ -60,7 +60,9 @@ def _splits_of(rows_by_split: dict[str, list[dict[str, Any]]]) -> dict[bytes, se
 
 @pytest.mark.parametrize(("command", "write"), [("csv", _csv), ("jsonl", _jsonl), ("parquet", _parquet)])
 def test_groups_of_tables(command: str, write: Any, tmp_path: Path) -> None:
-    source = write_files(tmp_path / "in", {f"{number}.{command}": write(_rows(groups)) for number, groups in enumerate(KINDS)})
+    source = write_files(
+        tmp_path / "in", {f"{number}.{command}": write(_rows(groups)) for number, groups in enumerate(KINDS)}
+    )
     alone = write_files(tmp_path / "one", {f"0.{command}": write(_rows(KINDS[0]))})
     small_blocks = ("--block_size", "1KiB") if command != "parquet" else ()
     found = [
@@ -137,8 +139,12 @@ def test_strata_are_values_and_classes_are_names(tmp_path: Path) -> None:
 
 
 def test_a_schema_says_that_a_key_is_a_number(tmp_path: Path) -> None:
-    yesterday = write_files(tmp_path / "in", {"a.csv": b"uid,x\n" + b"".join(b"%d,1\n" % number for number in range(40))})
-    today = write_files(tmp_path / "new", {"a.csv": b"uid,x\n" + b"".join(b"%d,1\n%04d,2\n" % (n, n) for n in range(40))})
+    yesterday = write_files(
+        tmp_path / "in", {"a.csv": b"uid,x\n" + b"".join(b"%d,1\n" % number for number in range(40))}
+    )
+    today = write_files(
+        tmp_path / "new", {"a.csv": b"uid,x\n" + b"".join(b"%d,1\n%04d,2\n" % (n, n) for n in range(40))}
+    )
     convert("csv", yesterday, tmp_path / "one")
     schema = tmp_path / "one" / "n" / "1.0.0" / "schema.pbtxt"
     table = convert("csv", today, tmp_path / "two", "--schema", schema, "--group_by", "uid", *_SPLITS)

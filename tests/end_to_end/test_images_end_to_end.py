@@ -43,7 +43,10 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def plain(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Contents:
     """The tree in three splits of two shards, all else by default."""
     output = tmp_path_factory.mktemp("plain")
-    assert cli.main(["images", "--input", str(tree), "--output", str(output), "--name", "n", *SPLITS, "--num_shards", "2"]) == 0
+    assert (
+        cli.main(["images", "--input", str(tree), "--output", str(output), "--name", "n", *SPLITS, "--num_shards", "2"])
+        == 0
+    )
     return read_back(output / "n")
 
 
@@ -86,7 +89,14 @@ def test_tree_of_class_folders(plain: Contents) -> None:
 
 def test_directory_holds_what_it_should_and_nothing_else(plain: Contents) -> None:
     shards = [f"n-{split}.tfrecord-{n:05d}-of-00002" for split in ("train", "validation", "test") for n in (0, 1)]
-    described = ["dataset_info.json", "features.json", "label.labels.txt", "manifest.json", "schema.pbtxt", "stats.json"]
+    described = [
+        "dataset_info.json",
+        "features.json",
+        "label.labels.txt",
+        "manifest.json",
+        "schema.pbtxt",
+        "stats.json",
+    ]
     assert sorted(tree_bytes(plain.directory)) == sorted([*shards, *described, "_SUCCESS"])
     assert (plain.directory.parent / "LATEST").read_text() == "1.0.0\n"
     assert sorted(path.name for path in plain.directory.parent.iterdir()) == ["1.0.0", "LATEST"]
@@ -99,7 +109,10 @@ def test_statistics_are_those_of_the_records(plain: Contents) -> None:
         features = stats[split]["features"]
         assert stats[split]["examples"] == len(names)
         assert {k: v for k, v in features["label"]["classes"].items() if v} == Counter(name[:3] for name in names)
-        assert (features["image"]["size_bytes"]["min"], features["image"]["size_bytes"]["max"]) == (min(sizes), max(sizes))
+        assert (features["image"]["size_bytes"]["min"], features["image"]["size_bytes"]["max"]) == (
+            min(sizes),
+            max(sizes),
+        )
         assert features["image"]["size_bytes"]["mean"] == pytest.approx(np.mean(sizes))
         assert features["image"]["formats"] == {"jpeg": len(names)}
         assert features["width"]["max"] == max(picture(plain, name).width for name in names)
@@ -207,7 +220,9 @@ def test_manifest_in_csv(run: Run, tree: Path, tmp_path: Path, line_end: str) ->
     }
     features = {feature.name: feature for feature in contents.dataset.manifest.features}
     assert list(features) == ["image", "label", "filename", "height", "width", "age", "code", "holes", "name", "weight"]
-    kinds = {name: (features[name].dtype, features[name].required) for name in ("age", "weight", "code", "holes", "name")}
+    kinds = {
+        name: (features[name].dtype, features[name].required) for name in ("age", "weight", "code", "holes", "name")
+    }
     assert kinds == {
         "age": ("int64", True),
         "weight": ("float32", True),
@@ -215,7 +230,9 @@ def test_manifest_in_csv(run: Run, tree: Path, tmp_path: Path, line_end: str) ->
         "holes": ("int64", False),
         "name": ("bytes", False),
     }
-    first, second, third, last = (contents.example(name) for name in ("ant/000.jpg", "ant/001.jpg", "bee/000.jpg", "cow/000.jpg"))
+    first, second, third, last = (
+        contents.example(name) for name in ("ant/000.jpg", "ant/001.jpg", "bee/000.jpg", "cow/000.jpg")
+    )
     assert first["name"] == [b'Ann, the "first"']
     assert first["code"] == [b"007"]
     assert second["age"].tolist() == [-4]  # type: ignore[union-attr]
@@ -230,9 +247,34 @@ def test_manifest_in_csv(run: Run, tree: Path, tmp_path: Path, line_end: str) ->
 
 
 JSONL: list[dict[str, Any]] = [
-    {"image_uri": "1.jpg", "label": "ant", "bbox": [1, 2, 3, 4], "vector": [0.5, 1], "tags": ["a", "b"], "mixed": 1, "flag": True},
-    {"image_uri": "2.jpg", "label": 7, "bbox": [5, 6, 7, 8], "vector": [2], "tags": [], "mixed": 2.5, "flag": False, "rare": "x"},
-    {"image_uri": "3.jpg", "label": "ant", "bbox": [0, 0, 0, -1], "vector": None, "tags": ["ü"], "mixed": "s", "flag": True},
+    {
+        "image_uri": "1.jpg",
+        "label": "ant",
+        "bbox": [1, 2, 3, 4],
+        "vector": [0.5, 1],
+        "tags": ["a", "b"],
+        "mixed": 1,
+        "flag": True,
+    },
+    {
+        "image_uri": "2.jpg",
+        "label": 7,
+        "bbox": [5, 6, 7, 8],
+        "vector": [2],
+        "tags": [],
+        "mixed": 2.5,
+        "flag": False,
+        "rare": "x",
+    },
+    {
+        "image_uri": "3.jpg",
+        "label": "ant",
+        "bbox": [0, 0, 0, -1],
+        "vector": None,
+        "tags": ["ü"],
+        "mixed": "s",
+        "flag": True,
+    },
 ]
 
 
@@ -242,7 +284,10 @@ def test_manifest_in_json_lines(run: Run, tmp_path: Path) -> None:
     contents = convert_manifest(run, folder / "meta.jsonl", tmp_path)
     features = {feature.name: feature for feature in contents.dataset.manifest.features}
     assert features["label"].class_names == ("7", "ant")
-    shapes = {name: (features[name].dtype, features[name].shape) for name in ("bbox", "vector", "tags", "mixed", "flag", "rare")}
+    shapes = {
+        name: (features[name].dtype, features[name].shape)
+        for name in ("bbox", "vector", "tags", "mixed", "flag", "rare")
+    }
     assert shapes == {
         "bbox": ("int64", (4,)),
         "vector": ("float32", (None,)),
@@ -318,7 +363,9 @@ def test_split_seed_changes_the_splits_and_not_the_order(run: Run, tree: Path, p
     contents = convert(run, tree, tmp_path, *SPLITS, "--num_shards", "2", "--split_seed", "1")
     assert contents.split_of != plain.split_of
     both = set(contents.splits["train"]) & set(plain.splits["train"])
-    assert [name for name in contents.splits["train"] if name in both] == [name for name in plain.splits["train"] if name in both]
+    assert [name for name in contents.splits["train"] if name in both] == [
+        name for name in plain.splits["train"] if name in both
+    ]
 
 
 def test_order_is_shuffled_across_classes(plain: Contents) -> None:
@@ -338,7 +385,10 @@ def test_no_shuffle_keeps_the_order_of_a_manifests_lines(run: Run, tmp_path: Pat
     folder = write_files(tmp_path / "in", TREE)
     names = random.Random(3).sample(sorted(TREE), len(TREE))
     (folder / "meta.csv").write_text("file_name\n" + "".join(f"{name}\n" for name in names))
-    assert convert_manifest(run, folder / "meta.csv", tmp_path, "--num_shards", "4", "--no_shuffle").splits["train"] == names
+    assert (
+        convert_manifest(run, folder / "meta.csv", tmp_path, "--num_shards", "4", "--no_shuffle").splits["train"]
+        == names
+    )
 
 
 def test_num_shards_of_every_split_and_of_each(run: Run, tree: Path, plain: Contents, tmp_path: Path) -> None:
@@ -398,7 +448,9 @@ def test_gzip(run: Run, tree: Path, plain: Contents, tmp_path: Path) -> None:
         for shard in split.shards:
             assert shard.file.endswith("-of-00002.gz")
             assert (contents.directory / shard.file).read_bytes()[:2] == b"\x1f\x8b"
-            (same,) = (other for other in plain.dataset.manifest.split(split.name).shards if f"{other.file}.gz" == shard.file)
+            (same,) = (
+                other for other in plain.dataset.manifest.split(split.name).shards if f"{other.file}.gz" == shard.file
+            )
             unzipped = zlib.decompress((contents.directory / shard.file).read_bytes(), 31)
             assert unzipped == (plain.directory / same.file).read_bytes()
     assert not (contents.directory / "dataset_info.json").exists()
@@ -412,7 +464,11 @@ def damaged_in_the_middle() -> bytes:
 
 
 def test_verify_modes(run: Run, tmp_path: Path) -> None:
-    files = {"a/good.png": image(0, "PNG"), "a/damaged.gif": damaged_in_the_middle(), "a/cut.png": image(2, "PNG")[:-20]}
+    files = {
+        "a/good.png": image(0, "PNG"),
+        "a/damaged.gif": damaged_in_the_middle(),
+        "a/cut.png": image(2, "PNG")[:-20],
+    }
     folder = write_files(tmp_path / "in", {**files, "a/text.png": b"text"})
     passed = {}
     for mode in ("none", "header", "decode"):
@@ -429,7 +485,9 @@ def test_verify_modes(run: Run, tmp_path: Path) -> None:
 def test_max_pixels(run: Run, tmp_path: Path) -> None:
     folder = write_files(tmp_path / "in", {"a/9.png": image(0, "PNG", (3, 3)), "a/12.png": image(0, "PNG", (4, 3))})
     for flags in ((), ("--resize", "2x2")):
-        contents = convert(run, folder, tmp_path, "--max_pixels", "9", "--max_reject_fraction", "0.5", "--overwrite", *flags)
+        contents = convert(
+            run, folder, tmp_path, "--max_pixels", "9", "--max_reject_fraction", "0.5", "--overwrite", *flags
+        )
         assert contents.records.keys() == {"a/9.png"}
         assert "4 x 3 pixels is more than --max_pixels 9" in contents.rejects()[0]["reason"]
     assert convert(run, folder, tmp_path, "--max_pixels", "12", "--overwrite").records.keys() == {"a/9.png", "a/12.png"}
@@ -464,7 +522,9 @@ def test_bytes_pass_through_untouched_by_default(run: Run, zoo: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("image_format", ["jpeg", "png"])
-def test_image_format_makes_every_image_one_of_that_format(run: Run, zoo: Path, tmp_path: Path, image_format: str) -> None:
+def test_image_format_makes_every_image_one_of_that_format(
+    run: Run, zoo: Path, tmp_path: Path, image_format: str
+) -> None:
     contents = convert(run, zoo, tmp_path, "--image_format", image_format)
     assert contents.rejects() == []
     for name in contents.records:
@@ -485,7 +545,8 @@ def test_resize_keeps_jpeg_and_makes_all_else_png(run: Run, zoo: Path, tmp_path:
 
 
 def test_resize_modes(run: Run, tmp_path: Path) -> None:
-    """A picture of three stripes, red, green, blue: stretched, all are there; cropped, the middle; padded, black beside them."""
+    """A picture of three stripes, red, green, blue: stretched, all are there; cropped, the middle; padded, black beside
+    them."""
     stripes = Image.new("RGB", (90, 30))
     for index, colour in enumerate(((255, 0, 0), (0, 255, 0), (0, 0, 255))):
         stripes.paste(colour, (30 * index, 0, 30 * index + 30, 30))
@@ -520,7 +581,12 @@ def test_image_that_cannot_be_reencoded_is_a_reject(run: Run, tmp_path: Path) ->
     out = io.BytesIO()
     long.save(out, "PNG")
     bad_exif = image(1, "JPEG", exif=b"Exif\0\0MM\0*\0\0\0\x08\xff\xff" + b"\x01\x12" * 8)
-    files = {"a/good.jpg": image(0), "a/long.png": out.getvalue(), "a/damaged.gif": damaged_in_the_middle(), "a/exif.jpg": bad_exif}
+    files = {
+        "a/good.jpg": image(0),
+        "a/long.png": out.getvalue(),
+        "a/damaged.gif": damaged_in_the_middle(),
+        "a/exif.jpg": bad_exif,
+    }
     files |= {"a/text.jpg": b"text", "a/empty.jpg": b""}
     folder = write_files(tmp_path / "in", files)
     contents = convert(run, folder, tmp_path, "--image_format", "jpeg", "--max_reject_fraction", "0.9")
@@ -594,7 +660,9 @@ def test_tree_elsewhere_gives_the_same_records(run: Run, plain: Contents, tmp_pa
     names = random.Random(5).sample(sorted(TREE), len(TREE))
     folder = write_files(tmp_path / "other", ((name, TREE[name]) for name in names))
     contents = convert(run, folder, tmp_path, *SPLITS, "--num_shards", "2")
-    differing = {name for name, content in tree_bytes(contents.directory).items() if content != tree_bytes(plain.directory)[name]}
+    differing = {
+        name for name, content in tree_bytes(contents.directory).items() if content != tree_bytes(plain.directory)[name]
+    }
     assert differing == {
         "manifest.json",
         "dataset_info.json",
@@ -614,7 +682,17 @@ def test_multi_processing_gives_the_same_bytes(tree: Path, plain: Contents, tmp_
 
 def test_multi_threading_is_refused(run: Run, tree: Path, tmp_path: Path) -> None:
     result = run(
-        *("images", "--input", tree, "--output", tmp_path / "out", "--name", "n", "--direct_running_mode", "multi_threading")
+        *(
+            "images",
+            "--input",
+            tree,
+            "--output",
+            tmp_path / "out",
+            "--name",
+            "n",
+            "--direct_running_mode",
+            "multi_threading",
+        )
     )
     check_mistake(result, "multi_threading loses records", "multi_processing")
     assert not (tmp_path / "out").exists()
@@ -628,7 +706,9 @@ def test_too_many_rejects_fail_the_job(run: Run, tree: Path, tmp_path: Path) -> 
     assert "3 of 93 records were rejected, more than --max_reject_fraction 0.01 allows" in result.err
     rejects = tmp_path / "n" / "1.0.0-rejects.jsonl"
     assert str(rejects) in result.err
-    assert [json.loads(line)["source"] for line in rejects.read_text().splitlines()] == [f"ant/bad{n}.jpg" for n in range(3)]
+    assert [json.loads(line)["source"] for line in rejects.read_text().splitlines()] == [
+        f"ant/bad{n}.jpg" for n in range(3)
+    ]
     assert tree_bytes(tmp_path / "n" / "1.0.0") == {}
     contents = convert(run, folder, tmp_path, "--max_reject_fraction", "0.033")
     assert len(contents.rejects()) == 3
@@ -654,13 +734,29 @@ def test_nothing_but_rejects_fails_whatever_is_allowed(run: Run, tmp_path: Path)
 
 
 def test_class_in_one_split_only_is_said(run: Run, tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "in", {"train/ant/1.jpg": image(1), "train/bee/2.jpg": image(2), "test/bee/3.jpg": image(3)})
+    folder = write_files(
+        tmp_path / "in", {"train/ant/1.jpg": image(1), "train/bee/2.jpg": image(2), "test/bee/3.jpg": image(3)}
+    )
     notices = convert(run, folder, tmp_path).dataset.manifest.notices
     assert any("class 'ant' has examples in one split only" in notice for notice in notices)
 
 
-def test_dry_run_writes_nothing_and_says_what_the_run_does(run: Run, tree: Path, plain: Contents, tmp_path: Path) -> None:
-    result = run("images", "--input", tree, "--output", tmp_path / "out", "--name", "n", *SPLITS, "--num_shards", "2", "--dry_run")
+def test_dry_run_writes_nothing_and_says_what_the_run_does(
+    run: Run, tree: Path, plain: Contents, tmp_path: Path
+) -> None:
+    result = run(
+        "images",
+        "--input",
+        tree,
+        "--output",
+        tmp_path / "out",
+        "--name",
+        "n",
+        *SPLITS,
+        "--num_shards",
+        "2",
+        "--dry_run",
+    )
     assert result.status == 0
     assert not any(tmp_path.iterdir())
     for split in plain.dataset.manifest.splits:

@@ -62,7 +62,9 @@ def test_import_takes_less_than_a_fifth_of_a_second() -> None:
 
 
 def test_names() -> None:
-    assert {"load", "info", "feature_spec", "examples", "UserError", "JobError", "CorruptDataError"} <= set(dir(shardmill))
+    assert {"load", "info", "feature_spec", "examples", "UserError", "JobError", "CorruptDataError"} <= set(
+        dir(shardmill)
+    )
     assert (shardmill.UserError, shardmill.JobError) == (errors.UserError, errors.JobError)
     assert all(callable(getattr(shardmill, name)) for name in shardmill.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'lod'"):

@@ -1,4 +1,5 @@
-"""Publications that real commands begin, and do not end: killed and interrupted at a rename, raced by another, and repaired."""
+"""Publications that real commands begin, and do not end: killed and interrupted at a rename, raced by another, and
+repaired."""
 
 import os
 import re
@@ -21,7 +22,8 @@ OTHER = ("--seed", "7")  # so that the newer version has other bytes in files of
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_files(
-        tmp_path_factory.mktemp("source") / "in", {f"{'ab'[n % 2]}/{n}.png": image(n, "PNG", (9 + n, 7)) for n in range(24)}
+        tmp_path_factory.mktemp("source") / "in",
+        {f"{'ab'[n % 2]}/{n}.png": image(n, "PNG", (9 + n, 7)) for n in range(24)},
     )
 
 
@@ -117,7 +119,8 @@ def test_repair_says_what_is_gone_and_deletes_nothing(tmp_path: Path, source: Pa
         result = run("verify", "--repair", directory)
         assert (result.status, result.out) == (1, "")
         assert re.fullmatch(
-            rf"shardmill: error: the publication of {directory} cannot be completed: 1 of its \d+ files are gone, such as "
+            rf"shardmill: error: the publication of {directory} cannot be completed: 1 of its \d+ files are gone,"
+            r" such as "
             r"n-train.tfrecord-0000\d-of-00004, which was beam-temp-\S+; it is no data set; run its job again\n",
             result.err,
         )
@@ -230,7 +233,10 @@ def test_interrupted_during_renames_that_go_on(
         result = stopped(folder, partial(strike_at_rename, number, interrupt_and_go_on), *command(source, output))
         directory = version_of(output)
         assert (result.status, result.out) == (130, "")
-        begun = f"the publication of {directory} had begun: the next run, or `shardmill verify --repair {directory}`, completes it"
+        begun = (
+            f"the publication of {directory} had begun: the next run, or `shardmill verify --repair {directory}`,"
+            " completes it"
+        )
         assert result.err in {f"shardmill: interrupted; {said}\n" for said in (begun, f"{directory} is published")}
         assert run("verify", "--repair", directory).status == 0
         assert tree_bytes(output) == versions["plain"]
@@ -278,4 +284,7 @@ def test_two_commands_at_once(
             continue
         ((loser, result),) = ((version, result) for version, result in results.items() if version not in won)
         assert result.status == 1, loser
-        assert "was published by another job while this one ran, and stands: nothing of this one was published" in result.err
+        assert (
+            "was published by another job while this one ran, and stands: nothing of this one was published"
+            in result.err
+        )

@@ -1,4 +1,5 @@
-"""The command ended from outside: killed, interrupted, out of disk. What it leaves is no data set, nor in the next run's way."""
+"""The command ended from outside: killed, interrupted, out of disk. What it leaves is no data set, nor in the next
+run's way."""
 
 import errno
 import os
@@ -22,7 +23,9 @@ SLOWLY = ("--resize", "400x300")  # so that a signal comes while shards are writ
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """3000 small images of seven classes."""
     contents = [image(number, "PNG", (20, 15)) for number in range(50)]
-    return write_files(tmp_path_factory.mktemp("many") / "in", ((f"c{n % 7}/{n}.png", contents[n % 50]) for n in range(3000)))
+    return write_files(
+        tmp_path_factory.mktemp("many") / "in", ((f"c{n % 7}/{n}.png", contents[n % 50]) for n in range(3000))
+    )
 
 
 @pytest.fixture(scope="session")
@@ -128,7 +131,8 @@ def test_interrupted(many: Path, tmp_path: Path, number: int, status: int, momen
 
 
 def test_full_disk_is_one_sentence(many: Path, tmp_path: Path) -> None:
-    """A limit on the size of any one file stands for the end of the disk: writing fails alike, but for the error's number."""
+    """A limit on the size of any one file stands for the end of the disk: writing fails alike, but for the error's
+    number."""
     process = Process(tmp_path / "process", *command(many, tmp_path / "out"), before=limit_file_size)
     status, out, err = process.result()
     assert (status, out) == (1, "")

@@ -31,7 +31,14 @@ def row(number: int) -> dict[str, Any]:
 
 ROWS = [row(number) for number in range(60)]
 SHAPES = {"id": (), "vector": (5,), "tokens": (None,), "boxes": (None, 4), "corners": (3, 2), "captions": (2,)}
-DTYPES = {"id": "int64", "vector": "float32", "tokens": "int64", "boxes": "float32", "corners": "int64", "captions": "bytes"}
+DTYPES = {
+    "id": "int64",
+    "vector": "float32",
+    "tokens": "int64",
+    "boxes": "float32",
+    "corners": "int64",
+    "captions": "bytes",
+}
 
 
 def lines(rows: list[Any]) -> bytes:
@@ -63,7 +70,9 @@ def check_values(found: dict[str, Any]) -> None:
         if texts is not None:
             assert list(found[name]) == texts
         else:
-            wanted = np.array(expected[name], DTYPES[name]).reshape([-1 if size is None else size for size in SHAPES[name]])
+            wanted = np.array(expected[name], DTYPES[name]).reshape(
+                [-1 if size is None else size for size in SHAPES[name]]
+            )
             assert np.array_equal(np.reshape(found[name], wanted.shape), wanted), name
 
 
@@ -142,8 +151,12 @@ def test_rows_that_differ_are_rejects_wherever_they_stand(tmp_path: Path, given:
         files = {f"{name}.jsonl": lines(rows[begin : begin + 23]) for name, begin in zip("abc", (0, 23, 46))}
         source = write_files(tmp_path / str(seed) / "in", files)
         flags = ("--schema", yesterday.directory / "schema.pbtxt") if given else ()
-        table = convert("jsonl", source, source.parent, "--max_reject_fraction", 0.2, "--key", "id", "--block_size", "1KiB", *flags)
-        assert {reject["reason"] for reject in table.rejects()} == {f"column 'boxes': {reason}" for _, reason in MISFITS}
+        table = convert(
+            "jsonl", source, source.parent, "--max_reject_fraction", 0.2, "--key", "id", "--block_size", "1KiB", *flags
+        )
+        assert {reject["reason"] for reject in table.rejects()} == {
+            f"column 'boxes': {reason}" for _, reason in MISFITS
+        }
         assert {feature.name: feature.shape for feature in table.dataset.manifest.features} == SHAPES
         assert all(feature.required for feature in table.dataset.manifest.features)
         found.append(sorted(table.column("id")))
@@ -153,21 +166,28 @@ def test_rows_that_differ_are_rejects_wherever_they_stand(tmp_path: Path, given:
 def test_parquet_rows_that_differ_are_rejects(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     boxes: list[Any] = [*([[0.0, 0, 1, 1]] for _ in range(20)), [[1.0]], [[1.0], [1.0, 2]], [None], []]
-    pq.write_table(pa.table({"boxes": pa.array(boxes), "id": range(24)}), tmp_path / "in" / "a.parquet", row_group_size=5)
+    pq.write_table(
+        pa.table({"boxes": pa.array(boxes), "id": range(24)}), tmp_path / "in" / "a.parquet", row_group_size=5
+    )
     table = convert("parquet", tmp_path / "in", tmp_path, "--max_reject_fraction", 0.2)
     assert [(reject["line"], reject["reason"]) for reject in table.rejects()] == [
         (21, "column 'boxes': [[1.0]] has 1 x 1 values, where any number x 4 were expected"),
         (22, "column 'boxes': lists of 1 and of 2 in one list; expected lists of one length"),
         (23, "column 'boxes': [null] has 1 values, where any number x 4 were expected"),
     ]
-    assert {feature.name: feature.shape for feature in table.dataset.manifest.features} == {"boxes": (None, 4), "id": ()}
+    assert {feature.name: feature.shape for feature in table.dataset.manifest.features} == {
+        "boxes": (None, 4),
+        "id": (),
+    }
 
 
 def test_fixed_shapes_hold_today_s_rows(tmp_path: Path) -> None:
     yesterday = convert("jsonl", write_files(tmp_path / "old", {"a.jsonl": lines(ROWS)}), tmp_path / "yesterday")
     today = [*ROWS[:30], {**row(30), "corners": [[1, 2]]}, {**row(31), "vector": [1.0]}]
     source = write_files(tmp_path / "in", {"a.jsonl": lines(today)})
-    table = convert("jsonl", source, tmp_path, "--schema", yesterday.directory / "schema.pbtxt", "--max_reject_fraction", 0.2)
+    table = convert(
+        "jsonl", source, tmp_path, "--schema", yesterday.directory / "schema.pbtxt", "--max_reject_fraction", 0.2
+    )
     assert [(reject["line"], reject["reason"]) for reject in table.rejects()] == [
         (31, "column 'corners': [[1, 2]] has 1 x 2 values, where 3 x 2 were expected"),
         (32, "column 'vector': 1 values, where 5 were expected"),
@@ -178,7 +198,9 @@ def test_an_array_in_a_schema_is_no_column(run: Run, tmp_path: Path) -> None:
     features = [Feature("scan", "bytes", "array", (2,), element="int8")]
     (tmp_path / "schema.pbtxt").write_text(schema.to_pbtxt(tuple(features)))
     source = write_files(tmp_path / "in", {"a.jsonl": b'{"scan": "x"}\n'})
-    result = run("jsonl", "--input", source, "--output", tmp_path / "o", "--name", "n", "--schema", tmp_path / "schema.pbtxt")
+    result = run(
+        "jsonl", "--input", source, "--output", tmp_path / "o", "--name", "n", "--schema", tmp_path / "schema.pbtxt"
+    )
     assert result.status == 2
     assert "--schema says that 'scan' is an array, which no column holds; --drop scan leaves it out" in result.err
 
@@ -211,6 +233,8 @@ def test_a_manifest_of_images(run: Run, tmp_path: Path) -> None:
         for name in names:
             example = data.example(name)
             check_values({**example, "id": example["id"][0]})
-        outputs.append({name: content for name, content in tree_bytes(data.directory).items() if name.startswith("features")})
+        outputs.append(
+            {name: content for name, content in tree_bytes(data.directory).items() if name.startswith("features")}
+        )
         assert run("verify", data.directory).status == 0
     assert outputs[0] == outputs[1]

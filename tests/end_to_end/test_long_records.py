@@ -1,4 +1,5 @@
-"""A record whose text is too long is left out as soon as that is known, and those after it are read: in every format of lines."""
+"""A record whose text is too long is left out as soon as that is known, and those after it are read: in every format of
+lines."""
 
 import codecs
 import gzip
@@ -85,7 +86,10 @@ def test_any_block_size_leaves_out_the_same(
     starts = {1 + step * number: size for number, size in enumerate(sizes)}
     assert lines == [line for line, size in starts.items() if size <= LIMIT]
     assert [(reject.line, reject.reason) for reject in rejects] == [
-        (line, f"a record of {size:,} bytes of text; expected 1,000 at most: is the end of a line, or a quote, missing?")
+        (
+            line,
+            f"a record of {size:,} bytes of text; expected 1,000 at most: is the end of a line, or a quote, missing?",
+        )
         for line, size in starts.items()
         if size > LIMIT
     ]
@@ -93,7 +97,9 @@ def test_any_block_size_leaves_out_the_same(
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "text"])
-def test_memory_is_bounded_by_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, suffix: str) -> None:
+def test_memory_is_bounded_by_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, suffix: str
+) -> None:
     set_limit(monkeypatch, 4 << 20)
     data = record(kind, 20) + record(kind, 100_000_000) + record(kind, 20)
     tracemalloc.start()
@@ -117,4 +123,6 @@ def read_only(folder: Path, kind: str, suffix: str) -> int:
     path = folder / f"file.{kind}{suffix}"
     format_ = format_of(kind, 1 << 20, "utf-8")
     blocks = format_.index(FileRef(path.name, str(path), path.stat().st_size))
-    return sum(len(rows.lines) for block in blocks if isinstance(block, BlockRef) for rows in format_.read(block, TYPES))
+    return sum(
+        len(rows.lines) for block in blocks if isinstance(block, BlockRef) for rows in format_.read(block, TYPES)
+    )

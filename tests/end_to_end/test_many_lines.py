@@ -17,7 +17,8 @@ from transforms.formats.json_lines import JsonLinesFormat
 from transforms.formats.lines import LinesFormat
 
 BLOCK = 16 << 20
-FORMATS: dict[str, tuple[RecordFormat, bytes, bytes, dict[str, ColumnType]]] = {  # the format, a header, a row, its types
+# The format, a header, a row, its types
+FORMATS: dict[str, tuple[RecordFormat, bytes, bytes, dict[str, ColumnType]]] = {
     "csv": (CsvFormat(block_size=BLOCK), b"a,b\n", b"0,0\n", {"a": ColumnType("int64", None, 0)}),
     "jsonl": (JsonLinesFormat(BLOCK), b"", b'{"a":0}\n', {"a": ColumnType("int64", None, 0)}),
     "text": (LinesFormat(BLOCK), b"", b"0\n", {"text": ColumnType("bytes", None, 0)}),
@@ -40,7 +41,9 @@ def rows_of(folder: Path, kind: str, data: bytes, suffix: str) -> list[Rows]:
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 @pytest.mark.parametrize("kind", FORMATS)
-def test_rows_come_a_bounded_number_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, suffix: str) -> None:
+def test_rows_come_a_bounded_number_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, suffix: str
+) -> None:
     for module in (csv_pieces, line_blocks, read_json_lines):
         monkeypatch.setattr(module, "MAX_LINES", 1000)
     _, header, row, _ = FORMATS[kind]

@@ -26,7 +26,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 def faults(function: str) -> int:
     """Page faults of twenty times 16 MiB, allocated, touched and freed."""
     done = subprocess.run(
-        [sys.executable, "-c", _TOUCH.format(function=function)], cwd=REPOSITORY, capture_output=True, text=True, check=True
+        [sys.executable, "-c", _TOUCH.format(function=function)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return int(done.stdout)
 

@@ -1,4 +1,5 @@
-"""--on_new_label in every route that has labels: beside --schema as without it, and labels files that say something else."""
+"""--on_new_label in every route that has labels: beside --schema as without it, and labels files that say something
+else."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -91,7 +92,10 @@ def test_a_schema_of_strings_beside_a_labels_file(run: Run, tmp_path: Path, comm
     flags = ("--schema", old.directory / "schema.pbtxt", "--label", "city", "--labels_file", labels)
     today = TABLES[command](tmp_path / "new", rows_of(*CITIES, "Oslo"))
 
-    check_mistake(run(command, "--input", today, "--output", tmp_path / "1", "--name", "n", *flags), "class 'Oslo' is in the input")
+    check_mistake(
+        run(command, "--input", today, "--output", tmp_path / "1", "--name", "n", *flags),
+        "class 'Oslo' is in the input",
+    )
     appended = convert(command, today, tmp_path / "2", *flags, "--on_new_label", "append")
     assert (appended.directory / "city.labels.txt").read_text() == "Rome\nBern\nOslo\n"
 
@@ -127,7 +131,9 @@ def test_folders_that_are_new(run: Run, tmp_path: Path, command: str, suffix: st
     if suffix == "jpg":
         source = write_files(tmp_path / "in", image_tree(["ant", "bee", "cow"], 4))
     else:
-        source = write_files(tmp_path / "in", {f"{name}/{n}.txt": b"words" for name in ("ant", "bee", "cow") for n in range(4)})
+        source = write_files(
+            tmp_path / "in", {f"{name}/{n}.txt": b"words" for name in ("ant", "bee", "cow") for n in range(4)}
+        )
     (tmp_path / "labels.txt").write_text("cow\nant\n")
     flags = [*command.split(), "--input", source, "--name", "n", "--labels_file", tmp_path / "labels.txt"]
 
@@ -136,7 +142,9 @@ def test_folders_that_are_new(run: Run, tmp_path: Path, command: str, suffix: st
     appended = read_table(tmp_path / "2" / "n")
     assert (appended.directory / "label.labels.txt").read_text() == "cow\nant\nbee\n"
     assert sorted(appended.column("label")) == [0] * 4 + [1] * 4 + [2] * 4
-    assert run(*flags, "--output", tmp_path / "3", "--on_new_label", "reject", "--max_reject_fraction", "0.5").status == 0
+    assert (
+        run(*flags, "--output", tmp_path / "3", "--on_new_label", "reject", "--max_reject_fraction", "0.5").status == 0
+    )
     assert sorted(read_table(tmp_path / "3" / "n").column("label")) == [0] * 4 + [1] * 4
 
 
@@ -154,7 +162,8 @@ def test_ids_of_existing_records_that_have_no_name(run: Run, tmp_path: Path) -> 
     assert run(*command, "--output", tmp_path / "2").status == 0
     for choice in ("append", "reject"):
         check_mistake(
-            run(*command, "--output", tmp_path / "3", "--on_new_label", choice), f"--on_new_label {choice}: reshard passes"
+            run(*command, "--output", tmp_path / "3", "--on_new_label", choice),
+            f"--on_new_label {choice}: reshard passes",
         )
     old = read_table(tmp_path / "2" / "n")
     labels.write_text("a\nb\n")

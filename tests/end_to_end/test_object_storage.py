@@ -1,4 +1,5 @@
-"""`shardmill images` on object stores: real clients against emulators, each a process on loopback that the tests start."""
+"""`shardmill images` on object stores: real clients against emulators, each a process on loopback that the tests
+start."""
 
 import gzip
 import json
@@ -34,7 +35,22 @@ from transforms.stores.clients import set_options
 
 SERVER = REPOSITORY / "tests/support/object_store_server.py"
 CLASSES = ("daisy", "rose", "tulip wild")
-ODD_NAMES = ("a b", "100%", "%41", "#1", "x[1]", "x1", "é", "q?", "star*", "a+b&c=d", "a%2Fb", ".hidden", "~'\"", "a\\b")
+ODD_NAMES = (
+    "a b",
+    "100%",
+    "%41",
+    "#1",
+    "x[1]",
+    "x1",
+    "é",
+    "q?",
+    "star*",
+    "a+b&c=d",
+    "a%2Fb",
+    ".hidden",
+    "~'\"",
+    "a\\b",
+)
 Files = dict[str, bytes]
 
 
@@ -78,7 +94,12 @@ class GoogleBucket(_Bucket):
 
 class S3Bucket(_Bucket):
     def __init__(self, name: str, endpoint: str) -> None:
-        access = {"endpoint_url": endpoint, "access_key_id": "key", "secret_access_key": "secret", "region_name": "us-east-1"}
+        access = {
+            "endpoint_url": endpoint,
+            "access_key_id": "key",
+            "secret_access_key": "secret",
+            "region_name": "us-east-1",
+        }
         super().__init__(f"s3://{name}", endpoint, [f"--s3_{flag}={value}" for flag, value in access.items()], {})
         names = {name: name if name.endswith(("url", "name")) else f"aws_{name}" for name in access}
         self.client = boto3.session.Session().client("s3", **{names[key]: value for key, value in access.items()})
@@ -119,7 +140,8 @@ def _server(kind: str, log: Path) -> Iterator[str]:
 def gs_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
     folder = tmp_path_factory.mktemp("gs")
     with _server("gs", folder / "log") as endpoint, pytest.MonkeyPatch.context() as patch:
-        # Credentials as a job has them, so that Beam does not look for some elsewhere; the token comes from the emulator.
+        # Credentials as a job has them, so that Beam does not look for some elsewhere; the token comes from the
+        # emulator.
         (folder / "token").write_text("a token to exchange")
         credentials = {
             "type": "external_account",
@@ -259,7 +281,9 @@ def test_tree_gives_the_bytes_of_a_local_run(
     assert "31 examples in 3 shards, no fault" in capsys.readouterr().out
 
 
-def test_manifest_gives_the_bytes_of_a_local_run_and_rejects_what_is_missing(bucket: Bucket, photos: Files, tmp_path: Path) -> None:
+def test_manifest_gives_the_bytes_of_a_local_run_and_rejects_what_is_missing(
+    bucket: Bucket, photos: Files, tmp_path: Path
+) -> None:
     names = [name for name in photos if name.endswith(".jpg")]
     rows = [{"file_name": name, "label": name.split("/")[0], "size": len(photos[name])} for name in names]
     rows.insert(3, {"file_name": "daisy/gone [1].jpg", "label": "daisy", "size": 1})
@@ -287,7 +311,11 @@ def test_images_of_a_local_manifest_may_lie_on_a_store(bucket: Bucket, tmp_path:
 
 
 def test_rerun_refuses_and_overwrite_replaces_that_version_only(
-    bucket: Bucket, photos: Files, local_photos: Path, reference: Callable[..., Files], capsys: pytest.CaptureFixture[str]
+    bucket: Bucket,
+    photos: Files,
+    local_photos: Path,
+    reference: Callable[..., Files],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     neighbours = {
         "flowers-hard/1.0.0/flowers-train.tfrecord-00000-of-00001": b"another set's shard",
@@ -318,7 +346,10 @@ def test_a_version_that_is_not_there_and_those_that_are(bucket: Bucket, capsys: 
     bucket.put("sets/flowers/LATEST", b"2.0.0\n")
     for command in ("verify", "inspect"):
         assert cli.main([command, folder, *bucket.flags]) == 2
-        assert capsys.readouterr().err == f"shardmill: error: {folder}/LATEST names 2.0.0, but {folder}/2.0.0 {nothing}{there}"
+        assert (
+            capsys.readouterr().err
+            == f"shardmill: error: {folder}/LATEST names 2.0.0, but {folder}/2.0.0 {nothing}{there}"
+        )
     assert storage.list_folders(f"{folder}/") == ["1.0.0", "1.1.0", "1.2.0", "old"]
     assert storage.list_folders(f"{folder}/1.1.0") == storage.list_folders(f"{folder}/gone") == []
     bucket.requests()
@@ -354,7 +385,18 @@ def test_failed_job_leaves_its_rejects_and_nothing_else(bucket: Bucket, photos: 
 
 def test_next_run_clears_what_a_killed_one_left(bucket: Bucket, photos: Files, reference: Callable[..., Files]) -> None:
     flags = ["--input", _upload(bucket, "photos", photos), "--output", f"{bucket.url}/sets", "--num_shards", "4"]
-    command = [sys.executable, "-m", "pipelines.cli", "images", "--name", "flowers", *flags, "--threads", "1", *bucket.flags]
+    command = [
+        sys.executable,
+        "-m",
+        "pipelines.cli",
+        "images",
+        "--name",
+        "flowers",
+        *flags,
+        "--threads",
+        "1",
+        *bucket.flags,
+    ]
     environment = {**os.environ, **bucket.environment}
     with subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 60
@@ -397,7 +439,10 @@ def test_dry_run_plans_and_writes_nothing(bucket: Bucket, photos: Files, capsys:
         (("--manifest", "{url}/none.csv", "--output", "{url}/sets"), "{url}/none.csv: no such file"),
         (("--input", "{url}/photos", "--output", "{url}-none/sets"), "--output {url}-none/sets cannot be listed"),
         (("--input", "{url}/photos", "--output", "{url}/photos/sets"), "lies inside --input"),
-        (("--input", "{url}/photos", "--output", "{url}/sets", "--labels_file", "{url}/none"), "--labels_file {url}/none"),
+        (
+            ("--input", "{url}/photos", "--output", "{url}/sets", "--labels_file", "{url}/none"),
+            "--labels_file {url}/none",
+        ),
         (("--input", "ftp://host/photos", "--output", "{url}/sets"), "no file system for ftp://"),
         (("--input", "{scheme}://", "--output", "{url}/sets"), "there is no bucket in it"),
     ],
@@ -420,7 +465,9 @@ def test_reads_overlap_and_each_image_is_one_request(
     for threads, least, most in (("0", 4, 32), ("1", 1, 1)):
         bucket.requests()
         output = tmp_path / threads
-        assert _images(bucket, "--input", source, "--output", str(output), "--num_shards", "1", "--threads", threads) == 0
+        assert (
+            _images(bucket, "--input", source, "--output", str(output), "--num_shards", "1", "--threads", threads) == 0
+        )
         asked = bucket.requests()
         assert least <= asked["reads_at_once"] <= most
         of_images = [request for request in asked["requests"] if "/photos/" in request or "/photos%2F" in request]
@@ -436,7 +483,8 @@ def test_publishing_lists_rather_than_asks_for_each_shard(bucket: Bucket, local_
         flags = ("--num_shards", str(shards), "--version", version)
         assert _images(bucket, "--input", str(local_photos), "--output", f"{bucket.url}/sets", *flags) == 0
         counts.append(len(bucket.requests()["requests"]))
-    # Of each shard, gs: starts an upload and sends it; s3: starts, sends and completes it, then looks at it and copies it.
+    # Of each shard, gs: starts an upload and sends it; s3: starts, sends and completes it, then looks at it and copies
+    # it.
     assert (counts[1] - counts[0]) / 5 <= (2 if bucket.url.startswith("gs:") else 5)
 
 
@@ -457,7 +505,15 @@ def test_listing_finds_what_a_local_one_finds(bucket: Bucket, photos: Files, loc
     def ordered(listed: Iterator[Listed]) -> list[Listed]:
         return sorted(listed, key=repr)
 
-    patterns = ("/*/*.jpg", "/**/*.jpg", "/**", "/daisy/x[[]1].jpg", "/daisy/x[0-9].jpg", "/rose/0*", "/ro?e/0[!1-9].jpg")
+    patterns = (
+        "/*/*.jpg",
+        "/**/*.jpg",
+        "/**",
+        "/daisy/x[[]1].jpg",
+        "/daisy/x[0-9].jpg",
+        "/rose/0*",
+        "/ro?e/0[!1-9].jpg",
+    )
     for pattern in ("", *patterns):
         found = ordered(list_input(root + pattern))
         assert found == ordered(list_input(str(local_photos) + pattern)), pattern

@@ -60,9 +60,20 @@ def test_the_wheel_of_the_sdist_holds_every_module(wheel: Path) -> None:
 
 
 def convert(folder: Path, *program: object, path: str) -> Result:
-    """The command, converting a table with a worker process where `folder` is the current one, and `path` is PYTHONPATH."""
+    """The command, converting a table with a worker process where `folder` is the current one, and `path` is
+    PYTHONPATH."""
     write_files(folder, {"in/a.csv": b"a,b\n1,2\n3,4\n"})
-    flags = ("csv", "--input", "in/a.csv", "--output", "out", "--name", "n", "--direct_running_mode", "multi_processing")
+    flags = (
+        "csv",
+        "--input",
+        "in/a.csv",
+        "--output",
+        "out",
+        "--name",
+        "n",
+        "--direct_running_mode",
+        "multi_processing",
+    )
     return Result(*_python(folder, path, *program, *flags))
 
 
@@ -75,7 +86,10 @@ def _python(folder: Path, path: str, *words: object) -> tuple[int, str, str]:
 @pytest.mark.parametrize("foreign", FOREIGN)
 def test_the_launcher_imports_ours(tmp_path: Path, foreign: str) -> None:
     write_files(tmp_path, FOREIGN[foreign])
-    program = "from shardmill.own_packages import put_first; put_first(); import pipelines, transforms; print(transforms.__file__)"
+    program = (
+        "from shardmill.own_packages import put_first; put_first(); import pipelines, transforms;"
+        " print(transforms.__file__)"
+    )
     status, out, err = _python(tmp_path, f".{os.pathsep}{REPOSITORY}", sys.executable, "-c", program)
 
     assert (status, out) == (0, f"{REPOSITORY / 'transforms' / '__init__.py'}\n"), err
@@ -90,8 +104,11 @@ def test_names_of_others_are_not_in_the_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("editable", [False, True], ids=["wheel", "editable"])
-def test_an_installation_runs_where_names_are_in_the_way(tmp_path: Path, wheel: Path, source: Path, editable: bool) -> None:
-    """An editable one is found last of all; workers search the folder where they are started, without a PYTHONPATH too."""
+def test_an_installation_runs_where_names_are_in_the_way(
+    tmp_path: Path, wheel: Path, source: Path, editable: bool
+) -> None:
+    """An editable one is found last of all; workers search the folder where they are started, without a PYTHONPATH
+    too."""
     programs = install(tmp_path / "installed", *(("-e", source) if editable else (wheel,)))
     folder = write_files(tmp_path / "project", FOREIGN["files"])
     result = convert(folder, programs / "shardmill", path="." if editable else "")

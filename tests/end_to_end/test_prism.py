@@ -21,7 +21,8 @@ _PRISM = "github.com/apache/beam/sdks/v2/go/cmd/prism@v2.77.0"
 
 @pytest.fixture(scope="module")
 def prism() -> Iterator[str]:
-    """The address of a job server, built from source where there is a Go toolchain: Beam's own download needs the network."""
+    """The address of a job server, built from source where there is a Go toolchain: Beam's own download needs the
+    network."""
     if shutil.which("go") is None:
         pytest.skip("needs a Go toolchain to build Prism")
     folder = Path(sys.prefix) / "prism"
@@ -82,7 +83,10 @@ def test_prism_writes_the_same_table(prism: str, tmp_path: Path) -> None:
     splits = ["--splits", "train=0.8,test=0.2", "--stratify_by", "word"]
     flags = [*splits, "--label", "word", "--num_shards", "3", "--block_size", "4KiB"]
     for name, more in (("local", []), ("prism", portable)):
-        assert main(["csv", "--input", str(source), "--output", str(tmp_path / name), "--name", "tiny", *flags, *more]) == 0
+        assert (
+            main(["csv", "--input", str(source), "--output", str(tmp_path / name), "--name", "tiny", *flags, *more])
+            == 0
+        )
     local, remote = (tmp_path / name / "tiny" / "1.0.0" for name in ("local", "prism"))
     names = sorted(path.name for path in local.iterdir())
     assert sorted(path.name for path in remote.iterdir()) == names

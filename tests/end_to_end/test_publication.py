@@ -1,4 +1,5 @@
-"""Publishing as a protocol: failed, killed, repeated and raced at every single file operation, and never both versions lost."""
+"""Publishing as a protocol: failed, killed, repeated and raced at every single file operation, and never both versions
+lost."""
 
 import itertools
 import os
@@ -33,7 +34,8 @@ def quick_disk() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def versions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Contents]:
-    """What each of the two jobs publishes where nothing disturbs it; the older has a reject, so other files and sizes."""
+    """What each of the two jobs publishes where nothing disturbs it; the older has a reject, so other files and
+    sizes."""
     return {job: published(tmp_path_factory.mktemp("undisturbed"), job) for job in (OLD, NEW)}
 
 
@@ -64,8 +66,11 @@ def published(output: Path, job: str) -> Contents:
 
 
 def whole(output: Path, versions: dict[str, Contents]) -> str | None:
-    """Which version is published, every byte of it; None if there is none, or its publication has not come to its end."""
-    found = {name: data for name, data in contents(version_of(output)).items() if not name.startswith(naming.TEMP_PREFIX)}
+    """Which version is published, every byte of it; None if there is none, or its publication has not come to its
+    end."""
+    found = {
+        name: data for name, data in contents(version_of(output)).items() if not name.startswith(naming.TEMP_PREFIX)
+    }
     if naming.PUBLISHING in found or naming.SUCCESS not in found:
         return None
     (job,) = (job for job, files in versions.items() if files == found)
@@ -96,7 +101,8 @@ def test_disturbed_at_every_file_operation(
 ) -> None:
     published(memory / OLD, OLD)
     ends = set()
-    hows = list(HOW)[2 * older + (strike is kill) :] + list(HOW)  # so that each meets each operation in one of these four tests
+    # So that each meets each operation in one of these four tests
+    hows = list(HOW)[2 * older + (strike is kill) :] + list(HOW)
     for number in itertools.count():
         how, output = hows[number % len(HOW)], memory / str(number)
         if older:
@@ -120,7 +126,8 @@ def test_disturbed_at_every_file_operation(
 
 
 def check(output: Path, versions: dict[str, Contents], made: Build, older: bool, how: str) -> str | None:
-    """Check what a disturbed publication left, bring it to its end, and check that; the version that is published then."""
+    """Check what a disturbed publication left, bring it to its end, and check that; the version that is published
+    then."""
     directory = version_of(output)
     begun = (directory / naming.PUBLISHING).exists()
     if not readable(directory, versions):

@@ -39,7 +39,20 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Contents:
     root = tmp_path_factory.mktemp("pictures")
     folder = write_files(root / "in", image_tree(("ant", "bee", "日本"), 20))
     splits = "train=0.6,validation=0.2,test=0.2"
-    convert("--input", folder, "--output", root, "--name", "n", "--splits", splits, "--stratify_by", "label", "--num_shards", 3)
+    convert(
+        "--input",
+        folder,
+        "--output",
+        root,
+        "--name",
+        "n",
+        "--splits",
+        splits,
+        "--stratify_by",
+        "label",
+        "--num_shards",
+        3,
+    )
     return read_back(root / "n")
 
 
@@ -144,7 +157,9 @@ def test_tensorflow_reads_every_split_by_the_schema(tf: Any, pictures: Contents)
 
 def test_tensorflow_decodes_every_format_that_passes_through(tf: Any, tfds: Any, formats: Contents) -> None:
     examples = parsed(tf, formats, "train")
-    assert sorted(example["filename"].decode() for example in examples) == sorted(f"a/{suffix}.{suffix}" for suffix in FORMATS)
+    assert sorted(example["filename"].decode() for example in examples) == sorted(
+        f"a/{suffix}.{suffix}" for suffix in FORMATS
+    )
     for example in examples:
         assert tf.io.decode_image(example["image"], expand_animations=False).shape == (11, 14, 3)
     builder = tfds.builder_from_directory(str(formats.directory))
@@ -163,8 +178,12 @@ def test_format_that_tfds_cannot_decode_is_said(tf: Any, tfds: Any, tmp_path: Pa
         shapes = [example["image"].shape for example in builder.as_dataset(split="train")]
     except tf.errors.InvalidArgumentError:
         shapes = []
-    notices = [notice for notice in read_back(tmp_path / "n").dataset.manifest.notices if "TFDS cannot decode" in notice]
-    assert [f"TFDS cannot decode 1 of the images, {suffix} by format" in notice for notice in notices] == ([] if shapes else [True])
+    notices = [
+        notice for notice in read_back(tmp_path / "n").dataset.manifest.notices if "TFDS cannot decode" in notice
+    ]
+    assert [f"TFDS cannot decode 1 of the images, {suffix} by format" in notice for notice in notices] == (
+        [] if shapes else [True]
+    )
     assert shapes in ([], [(11, 14, 3)])
     if notices:
         convert("--input", folder, "--output", tmp_path, "--name", "n", "--image_format", "png", "--overwrite")
@@ -221,7 +240,9 @@ def test_gzip_is_read_as_the_report_says(tf: Any, tmp_path: Path, capsys: pytest
     assert sorted(records) == sorted(record for same in contents.records.values() for record in same)
 
 
-def test_report_of_a_plain_data_set_is_code_that_reads_it(tfds: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_of_a_plain_data_set_is_code_that_reads_it(
+    tfds: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = write_files(tmp_path / "in", image_tree(("ant", "bee"), 3))
     convert("--input", folder, "--output", tmp_path, "--name", "n")
     code = capsys.readouterr().out.split("Read it:\n")[1]
@@ -234,11 +255,9 @@ def test_conversion_never_imports_tensorflow(tmp_path: Path) -> None:
     folder = write_files(tmp_path / "in", image_tree(("ant", "bee"), 3))
     arguments = ["images", "--input", str(folder), "--output", str(tmp_path), "--name", "n", "--resize", "8x8"]
     program = (
-        "import sys\n"
-        "from pipelines.cli import main\n"
-        f"assert main({arguments!r}) == 0\n"
-        f"assert main({[*arguments, '--overwrite', '--dry_run']!r}) == 0\n"
-        "print([name for name in sys.modules if name.split('.')[0] in ('tensorflow', 'tensorflow_datasets', 'keras')])\n"
+        f"import sys\nfrom pipelines.cli import main\nassert main({arguments!r}) == 0\nassert"
+        f" main({[*arguments, '--overwrite', '--dry_run']!r}) == 0\nprint([name for name in sys.modules if"
+        " name.split('.')[0] in ('tensorflow', 'tensorflow_datasets', 'keras')])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

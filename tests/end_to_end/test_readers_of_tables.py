@@ -99,11 +99,16 @@ def test_statistics_agree_with_tensorflow_s_view_of_the_wines(tmp_path: Path) ->
 
 
 def test_lists(tmp_path: Path) -> None:
-    lines = [{"id": n, "tokens": list(range(n % 4)), "vector": [n / 2, 1.0], "tags": ["a"] * (n % 3)} for n in range(50)]
+    lines = [
+        {"id": n, "tokens": list(range(n % 4)), "vector": [n / 2, 1.0], "tags": ["a"] * (n % 3)} for n in range(50)
+    ]
     source = write_files(tmp_path / "in", {"a.jsonl": "".join(f"{json.dumps(line)}\n" for line in lines).encode()})
     table = convert("jsonl", source, tmp_path)
     by_tft = {row["id"]: row for row in parsed(table, "train")}
-    by_tfds = {row["id"]: row for row in tfds.as_numpy(tfds.builder_from_directory(str(table.directory)).as_dataset(split="train"))}
+    by_tfds = {
+        row["id"]: row
+        for row in tfds.as_numpy(tfds.builder_from_directory(str(table.directory)).as_dataset(split="train"))
+    }
     for line in lines:
         for row in (by_tft[line["id"]], {k: np.asarray(v).tolist() for k, v in by_tfds[line["id"]].items()}):
             assert (row["tokens"], row["vector"]) == (line["tokens"], line["vector"])

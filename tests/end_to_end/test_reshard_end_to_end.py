@@ -1,4 +1,5 @@
-"""Resharding end to end: records untouched, a new number of balanced, shuffled shards, and a schema from the Examples."""
+"""Resharding end to end: records untouched, a new number of balanced, shuffled shards, and a schema from the
+Examples."""
 
 import gzip
 from collections import Counter
@@ -36,7 +37,8 @@ def framed(records: list[bytes]) -> bytes:
 def all_records(directory: Path) -> dict[str, list[bytes]]:
     dataset = open_dataset(str(directory))
     return {
-        split.name: [record for shard in split.shards for record in dataset.records(shard)] for split in dataset.manifest.splits
+        split.name: [record for shard in split.shards for record in dataset.records(shard)]
+        for split in dataset.manifest.splits
     }
 
 
@@ -100,7 +102,14 @@ def test_splits_by_features(old: Path, tmp_path: Path, run: Run) -> None:
 def test_a_data_set_of_ours_keeps_its_classes(tmp_path: Path, run: Run) -> None:
     source = write_files(tmp_path / "in", {"a.csv": b"x,kind\n" + b"1,ant\n2,bee\n" * 50})
     first = convert("csv", source, tmp_path / "a", "--label", "kind")
-    schema = ("--schema", first.directory / "schema.pbtxt", "--label", "kind", "--labels_file", first.directory / "kind.labels.txt")
+    schema = (
+        "--schema",
+        first.directory / "schema.pbtxt",
+        "--label",
+        "kind",
+        "--labels_file",
+        first.directory / "kind.labels.txt",
+    )
     again = convert("reshard", first.directory, tmp_path / "b", *schema, "--num_shards", 4)
     assert (again.directory / "kind.labels.txt").read_text() == "ant\nbee\n"
     without = run("reshard", "--input", first.directory, "--output", tmp_path / "c", "--name", "n", *schema[:2])
@@ -142,8 +151,8 @@ def test_a_feature_of_several_kinds_fails_the_job(tmp_path: Path, run: Run, flag
     mistake = run("reshard", "--input", source, "--output", tmp_path / "out", "--name", "n", *flags)
     check_mistake(
         mistake,
-        "feature 'x' is int64 in 18 records (first: record 1 of 0.tfrecord), bytes in 1 record (first: record 3 of 2.tfrecord) "
-        "and float32 in 1 record (first: record 3 of 1.tfrecord)",
+        "feature 'x' is int64 in 18 records (first: record 1 of 0.tfrecord), bytes in 1 record (first: record 3 of"
+        " 2.tfrecord) and float32 in 1 record (first: record 3 of 1.tfrecord)",
         "--on_mixed reject",
     )
     assert not list((tmp_path / "out").rglob("*.tfrecord*"))
@@ -179,7 +188,9 @@ def test_a_feature_without_a_kind_is_missing(tmp_path: Path, run: Run) -> None:
                     "x": tf.train.Feature(int64_list=tf.train.Int64List(value=[number])),
                     "y": tf.train.Feature(),
                     **(
-                        {"z": tf.train.Feature(float_list=tf.train.FloatList(value=[1.0]))} if number else {"z": tf.train.Feature()}
+                        {"z": tf.train.Feature(float_list=tf.train.FloatList(value=[1.0]))}
+                        if number
+                        else {"z": tf.train.Feature()}
                     ),
                 }
             )
@@ -190,7 +201,10 @@ def test_a_feature_without_a_kind_is_missing(tmp_path: Path, run: Run) -> None:
     assert table.features == {"x": "int64", "z": "float32?"}
     assert table.stats()["z"]["missing"] == 1
     assert run("verify", table.directory, "--decode").status == 0
-    assert sorted(tuple(sorted(example)) for example in shardmill.examples(table.directory, "train")) == [("x",), *[("x", "z")] * 4]
+    assert sorted(tuple(sorted(example)) for example in shardmill.examples(table.directory, "train")) == [
+        ("x",),
+        *[("x", "z")] * 4,
+    ]
 
 
 def test_sequence_examples_are_named_as_such(tmp_path: Path, run: Run) -> None:

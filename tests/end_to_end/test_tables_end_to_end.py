@@ -24,7 +24,14 @@ CITIES = ("Bern", "Oslo", "Rome", "Lima")
 def row(number: int) -> list[object]:
     """A row with a missing value here and there."""
     age = None if number % 7 == 0 else number % 90
-    return [number, age, f"{number / 8 - 20:.3f}", CITIES[number % 4], "true" if number % 3 else "false", f"{number % 50:03d}"]
+    return [
+        number,
+        age,
+        f"{number / 8 - 20:.3f}",
+        CITIES[number % 4],
+        "true" if number % 3 else "false",
+        f"{number % 50:03d}",
+    ]
 
 
 ROWS = [row(number) for number in range(1000)]
@@ -91,7 +98,9 @@ def test_nothing_is_left_behind(plain: Table) -> None:
     assert sorted(path.name for path in plain.directory.iterdir()) == sorted([*shards, *described, "_SUCCESS"])
 
 
-@pytest.mark.parametrize("flags", [("--block_size", "1KiB"), ("--threads", "1"), ("--threads", "5", "--block_size", "3000")])
+@pytest.mark.parametrize(
+    "flags", [("--block_size", "1KiB"), ("--threads", "1"), ("--threads", "5", "--block_size", "3000")]
+)
 def test_blocks_and_threads_change_no_byte(folder: Path, plain: Table, tmp_path: Path, flags: tuple[str, ...]) -> None:
     other = convert("csv", folder, tmp_path, *SPLITS, "--num_shards", 3, *flags)
     assert tree_bytes(other.directory) == tree_bytes(plain.directory)
@@ -145,7 +154,9 @@ def test_no_shuffle_keeps_the_order_of_the_input(folder: Path, tmp_path: Path) -
 def test_a_key_column_decides_the_split_whatever_else_changes(folder: Path, tmp_path: Path) -> None:
     keyed = convert("csv", folder, tmp_path / "a", *SPLITS, "--key", "id")
     changed = [[*values[:2], "0.5", *values[3:]] for values in ROWS]
-    other = convert("csv", write_files(tmp_path / "in", {"a.csv": to_csv(HEADER, changed)}), tmp_path / "b", *SPLITS, "--key", "id")
+    other = convert(
+        "csv", write_files(tmp_path / "in", {"a.csv": to_csv(HEADER, changed)}), tmp_path / "b", *SPLITS, "--key", "id"
+    )
     assert by_split(other, "id") == by_split(keyed, "id")
     assert [r["id"] for r in other.splits["test"]] == [r["id"] for r in keyed.splits["test"]]
 
@@ -166,7 +177,9 @@ def test_strata_are_exact(folder: Path, tmp_path: Path, balance: str) -> None:
 
 
 def test_balance_by_bytes(tmp_path: Path) -> None:
-    source = write_files(tmp_path / "in", {"a.csv": to_csv(("id", "text"), [(n, "x" * (n * n % 997)) for n in range(2000)])})
+    source = write_files(
+        tmp_path / "in", {"a.csv": to_csv(("id", "text"), [(n, "x" * (n * n % 997)) for n in range(2000)])}
+    )
     table = convert("csv", source, tmp_path, "--balance", "bytes", "--num_shards", 5)
     sizes = [shard.size_bytes for shard in table.dataset.manifest.split("train").shards]
     assert max(sizes) - min(sizes) <= 997 + 60
@@ -188,7 +201,9 @@ def test_a_label_of_strings(folder: Path, tmp_path: Path, run: Run) -> None:
     assert (appended.directory / "city.labels.txt").read_text() == "Rome\nOslo\nBern\nLima\n"
     rejected = convert("csv", folder, tmp_path / "c", *flags, "--on_new_label", "reject", "--max_reject_fraction", 0.3)
     assert len(rejected.rows) == 750
-    assert {(r["stage"], r["reason"]) for r in rejected.rejects()} == {("encode", "class 'Lima' is not in --labels_file")}
+    assert {(r["stage"], r["reason"]) for r in rejected.rejects()} == {
+        ("encode", "class 'Lima' is not in --labels_file")
+    }
     assert sorted((r["source"], r["line"]) for r in rejected.rejects())[0] == ("a.csv", 5)
 
 
@@ -236,7 +251,9 @@ def test_spellings_of_missing_values(tmp_path: Path) -> None:
     ],
 )
 def test_types_come_from_all_rows(tmp_path: Path, values: list[str], dtype: str, expected: list[object]) -> None:
-    source = write_files(tmp_path / "in", {f"{n}.csv": to_csv(("k", "v"), [(n, value)]) for n, value in enumerate(values)})
+    source = write_files(
+        tmp_path / "in", {f"{n}.csv": to_csv(("k", "v"), [(n, value)]) for n, value in enumerate(values)}
+    )
     table = convert("csv", source, tmp_path)
     assert table.features["v"] == dtype
     assert sorted(table.column("v")) == expected
@@ -254,7 +271,11 @@ def test_a_schema_holds_today_s_rows_against_it(plain: Table, tmp_path: Path) ->
     table = convert("csv", source, tmp_path, *schema, "--max_reject_fraction", 0.1)
     assert table.features == plain.features
     assert len(table.rows) == 200
-    assert [(r["source"], r["line"]) for r in table.rejects()] == [("today.csv", 202), ("today.csv", 203), ("today.csv", 204)]
+    assert [(r["source"], r["line"]) for r in table.rejects()] == [
+        ("today.csv", 202),
+        ("today.csv", 203),
+        ("today.csv", 204),
+    ]
     reasons = [r["reason"] for r in table.rejects()]
     assert "column 'id': 'x7' is not an integer" in reasons[0]
     assert "column 'age': 'old' is not an integer" in reasons[1]
@@ -305,7 +326,9 @@ def test_compressed_files(plain: Table, tmp_path: Path) -> None:
         "b.csv.bz2": bz2.compress(to_csv(HEADER, ROWS[300:700])),
         "c.csv.zst": zstandard.compress(to_csv(HEADER, ROWS[700:])),
     }
-    table = convert("csv", write_files(tmp_path / "in", files), tmp_path, *SPLITS, "--num_shards", 3, "--block_size", "4KiB")
+    table = convert(
+        "csv", write_files(tmp_path / "in", files), tmp_path, *SPLITS, "--num_shards", 3, "--block_size", "4KiB"
+    )
     for name, data in contents(plain.directory).items():
         if "tfrecord" in name:
             assert contents(table.directory)[name] == data
@@ -328,7 +351,12 @@ def test_json_lines(tmp_path: Path) -> None:
         "text": "bytes?",
     }
     first, second = sorted(table.rows, key=lambda found: found["id"])
-    assert (first["text"], first["tags"], first["box"], first["flag"]) == ("a “b”".encode(), [b"x", b"y"], [0.5, 1, 2, 3], 1)
+    assert (first["text"], first["tags"], first["box"], first["flag"]) == (
+        "a “b”".encode(),
+        [b"x", b"y"],
+        [0.5, 1, 2, 3],
+        1,
+    )
     assert (second["tags"], second["mixed"], second["rare"], first["mixed"]) == ([], b"one", 7, b"1")
     assert "text" not in second
 
@@ -364,7 +392,9 @@ def test_dry_run_writes_nothing(folder: Path, tmp_path: Path, run: Run) -> None:
 
 def test_folders_of_splits(tmp_path: Path) -> None:
     files = {"train/a.csv": ROWS[:50], "val/a.csv": ROWS[50:70], "test/a.csv": ROWS[70:75]}
-    table = convert("csv", write_files(tmp_path / "in", {n: to_csv(HEADER, rows) for n, rows in files.items()}), tmp_path)
+    table = convert(
+        "csv", write_files(tmp_path / "in", {n: to_csv(HEADER, rows) for n, rows in files.items()}), tmp_path
+    )
     assert {split: len(rows) for split, rows in table.splits.items()} == {"train": 50, "validation": 20, "test": 5}
     assert {found["id"] for found in table.splits["test"]} == set(range(70, 75))
 
@@ -383,7 +413,9 @@ def test_a_million_identical_rows_balance(tmp_path: Path) -> None:
 
 def test_small_and_wide_tables(tmp_path: Path) -> None:
     names = [f"c{n}" for n in range(10_000)]
-    wide = write_files(tmp_path / "wide", {"a.csv": to_csv(names, [[n * k % 50 for n in range(10_000)] for k in range(3)])})
+    wide = write_files(
+        tmp_path / "wide", {"a.csv": to_csv(names, [[n * k % 50 for n in range(10_000)] for k in range(3)])}
+    )
     table = convert("csv", wide, tmp_path / "a")
     assert len(table.features) == 10_000
     assert sorted(found["c9999"] for found in table.rows) == [0, 48, 49]
@@ -424,14 +456,18 @@ def test_label_stands_for_the_label(run: Run, tmp_path: Path, command: str) -> N
     assert again.splits == table.splits
 
     arguments = (command, "--input", source, "--output", tmp_path / "4", "--name", "n", *splits, "label")
-    check_mistake(run(*arguments), "--stratify_by label: no such column", "stands for the column of --label, which is not given")
+    check_mistake(
+        run(*arguments), "--stratify_by label: no such column", "stands for the column of --label, which is not given"
+    )
     both = write_files(tmp_path / "both", {"a.csv": b"label,city\n1,Rome\n2,Bern\n"})
     beside = ("csv", "--input", both, "--output", tmp_path / "4", "--name", "n", "--label", "city", *splits, "label")
     check_mistake(run(*beside), "--stratify_by label is ambiguous", "give --stratify_by city")
 
 
 @pytest.mark.parametrize(("size", "is_said"), [("100", True), ("999kB", True), ("1MB", False), (None, False)])
-def test_shards_that_are_very_small_are_said(run: Run, folder: Path, tmp_path: Path, size: str | None, is_said: bool) -> None:
+def test_shards_that_are_very_small_are_said(
+    run: Run, folder: Path, tmp_path: Path, size: str | None, is_said: bool
+) -> None:
     flags = ("--shard_size", size) if size else ()
     result = run("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--dry_run", *flags)
     assert result.status == 0

@@ -33,7 +33,12 @@ def test_a_line_an_example(folder: Path, tmp_path: Path) -> None:
     assert sorted(table.column("text")) == sorted(line.encode() for line in LINES)
     assert (table.directory / "label.labels.txt").read_text() == "neg\npos\n"
     assert "passed over 2 blank lines" in table.dataset.manifest.notices
-    starts = {b"neg/a.txt": (0, 1, 0), b"neg/b.txt": (500, 1, 0), b"pos/c.txt.gz": (800, 2, 1), b"pos/deep/d.txt": (1500, 1, 1)}
+    starts = {
+        b"neg/a.txt": (0, 1, 0),
+        b"neg/b.txt": (500, 1, 0),
+        b"pos/c.txt.gz": (800, 2, 1),
+        b"pos/deep/d.txt": (1500, 1, 1),
+    }
     for row in table.rows:
         first, line, label = starts[row["filename"]]
         assert row["text"].decode() == LINES[first + row["line_number"] - line]
@@ -56,8 +61,15 @@ def test_lines_in_another_encoding(tmp_path: Path) -> None:
 
 
 def test_a_file_an_example(tmp_path: Path) -> None:
-    files = {f"{label}/{n}.txt": f"{label} review {n}\nsecond line é".encode() for label in ("neg", "pos") for n in range(40)}
-    odd = {"pos/bom.txt": "\ufeffmark".encode(), "pos/empty.txt": b"", "pos/blank.txt": b" \n", "neg/latin.txt": b"\xe9"}
+    files = {
+        f"{label}/{n}.txt": f"{label} review {n}\nsecond line é".encode() for label in ("neg", "pos") for n in range(40)
+    }
+    odd = {
+        "pos/bom.txt": "\ufeffmark".encode(),
+        "pos/empty.txt": b"",
+        "pos/blank.txt": b" \n",
+        "neg/latin.txt": b"\xe9",
+    }
     source = write_files(tmp_path / "in", {**files, **odd})
     flags = ("--record", "file", "--splits", "train=0.75,test=0.25", "--stratify_by", "label", "--num_shards", 2)
     table = convert("text", source, tmp_path, *flags, "--max_reject_fraction", 0.1)
@@ -78,7 +90,9 @@ def test_a_file_an_example(tmp_path: Path) -> None:
 
 def test_files_in_another_encoding(tmp_path: Path) -> None:
     source = write_files(tmp_path / "in", {"a.txt": "café".encode("utf-16")})
-    assert convert("text", source, tmp_path, "--record", "file", "--encoding", "utf-16").column("text") == ["café".encode()]
+    assert convert("text", source, tmp_path, "--record", "file", "--encoding", "utf-16").column("text") == [
+        "café".encode()
+    ]
 
 
 def test_file_mistakes(tmp_path: Path, run: Run) -> None:
@@ -92,6 +106,8 @@ def test_file_mistakes(tmp_path: Path, run: Run) -> None:
 
 def test_dry_run_of_files(tmp_path: Path, run: Run) -> None:
     source = write_files(tmp_path / "in", {"a/1.txt": b"x", "b/2.txt": b"y"})
-    result = run("text", "--record", "file", "--input", source, "--output", tmp_path / "out", "--name", "n", "--dry_run")
+    result = run(
+        "text", "--record", "file", "--input", source, "--output", tmp_path / "out", "--name", "n", "--dry_run"
+    )
     assert (result.status, (tmp_path / "out").exists()) == (0, False)
     assert "2 files" in result.out

@@ -1,4 +1,5 @@
-"""Idioms that people copy from TensorFlow's tutorials: they read our shards unchanged, pixel by pixel and label by label."""
+"""Idioms that people copy from TensorFlow's tutorials: they read our shards unchanged, pixel by pixel and label by
+label."""
 
 import glob
 from pathlib import Path
@@ -44,7 +45,9 @@ def pattern(folder: Path) -> str:
 def source(folder: Path) -> Pixels:
     """The files, decoded by TensorFlow."""
     paths = [path for path in (folder / "source").rglob("*") if path.is_file()]
-    return as_pixels((tf.io.decode_image(path.read_bytes(), channels=3), LABELS.index(path.parent.name)) for path in paths)
+    return as_pixels(
+        (tf.io.decode_image(path.read_bytes(), channels=3), LABELS.index(path.parent.name)) for path in paths
+    )
 
 
 def as_pixels(examples: Any) -> Pixels:
@@ -54,7 +57,9 @@ def as_pixels(examples: Any) -> Pixels:
 
 def test_interleave_over_a_glob(pattern: str, source: Pixels) -> None:
     files = tf.data.Dataset.list_files(pattern)
-    dataset = files.interleave(tf.data.TFRecordDataset, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False)
+    dataset = files.interleave(
+        tf.data.TFRecordDataset, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+    )
     dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.shuffle(1000).prefetch(tf.data.AUTOTUNE)
     assert as_pixels(dataset) == source
@@ -93,7 +98,9 @@ def test_train_in_the_tutorials_way(pattern: str, source: Pixels) -> None:
     assert [images.shape.as_list() for images, _ in batches] == [[24, 16, 16, 3]] * 5
     labels = np.concatenate([labels for _, labels in batches])
     assert np.bincount(labels).tolist() == [40, 40, 40]
-    wanted = as_pixels(preprocess(np.frombuffer(values, np.uint8).reshape(shape), label) for label, shape, values in source)
+    wanted = as_pixels(
+        preprocess(np.frombuffer(values, np.uint8).reshape(shape), label) for label, shape, values in source
+    )
     assert as_pixels(dataset) == wanted
 
 

@@ -80,7 +80,8 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     return Shell(tmp_path_factory.mktemp("shell"))
 
 
-# The least accuracy on the test split. Always saying the most frequent class gives 0.1 (digits), 0.4 (rows) or 0.5 (the others).
+# The least accuracy on the test split. Always saying the most frequent class gives 0.1 (digits), 0.4 (rows) or 0.5 (the
+# others).
 LEARNERS = [
     ("train_images", 0.85),
     ("train_text", 0.8),
@@ -111,8 +112,12 @@ def test_arrays(shell: Shell) -> None:
     directory = str(shell.folder / directory)
     source = by_key((np.load(path), int(path.parent.name)) for path in (shell.folder / "inputs/arrays").rglob("*.npy"))
 
-    by_tensorflow = [pair for split in ("train", "test") for pair in train_arrays.read(directory, split).as_numpy_iterator()]
-    by_shardmill = [pair for split in ("train", "test") for pair in shardmill.load(directory, split).as_numpy_iterator()]
+    by_tensorflow = [
+        pair for split in ("train", "test") for pair in train_arrays.read(directory, split).as_numpy_iterator()
+    ]
+    by_shardmill = [
+        pair for split in ("train", "test") for pair in shardmill.load(directory, split).as_numpy_iterator()
+    ]
 
     assert by_key(by_tensorflow) == by_key(by_shardmill) == source
     (arrays, _) = shardmill.load(directory, "train", 32).element_spec
@@ -166,7 +171,9 @@ def test_two_inputs(shell: Shell) -> None:
 
     found = []
     for split in ("train", "test"):
-        for inputs, label in shardmill.load(shell.folder / directory, split, channels=1, image_dtype="uint8").as_numpy_iterator():
+        for inputs, label in shardmill.load(
+            shell.folder / directory, split, channels=1, image_dtype="uint8"
+        ).as_numpy_iterator():
             found.append((inputs["image"], (inputs["metadata"].tolist(), int(label))))
 
     assert by_key(found) == by_key(source)
@@ -200,9 +207,14 @@ def test_digits_as_arrays(shell: Shell) -> None:
 
     train = by_key(stream_digits.stream(directory, "train"))
     assert by_key([*stream_digits.stream(directory, "train"), *stream_digits.stream(directory, "test")]) == source
-    parts = [by_key(stream_digits.stream(directory, "train", epoch=1, num_workers=3, worker_index=index)) for index in range(3)]
+    parts = [
+        by_key(stream_digits.stream(directory, "train", epoch=1, num_workers=3, worker_index=index))
+        for index in range(3)
+    ]
     assert sorted(pair for part in parts for pair in part) == train
-    orders = [[digit for _, digit in stream_digits.stream(directory, "train", epoch=epoch)] for epoch in (None, 0, 0, 1)]
+    orders = [
+        [digit for _, digit in stream_digits.stream(directory, "train", epoch=epoch)] for epoch in (None, 0, 0, 1)
+    ]
     assert orders[1] == orders[2]
     assert orders[0] != orders[1] != orders[3]
 
@@ -211,7 +223,8 @@ def test_digits_as_arrays(shell: Shell) -> None:
 def test_other_frameworks_learn(framework: str, shell: Shell) -> None:
     pytest.importorskip(framework)
     ((directory,),) = shell.prepare(f"{framework}_digits")
-    # In a process of its own: PyTorch forks its workers, which a process with Beam's and TensorFlow's threads had better not.
+    # In a process of its own: PyTorch forks its workers, which a process with Beam's and TensorFlow's threads had
+    # better not.
     command = [sys.executable, str(EXAMPLES / f"{framework}_digits.py"), directory]
     done = subprocess.run(command, cwd=shell.folder, capture_output=True, text=True, check=True)
     assert float(done.stdout.split()[-1]) >= 0.85

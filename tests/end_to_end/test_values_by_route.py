@@ -1,4 +1,5 @@
-"""One rule for values: what true is beside a number, and what becomes of a number beyond float32, is the same by every route."""
+"""One rule for values: what true is beside a number, and what becomes of a number beyond float32, is the same by every
+route."""
 
 import json
 from pathlib import Path

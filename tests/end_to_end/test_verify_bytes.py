@@ -39,7 +39,8 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def faults(directory: Path, changed: str = "") -> list[str]:
-    """What `shardmill verify` finds, without the job that hands the shards to workers; of one shard, where one was `changed`."""
+    """What `shardmill verify` finds, without the job that hands the shards to workers; of one shard, where one was
+    `changed`."""
     try:
         dataset = open_dataset(str(directory))
     except CorruptDataError as error:
@@ -74,7 +75,8 @@ def test_every_single_byte_change_is_found(request: pytest.FixtureRequest, tmp_p
 
 
 def _to_former(directory: Path) -> None:
-    """Make a data set one of those made before the manifest had checksums of the other files, and `_SUCCESS` one of it."""
+    """Make a data set one of those made before the manifest had checksums of the other files, and `_SUCCESS` one of
+    it."""
     path = directory / "manifest.json"
     content = json.loads(path.read_text())
     del content["files"]
@@ -87,8 +89,14 @@ def _to_former(directory: Path) -> None:
     [
         (lambda folder: (folder / REJECTS).unlink(), f"{REJECTS}: is missing"),
         (lambda folder: shutil.rmtree(folder / "rejects"), f"{REJECTS}: is missing"),
-        (lambda folder: (folder / "rejects" / "more.jsonl").write_text("{}\n"), "rejects/more.jsonl: is a file that the manifest"),
-        (lambda folder: (folder / "x.labels.txt").write_text("a\n"), "x.labels.txt: is a file that the manifest does not list"),
+        (
+            lambda folder: (folder / "rejects" / "more.jsonl").write_text("{}\n"),
+            "rejects/more.jsonl: is a file that the manifest",
+        ),
+        (
+            lambda folder: (folder / "x.labels.txt").write_text("a\n"),
+            "x.labels.txt: is a file that the manifest does not list",
+        ),
     ],
 )
 @pytest.mark.parametrize("former", [False, True])

@@ -1,4 +1,5 @@
-"""Whatever stands in a manifest: readers give the examples that are there, or a named error, and nothing from elsewhere."""
+"""Whatever stands in a manifest: readers give the examples that are there, or a named error, and nothing from
+elsewhere."""
 
 import json
 from pathlib import Path

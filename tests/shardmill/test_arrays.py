@@ -34,5 +34,7 @@ def test_bytes_are_little_endian_and_row_major() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"1234567", b"123456789"])
 def test_another_length_is_an_error(data: bytes) -> None:
-    with pytest.raises(ValueError, match=rf"feature 'a' has {len(data)} bytes; expected 8, for it is an array of uint16 \(2, 2\)"):
+    with pytest.raises(
+        ValueError, match=rf"feature 'a' has {len(data)} bytes; expected 8, for it is an array of uint16 \(2, 2\)"
+    ):
         from_bytes(Feature("a", "bytes", "array", (2, 2), element="uint16"), data)

@@ -21,7 +21,9 @@ def publish(directory: Path, compression: str = "", records: list[bytes] = RECOR
     """A data set of one shard in `directory`."""
     data = b"".join(map(tfrecord.frame, records))
     data = gzip.compress(data) if compression else data
-    entry = ShardEntry(f"d-train.tfrecord-00000-of-00001{'.gz' if compression else ''}", len(RECORDS), len(data), "00000000")
+    entry = ShardEntry(
+        f"d-train.tfrecord-00000-of-00001{'.gz' if compression else ''}", len(RECORDS), len(data), "00000000"
+    )
     manifest = Manifest("d", "1.0.0", compression, (Feature("a", "bytes"),), (SplitEntry("train", (entry,)),))
     directory.mkdir(parents=True)
     (directory / entry.file).write_bytes(data)
@@ -86,7 +88,9 @@ def test_a_shard_that_is_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", ["", "gzip"])
 @pytest.mark.parametrize("records", [RECORDS[:2], [*RECORDS, b"four"], []])
-def test_another_number_of_records_than_the_manifest_says(tmp_path: Path, compression: str, records: list[bytes]) -> None:
+def test_another_number_of_records_than_the_manifest_says(
+    tmp_path: Path, compression: str, records: list[bytes]
+) -> None:
     dataset = open_dataset(str(publish(tmp_path / "d", compression, records)))
 
     with pytest.raises(CorruptDataError, match=f"holds {len(records)} records; the manifest says 3"):
@@ -124,7 +128,17 @@ def test_what_is_not_gzip(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"..", b"../other/1.0.0", b"/etc", b"1.0.0/../../other", b"1.0", b"\xff\xfe1.0.0", b"1.0.0\n2.0.0", b"[" * 100_000],
+    [
+        b"",
+        b"..",
+        b"../other/1.0.0",
+        b"/etc",
+        b"1.0.0/../../other",
+        b"1.0",
+        b"\xff\xfe1.0.0",
+        b"1.0.0\n2.0.0",
+        b"[" * 100_000,
+    ],
 )
 def test_latest_that_names_no_version(tmp_path: Path, content: bytes) -> None:
     publish(tmp_path / "other" / "1.0.0")
@@ -133,7 +147,9 @@ def test_latest_that_names_no_version(tmp_path: Path, content: bytes) -> None:
 
     with pytest.raises(
         CorruptDataError,
-        match=r"/d/LATEST holds '.*; expected a version, such as 1\.0\.0; published in .*/d: 1\.0\.0; open .*/d/1\.0\.0$",
+        match=(
+            r"/d/LATEST holds '.*; expected a version, such as 1\.0\.0; published in .*/d: 1\.0\.0; open .*/d/1\.0\.0$"
+        ),
     ) as raised:
         open_dataset(f"{tmp_path}/d")
     assert len(str(raised.value)) < 300 + 2 * len(f"{tmp_path}")
@@ -147,7 +163,9 @@ def test_a_manifest_that_was_changed_is_not_read(tmp_path: Path) -> None:
 
     manifest = directory / naming.MANIFEST
     manifest.write_text(manifest.read_text().replace('"name": "a"', '"name": "b"'))
-    with pytest.raises(CorruptDataError, match=r"d/manifest\.json is not the file that was written: its crc32c is .{8}, but _SUCC"):
+    with pytest.raises(
+        CorruptDataError, match=r"d/manifest\.json is not the file that was written: its crc32c is .{8}, but _SUCC"
+    ):
         open_dataset(str(directory))
 
     sealed.write_bytes(b"")  # as in data sets made before it held anything
@@ -163,7 +181,9 @@ def test_metadata_is_what_was_written(tmp_path: Path) -> None:
     assert dataset.metadata("stats.json") == dataset.metadata("other.json") == b"{}"
 
     (directory / "stats.json").write_text("{ }")
-    with pytest.raises(CorruptDataError, match=r"d/stats\.json is not the file that was written: its crc32c is .{8}, the manifest"):
+    with pytest.raises(
+        CorruptDataError, match=r"d/stats\.json is not the file that was written: its crc32c is .{8}, the manifest"
+    ):
         dataset.metadata("stats.json")
     with pytest.raises(FileNotFoundError):
         dataset.metadata("missing.json")

@@ -12,7 +12,9 @@ from tests.support.small_data_set import edit_manifest
 
 @pytest.fixture(scope="module")
 def flowers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_images(tmp_path_factory.mktemp("images"), "--splits", "train=0.8,test=0.2", "--num_shards", "train=4,test=1")
+    return make_images(
+        tmp_path_factory.mktemp("images"), "--splits", "train=0.8,test=0.2", "--num_shards", "train=4,test=1"
+    )
 
 
 def test_images(flowers: Path) -> None:
@@ -64,7 +66,9 @@ def test_latest_is_opened(flowers: Path) -> None:
 def test_refused(flowers: Path, tmp_path: Path) -> None:
     damaged = copy(flowers, tmp_path)
     edit_manifest(damaged, lambda content: content.update(format=99))
-    with pytest.raises(CorruptDataError, match=r"manifest\.json is of a newer format than this shardmill reads; upgrade"):
+    with pytest.raises(
+        CorruptDataError, match=r"manifest\.json is of a newer format than this shardmill reads; upgrade"
+    ):
         shardmill.info(damaged)
 
     (damaged / "_SUCCESS").unlink()

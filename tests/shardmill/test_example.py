@@ -78,7 +78,15 @@ def test_golden_bytes(features: dict[str, Any], golden: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "golden"),
-    [(0, "00"), (127, "7f"), (128, "8001"), (300, "ac02"), (16_383, "ff7f"), (16_384, "808001"), ((1 << 64) - 1, "f" * 18 + "01")],
+    [
+        (0, "00"),
+        (127, "7f"),
+        (128, "8001"),
+        (300, "ac02"),
+        (16_383, "ff7f"),
+        (16_384, "808001"),
+        ((1 << 64) - 1, "f" * 18 + "01"),
+    ],
 )
 def test_varint(value: int, golden: str) -> None:
     assert example.varint(value).hex() == golden

@@ -32,7 +32,9 @@ def feature(draw: st.DrawFn, name: str) -> Feature:
     required = draw(st.booleans())
     if draw(st.integers(0, 5)) == 0:
         shape = draw(st.sampled_from([(), (3,), (2, 0), (2, 3)]))
-        return Feature(name, "bytes", "array", shape, required, element=draw(st.sampled_from(["uint8", "int16", "float64"])))
+        return Feature(
+            name, "bytes", "array", shape, required, element=draw(st.sampled_from(["uint8", "int16", "float64"]))
+        )
     shapes = st.sampled_from([(), (1,), (2,), (9,), (None,), (2, 3), (1, 1, 1), (None, 4), (None, 2, 2)])
     return Feature(name, draw(st.sampled_from(list(VALUES))), "tensor", draw(shapes), required)
 
@@ -66,7 +68,9 @@ def proto_of(chosen: tuple[Feature, ...], example: dict[str, list[Any]]) -> Any:
     for feature in chosen:
         if feature.name in example:
             values = proto.features.feature[feature.name]
-            listed = {"int64": values.int64_list, "float32": values.float_list, "bytes": values.bytes_list}[feature.dtype]
+            listed = {"int64": values.int64_list, "float32": values.float_list, "bytes": values.bytes_list}[
+                feature.dtype
+            ]
             listed.value.extend(example[feature.name])
             listed.SetInParent()
     return proto
@@ -101,7 +105,10 @@ def test_it_reads_what_we_write(case: tuple[tuple[Feature, ...], list[dict[str, 
     decode = ExampleDecoder(chosen)
     kinds = {feature.name: feature.dtype for feature in chosen}
     for example in examples:
-        arrays = {name: values if kinds[name] == "bytes" else np.array(values, kinds[name]) for name, values in example.items()}
+        arrays = {
+            name: values if kinds[name] == "bytes" else np.array(values, kinds[name])
+            for name, values in example.items()
+        }
         if any(kinds[name] == "bytes" and not values for name, values in example.items()):
             continue  # encode_example cannot know the type of an empty list
         record = encode_example(arrays)
@@ -143,7 +150,8 @@ def test_damage_is_an_error_or_decodes_as_tensorflow_has_it(
     for feature in chosen:
         if feature.name in decoded:
             values = getattr(
-                found[feature.name], {"int64": "int64_list", "float32": "float_list", "bytes": "bytes_list"}[feature.dtype]
+                found[feature.name],
+                {"int64": "int64_list", "float32": "float_list", "bytes": "bytes_list"}[feature.dtype],
             )
             value = decoded[feature.name]
             mine = [value.tobytes()] if feature.kind == "array" else list(np.array(value, object).flat)
@@ -180,7 +188,11 @@ def test_what_does_not_fit_is_named(values: dict[str, list[Any]], message: str) 
         (Feature("a", "int64", shape=(None, 4)), [1, 2, 3, 4, 5], "feature 'a' has 5 values; expected a multiple of 4"),
         (Feature("a", "bytes", shape=(None, 2)), [b"x"], "feature 'a' has 1 values; expected a multiple of 2"),
         (Feature("a", "bytes", "array", (2,), element="int16"), [b"123"], "feature 'a' has 3 bytes; expected 4"),
-        (Feature("a", "bytes", "array", (2,), element="int16"), [b"1234", b"1234"], "feature 'a' has 2 values; expected 1"),
+        (
+            Feature("a", "bytes", "array", (2,), element="int16"),
+            [b"1234", b"1234"],
+            "feature 'a' has 2 values; expected 1",
+        ),
     ],
 )
 def test_a_shape_that_values_do_not_fill_is_named(feature: Feature, values: list[Any], message: str) -> None:

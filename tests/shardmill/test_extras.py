@@ -32,7 +32,9 @@ def test_where_nobody_knows_it_is_the_folder(direct_url: object) -> None:
     assert hint_of(direct_url, "gcp") == FOLDER
 
 
-@pytest.mark.parametrize(("info", "flag"), [({}, ""), ({"editable": True}, "-e "), ({"editable": False}, ""), (None, "")])
+@pytest.mark.parametrize(
+    ("info", "flag"), [({}, ""), ({"editable": True}, "-e "), ({"editable": False}, ""), (None, "")]
+)
 @pytest.mark.parametrize("name", ["plain", "with space", "it's"])
 def test_the_folder_or_wheel_that_pip_was_given(tmp_path: Path, name: str, info: object, flag: str) -> None:
     folder = tmp_path / name
@@ -63,7 +65,9 @@ def test_what_pip_wrote_down_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_who_lacks_tensorflow_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorflow", None)
-    with pytest.raises(UserError, match=f"^reading into tensors needs TensorFlow; {re.escape(install_hint('tensorflow'))}$"):
+    with pytest.raises(
+        UserError, match=f"^reading into tensors needs TensorFlow; {re.escape(install_hint('tensorflow'))}$"
+    ):
         _ = _Lazy().nn
 
 

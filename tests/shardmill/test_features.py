@@ -24,7 +24,10 @@ def test_dense(feature: Feature, dense: bool) -> None:
 
 @pytest.mark.parametrize(
     "feature",
-    [partial(Feature, "a", "float32", shape=(2, None)), partial(Feature, "a", "bytes", "array", (None,), element="uint8")],
+    [
+        partial(Feature, "a", "float32", shape=(2, None)),
+        partial(Feature, "a", "bytes", "array", (None,), element="uint8"),
+    ],
 )
 def test_a_size_that_cannot_be_unknown_is_refused(feature: Callable[[], Feature]) -> None:
     with pytest.raises(ValueError, match=r"feature 'a' has shape .*; expected no size.* to be None"):

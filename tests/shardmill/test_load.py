@@ -1,4 +1,5 @@
-"""load: a split for Keras. What comes out equals the source, every option changes it, and damage never goes unnoticed."""
+"""load: a split for Keras. What comes out equals the source, every option changes it, and damage never goes
+unnoticed."""
 
 from itertools import chain
 from pathlib import Path
@@ -20,7 +21,9 @@ FILLS = {"age": -1, "note": "none"}
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_rows(tmp_path_factory.mktemp("rows"), "--num_shards", "train=4,test=2", "--splits", "train=0.8,test=0.2")
+    return make_rows(
+        tmp_path_factory.mktemp("rows"), "--num_shards", "train=4,test=2", "--splits", "train=0.8,test=0.2"
+    )
 
 
 @pytest.fixture
@@ -51,10 +54,13 @@ def rows_of(dataset: Any) -> dict[int, dict[str, Any]]:
     examples = []
     for features, label in dataset:
         columns = {
-            name: value.to_list() if isinstance(value, tf.RaggedTensor) else value.numpy() for name, value in features.items()
+            name: value.to_list() if isinstance(value, tf.RaggedTensor) else value.numpy()
+            for name, value in features.items()
         }
         for index, city in enumerate(label.numpy()):
-            examples.append({**{name: values[index] for name, values in columns.items()}, "city": ["Oslo", "Rome"][city]})
+            examples.append(
+                {**{name: values[index] for name, values in columns.items()}, "city": ["Oslo", "Rome"][city]}
+            )
     return by_number(examples)
 
 
@@ -72,7 +78,8 @@ def test_every_kind_of_column(rows_of_each_compression: Path, shuffle: bool) -> 
     assert rows_of(dataset) == expected_rows(*range(ROWS))
     features, label = dataset.element_spec
     assert {
-        name: (spec.dtype.name, spec.shape.as_list(), isinstance(spec, tf.RaggedTensorSpec)) for name, spec in features.items()
+        name: (spec.dtype.name, spec.shape.as_list(), isinstance(spec, tf.RaggedTensorSpec))
+        for name, spec in features.items()
     } == {
         "n": ("int64", [None], False),
         "x": ("float32", [None], False),
@@ -94,7 +101,9 @@ def test_padding(rows: Path) -> None:
         for features, _ in dataset:
             wanted = [row(number)["tokens"] for number in features["n"].numpy()]
             width = max(map(len, wanted))
-            assert features["tokens"].numpy().tolist() == [tokens + [token] * (width - len(tokens)) for tokens in wanted]
+            assert features["tokens"].numpy().tolist() == [
+                tokens + [token] * (width - len(tokens)) for tokens in wanted
+            ]
             assert features["tags"].dtype == tf.string
     changed = shardmill.load(rows, augment=lambda features: features, **options)  # which takes batches apart
     for (one, _), (other, _) in zip(shardmill.load(rows, **options), changed):
@@ -210,7 +219,8 @@ def test_cache(kind: str, in_file: bool, rows: Path, flowers: Path, tmp_path: Pa
 @pytest.mark.filterwarnings("ignore:split 'train' has 4 shards for 7 workers")
 def test_each_example_is_on_one_worker(rows: Path, workers: int, shuffle: bool) -> None:
     parts = [
-        read_numbers(rows, shuffle=shuffle, batch_size=3, num_workers=workers, worker_index=worker) for worker in range(workers)
+        read_numbers(rows, shuffle=shuffle, batch_size=3, num_workers=workers, worker_index=worker)
+        for worker in range(workers)
     ]
 
     assert all(parts)
@@ -228,7 +238,9 @@ def test_options_of_tf_data(rows: Path) -> None:
     assert alone.experimental_distribute.auto_shard_policy == policy.DATA
     assert alone.deterministic is False
     assert alone.autotune.enabled is False
-    shared = shardmill.load(rows, features=["n"], num_workers=2, seed=1, num_parallel_calls=1, prefetch_buffer_size=1).options()
+    shared = shardmill.load(
+        rows, features=["n"], num_workers=2, seed=1, num_parallel_calls=1, prefetch_buffer_size=1
+    ).options()
     assert shared.experimental_distribute.auto_shard_policy == policy.OFF
     assert shared.deterministic is True
 
@@ -245,7 +257,9 @@ def read_images(directory: Path, **options: Any) -> dict[bytes, np.ndarray]:
     return {
         name: image
         for batch in dataset.as_numpy_iterator()
-        for name, image in zip(np.atleast_1d(batch["filename"]), batch["image"] if batch["image"].ndim == 4 else [batch["image"]])
+        for name, image in zip(
+            np.atleast_1d(batch["filename"]), batch["image"] if batch["image"].ndim == 4 else [batch["image"]]
+        )
     }
 
 
@@ -287,7 +301,8 @@ def test_single_images_of_differing_sizes(flowers: Path) -> None:
 def test_images_beside_lists_of_any_length(tmp_path: Path) -> None:
     source = write_files(tmp_path / "source", {f"{number}.jpg": image(number) for number in range(6)})
     lines = [
-        f'{{"file_name": "{number}.jpg", "label": "a", "boxes": {[0.5] * number}, "meta": [1.0, 2.0]}}\n' for number in range(6)
+        f'{{"file_name": "{number}.jpg", "label": "a", "boxes": {[0.5] * number}, "meta": [1.0, 2.0]}}\n'
+        for number in range(6)
     ]
     (source / "meta.jsonl").write_text("".join(lines))
     directory = make("images", None, tmp_path / "out", "--manifest", source / "meta.jsonl")
@@ -335,7 +350,9 @@ def test_augment_with_a_seed_is_the_same_in_every_run(squares: Path) -> None:
 
 
 def test_augment_is_not_cached(squares: Path) -> None:
-    dataset = shardmill.load(squares, batch_size=8, cache=True, augment=lambda image, seed: tf.random.stateless_uniform((), seed))
+    dataset = shardmill.load(
+        squares, batch_size=8, cache=True, augment=lambda image, seed: tf.random.stateless_uniform((), seed)
+    )
 
     first, second = ({float(value) for batch, _ in dataset for value in batch} for _ in range(2))
     assert not first & second
@@ -355,7 +372,9 @@ def test_keras_trains_on_it(squares: Path, capsys: pytest.CaptureFixture[str]) -
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     train = shardmill.load(squares, split="train", batch_size=8, image_size=(6, 6))
 
-    history = model.fit(train, validation_data=shardmill.load(squares, batch_size=8, image_size=(6, 6), shuffle=False), epochs=2)
+    history = model.fit(
+        train, validation_data=shardmill.load(squares, batch_size=8, image_size=(6, 6), shuffle=False), epochs=2
+    )
 
     assert len(history.history["val_loss"]) == 2
     assert "8/8" in capsys.readouterr().out  # a bar that knows its end in the first epoch
@@ -422,11 +441,19 @@ def test_gfiles(tmp_path: Path) -> None:
     ("kind", "options", "message"),
     [
         ("rows", {"split": "trian"}, r"n 1\.0\.0 has no split 'trian'; it has train, test"),
-        ("rows", {"image_size": (4, 4)}, "image_size, .* are for images, and n is read without any; its features here are age, "),
+        (
+            "rows",
+            {"image_size": (4, 4)},
+            "image_size, .* are for images, and n is read without any; its features here are age, ",
+        ),
         ("rows", {"image_dtype": "uint8"}, "are for images"),
         ("rows", {}, "age, note are features that some examples lack; .*defaults={'age': 0, 'note': ''} for instance"),
         ("rows", {"defaults": {"age": 0.5}}, r"the default 0\.5 of feature 'age' is no int64"),
-        ("rows", {"defaults": {**FILLS, "tokens": 1}}, "defaults names 'tokens', a list of any length.*; give pad=True"),
+        (
+            "rows",
+            {"defaults": {**FILLS, "tokens": 1}},
+            "defaults names 'tokens', a list of any length.*; give pad=True",
+        ),
         ("rows", {"features": ["tokens"], "pad": True}, "pad is for batches; give batch_size"),
         ("rows", {"features": ["n"], "pad": True, "batch_size": 2}, "pad fills up lists of any length, and no feature"),
         ("rows", {"features": ["n"], "drop_remainder": True}, "drop_remainder is for batches; give batch_size"),
@@ -438,7 +465,11 @@ def test_gfiles(tmp_path: Path) -> None:
             "shuffle_buffer_size is 9, but nothing is shuffled",
         ),
         ("rows", {"num_workers": 2, "worker_index": 2}, "worker_index is 2; expected 0 to 1"),
-        ("images", {"batch_size": 8}, "cannot be batched: their heights are 6 to 6, their widths 8 to 12; give image_size="),
+        (
+            "images",
+            {"batch_size": 8},
+            "cannot be batched: their heights are 6 to 6, their widths 8 to 12; give image_size=",
+        ),
         ("images", {"image_size": (0, 4)}, r"image_size is \(0, 4\); expected \(height, width\)"),
         ("images", {"image_dtype": "float16"}, "image_dtype is 'float16'; expected 'float32' or 'uint8'"),
         ("images", {"channels": 4}, "channels is 4; expected 3"),
@@ -494,7 +525,9 @@ def test_a_sound_shard_of_the_same_size_is_found_when_verifying(equal_shards: Pa
 
 @pytest.mark.parametrize("options", [{"batch_size": 4}, {}, {"shuffle": False}, {"repeat": 2, "batch_size": 4}])
 @pytest.mark.parametrize("claimed", [-1, 1])
-def test_another_number_of_examples_is_never_silent(rows: Path, tmp_path: Path, claimed: int, options: dict[str, Any]) -> None:
+def test_another_number_of_examples_is_never_silent(
+    rows: Path, tmp_path: Path, claimed: int, options: dict[str, Any]
+) -> None:
     directory = copy(rows, tmp_path)
 
     def edit(content: Any) -> None:

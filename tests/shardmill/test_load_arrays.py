@@ -105,9 +105,13 @@ def test_bytes_of_another_length_are_an_error(kind: str, tmp_path: Path) -> None
     directory = write_data_set(tmp_path, (IMAGE, LABEL), [*examples, {"image": bad, "label": 0}], shards=1)
 
     for batch_size in (1, 4, None):
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"feature .*'image.*' is an array of float32 \(4, 5, 3\), 240 "):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=r"feature .*'image.*' is an array of float32 \(4, 5, 3\), 240 "
+        ):
             list(shardmill.load(directory, batch_size=batch_size))
-    with pytest.raises(CorruptDataError, match=rf"00000-of-00001: record 3: feature 'image' has {len(bad)} bytes; expected 240"):
+    with pytest.raises(
+        CorruptDataError, match=rf"00000-of-00001: record 3: feature 'image' has {len(bad)} bytes; expected 240"
+    ):
         list(shardmill.examples(directory))
 
 
@@ -115,7 +119,9 @@ def test_the_spec_parses_an_array_as_its_bytes(pictures: Path) -> None:
     spec = shardmill.feature_spec(pictures)
     assert spec["image"] == tf.io.FixedLenFeature((), tf.string, None)
 
-    parsed = tf.io.parse_single_example(encode((IMAGE, LABEL), {"image": image_of(5), "label": 0}), {"image": spec["image"]})
+    parsed = tf.io.parse_single_example(
+        encode((IMAGE, LABEL), {"image": image_of(5), "label": 0}), {"image": spec["image"]}
+    )
     assert np.array_equal(tf.reshape(tf.io.decode_raw(parsed["image"], tf.float32), (4, 5, 3)), image_of(5))
 
 
@@ -139,7 +145,8 @@ def test_a_missing_array(default: Any, filled: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("default", "message"), [(70000, "is no uint16"), (0.5, "is no uint16"), ([1, 2, 3], r"has shape \(3,\); expected \(2, 2\)")]
+    ("default", "message"),
+    [(70000, "is no uint16"), (0.5, "is no uint16"), ([1, 2, 3], r"has shape \(3,\); expected \(2, 2\)")],
 )
 def test_defaults_that_an_array_cannot_hold(default: Any, message: str, tmp_path: Path) -> None:
     features = (Feature("a", "bytes", "array", (2, 2), required=False, element="uint16"),)
@@ -181,7 +188,9 @@ def test_a_missing_matrix(tmp_path: Path) -> None:
     for default, filled in ((9, [[9, 9], [9, 9]]), ([[1, 0], [0, 1]], [[1, 0], [0, 1]])):
         (batch,) = shardmill.load(directory, batch_size=2, shuffle=False, defaults={"m": default})
         assert batch["m"].numpy().tolist() == [[[1, 2], [3, 4]], filled]
-        assert [example["m"].tolist() for example in shardmill.examples(directory, defaults={"m": default})][1] == filled
+        assert [example["m"].tolist() for example in shardmill.examples(directory, defaults={"m": default})][
+            1
+        ] == filled
     by_tfds = tfds.builder_from_directory(directory).as_dataset(split="train").as_numpy_iterator()
     assert [example["m"].tolist() for example in by_tfds] == [[[1, 2], [3, 4]], []]
 

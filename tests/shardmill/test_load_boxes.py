@@ -94,7 +94,9 @@ def test_values_that_are_no_whole_boxes_are_an_error(tmp_path: Path) -> None:
     # Together two whole boxes: of a batch, only each example's own number tells.
     directory = write_data_set(tmp_path, features, [{"bbox": np.zeros(6)}, {"bbox": np.zeros(2)}], shards=1)
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"feature .*'bbox.*' of shape \(None, 4\) has a number of values"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"feature .*'bbox.*' of shape \(None, 4\) has a number of values"
+    ):
         list(shardmill.load(directory, batch_size=2))
     with pytest.raises(CorruptDataError, match="record 0: feature 'bbox' has 6 values; expected a multiple of 4"):
         list(shardmill.examples(directory))
@@ -104,7 +106,9 @@ def test_values_that_are_no_whole_boxes_are_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("required", [True, False])
 def test_tfds_knows_boxes_by_their_name(name: str, required: bool, tmp_path: Path) -> None:
     features = (Feature(name, "float32", shape=(None, 4), required=required), Feature("n", "int64"))
-    rows = [{name: boxes_of(number), "n": number} if required or number % 4 else {"n": number} for number in range(EXAMPLES)]
+    rows = [
+        {name: boxes_of(number), "n": number} if required or number % 4 else {"n": number} for number in range(EXAMPLES)
+    ]
     builder = tfds.builder_from_directory(write_data_set(tmp_path, features, rows))
 
     found = builder.info.features[name]

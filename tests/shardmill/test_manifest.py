@@ -107,7 +107,11 @@ def test_what_is_no_manifest(text: str | bytes) -> None:
         (("splits", 0, "rejected"), -1, "splits[0].rejected is -1; expected an integer from 0"),
         (SHARDS, [], "it counts 6 records read, but 0 in its shards and 1 rejected"),
         (SHARDS, {}, "splits[0].shards is an object; expected a list"),
-        ((*SHARDS, 0, "file"), "../x", "splits[0].shards[0].file is \"../x\"; expected 'flowers-train.tfrecord-00000-of-00002'"),
+        (
+            (*SHARDS, 0, "file"),
+            "../x",
+            "splits[0].shards[0].file is \"../x\"; expected 'flowers-train.tfrecord-00000-of-00002'",
+        ),
         ((*SHARDS, 0, "file"), "/etc/passwd", "splits[0].shards[0].file is "),
         ((*SHARDS, 1, "file"), "flowers-train.tfrecord-00000-of-00002", "splits[0].shards[1].file is "),
         ((*SHARDS, 0, "file"), None, "splits[0].shards[0].file is null; expected a string"),
@@ -129,7 +133,11 @@ def test_what_is_no_manifest(text: str | bytes) -> None:
         (("features", 0, "shape"), 3, "features[0].shape is 3; expected a list"),
         (("features", 0, "shape"), [3, None], "feature 'image' has shape (3, None)"),
         (("features", 0, "shape"), [-1], "features[0].shape[0] is -1"),
-        (("features", 0, "shape"), [1 << 20, 1 << 20], "features[0].shape is a list; expected 64 sizes and 2147483648 values"),
+        (
+            ("features", 0, "shape"),
+            [1 << 20, 1 << 20],
+            "features[0].shape is a list; expected 64 sizes and 2147483648 values",
+        ),
         (("features", 0, "required"), 1, "features[0].required is 1; expected true or false"),
         (("features", 1, "class_names"), [1], "features[1].class_names[0] is 1; expected a string"),
         (("features", 5, "element"), "object", 'features[5].element is "object"; expected one of'),
@@ -207,7 +215,8 @@ def test_an_earlier_version_said_no_roles() -> None:
 
 
 def test_any_value_in_any_place_is_the_same_manifest_or_a_named_error() -> None:
-    """Each value of the file, one after another, becomes each of these; what is read back never holds other examples."""
+    """Each value of the file, one after another, becomes each of these; what is read back never holds other
+    examples."""
     odd: list[Any] = [None, True, -1, 10**30, 1.5, "", "../x", "\ud800\x1b[2J", [], [[]], {}, {"a": None}]
     for path in places(json.loads(MANIFEST.to_json())):
         for value in odd:

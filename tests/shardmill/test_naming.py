@@ -13,14 +13,18 @@ from shardmill.naming import ShardName
 @pytest.mark.parametrize(
     ("name", "good"),
     [("flowers", True), ("Flowers_2", True), ("f", True)]
-    + [(name, False) for name in ("", "2flowers", "_flowers", "flow-ers", "flow ers", "flöwers", "a/b", "a.b", "flowers\n")],
+    + [
+        (name, False)
+        for name in ("", "2flowers", "_flowers", "flow-ers", "flow ers", "flöwers", "a/b", "a.b", "flowers\n")
+    ],
 )
 def test_dataset_names(name: str, good: bool) -> None:
     assert naming.is_dataset_name(name) is good
 
 
 @pytest.mark.parametrize(
-    ("split", "good"), [("train", True), ("2024", True), ("a_b", True)] + [(s, False) for s in ("", "a-b", "a b", "é", "a\n")]
+    ("split", "good"),
+    [("train", True), ("2024", True), ("a_b", True)] + [(s, False) for s in ("", "a-b", "a b", "é", "a\n")],
 )
 def test_split_names(split: str, good: bool) -> None:
     assert naming.is_split_name(split) is good
@@ -116,7 +120,21 @@ def test_names_that_readers_know() -> None:
         *((name, True) for name in ("label", "a b", "...", ".hidden", "größe", "日本", "x" * 251, "..labels.txt")),
         *(
             (name, False)
-            for name in ("", ".", "..", "a/b", "/a", "a/", "..\\x", "a\0", "a\n", "\x1b[2J", "\x9b1m", "\u2028", "\udcff")
+            for name in (
+                "",
+                ".",
+                "..",
+                "a/b",
+                "/a",
+                "a/",
+                "..\\x",
+                "a\0",
+                "a\n",
+                "\x1b[2J",
+                "\x9b1m",
+                "\u2028",
+                "\udcff",
+            )
         ),
         *((name, False) for name in ("x" * 252, "ä" * 126)),
     ],

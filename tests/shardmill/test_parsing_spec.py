@@ -20,7 +20,9 @@ def rows(rows_in_four_shards: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["rows", "images"])
-def test_it_is_what_tensorflow_transform_makes_of_the_schema(kind: str, rows: Path, flowers_in_four_shards: Path) -> None:
+def test_it_is_what_tensorflow_transform_makes_of_the_schema(
+    kind: str, rows: Path, flowers_in_four_shards: Path
+) -> None:
     directory = rows if kind == "rows" else flowers_in_four_shards
     schema = text_format.Parse((directory / "schema.pbtxt").read_text(), schema_pb2.Schema())
     expected = schema_utils.schema_as_feature_spec(schema).feature_spec

@@ -35,7 +35,9 @@ def expected(number: int) -> dict[str, Any]:
 
 
 def test_values_are_those_of_the_source(rows_of_each_compression: Path) -> None:
-    assert by_number(shardmill.examples(rows_of_each_compression)) == {number: expected(number) for number in range(ROWS)}
+    assert by_number(shardmill.examples(rows_of_each_compression)) == {
+        number: expected(number) for number in range(ROWS)
+    }
 
 
 def test_types(rows: Path) -> None:
@@ -78,7 +80,10 @@ def test_order_and_shuffling(rows: Path) -> None:
 
     assert numbers() == numbers()
     assert numbers(shuffle_buffer_size=10, seed=1) == numbers(shuffle_buffer_size=10, seed=1)
-    orders = {tuple(numbers()), *(tuple(numbers(shuffle_buffer_size=size, seed=seed)) for size in (1, 10, 1000) for seed in (1, 2))}
+    orders = {
+        tuple(numbers()),
+        *(tuple(numbers(shuffle_buffer_size=size, seed=seed)) for size in (1, 10, 1000) for seed in (1, 2)),
+    }
     assert len(orders) == 7
     assert all(sorted(order) == list(range(ROWS)) for order in orders)
 
@@ -91,7 +96,9 @@ def test_images(flowers: Path) -> None:
     for name, example in encoded.items():
         source = flowers.parent.parent.parent / "source" / name.decode()
         assert example["image"] == source.read_bytes()
-        assert np.array_equal(decoded[name]["image"], np.asarray(Image.open(io.BytesIO(example["image"])).convert("RGB")))
+        assert np.array_equal(
+            decoded[name]["image"], np.asarray(Image.open(io.BytesIO(example["image"])).convert("RGB"))
+        )
         assert decoded[name]["image"].shape == (example["height"], example["width"], 3)
 
 
@@ -171,7 +178,8 @@ def test_an_image_that_cannot_be_decoded(tmp_path: Path) -> None:
     directory = make("images", source, tmp_path / "out", "--verify", "none")
 
     with pytest.raises(
-        CorruptDataError, match=r"00000-of-00001: record 0: not an image that Pillow reads: the file starts with b'no image'$"
+        CorruptDataError,
+        match=r"00000-of-00001: record 0: not an image that Pillow reads: the file starts with b'no image'$",
     ):
         next(shardmill.examples(directory, decode_images=True))
 
@@ -214,14 +222,23 @@ def test_pixels_lie_as_they_are_stored_and_the_job_says_so(odd_images: Path) -> 
     (turned,) = (e for e in shardmill.examples(odd_images, decode_images=True) if e["filename"] == b"turned.jpg")
 
     assert turned["image"].shape == (turned["height"], turned["width"], 3) == (9, 12, 3)
-    (notice,) = (notice for notice in json.loads((odd_images / "manifest.json").read_text())["notices"] if "EXIF" in notice)
+    (notice,) = (
+        notice for notice in json.loads((odd_images / "manifest.json").read_text())["notices"] if "EXIF" in notice
+    )
     assert notice.startswith("1 image is stored sideways")
     assert "--image_format jpeg turns them upright" in notice
-    assert json.loads((odd_images / "stats.json").read_text())["splits"]["train"]["features"]["image"]["turned_by_exif"] == 1
+    assert (
+        json.loads((odd_images / "stats.json").read_text())["splits"]["train"]["features"]["image"]["turned_by_exif"]
+        == 1
+    )
 
 
-def test_a_contact_sheet_says_what_it_turned(odd_images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["inspect", str(odd_images), "--examples", "0", "--contact_sheet", str(tmp_path / "sheet.png")]) == 0
+def test_a_contact_sheet_says_what_it_turned(
+    odd_images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        cli.main(["inspect", str(odd_images), "--examples", "0", "--contact_sheet", str(tmp_path / "sheet.png")]) == 0
+    )
     assert "sheet.png: 4 images, 1 of them turned upright by EXIF, which readers do not do" in capsys.readouterr().out
 
 

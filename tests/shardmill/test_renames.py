@@ -52,11 +52,17 @@ def test_images_for_readers_of_the_object_detection_names(run: Run, tmp_path: Pa
         "classes": {"ant": 4, "bee": 4}
     }
     info = json.loads((directory / "dataset_info.json").read_text())
-    assert [item["featureKey"] for item in info["supervisedKeys"]["tuple"]["items"]] == ["image/encoded", "image/class/label"]
+    assert [item["featureKey"] for item in info["supervisedKeys"]["tuple"]["items"]] == [
+        "image/encoded",
+        "image/class/label",
+    ]
 
     parsed = tf.io.parse_single_example(
         next(iter(tf.data.TFRecordDataset([str(path) for path in directory.glob("*.tfrecord-*")]))),
-        {"image/encoded": tf.io.FixedLenFeature([], tf.string), "image/class/label": tf.io.FixedLenFeature([], tf.int64)},
+        {
+            "image/encoded": tf.io.FixedLenFeature([], tf.string),
+            "image/class/label": tf.io.FixedLenFeature([], tf.int64),
+        },
     )
     assert tf.io.decode_image(parsed["image/encoded"]).shape == (6, 8, 3)
 
@@ -87,7 +93,9 @@ def test_arrays(run: Run, tmp_path: Path) -> None:
     for label in ("a", "b"):
         (tmp_path / "in" / label).mkdir(parents=True)
         np.save(tmp_path / "in" / label / "1.npy", np.ones((2, 3), np.float32))
-    directory = convert(run, "arrays", tmp_path / "in", tmp_path / "out", "--rename", "image=scan/raw", "--rename", "label=y")
+    directory = convert(
+        run, "arrays", tmp_path / "in", tmp_path / "out", "--rename", "image=scan/raw", "--rename", "label=y"
+    )
 
     assert set(example(directory)) == {"scan/raw", "y", "filename"}
     values, label = next(iter(shardmill.load(directory, batch_size=2)))
@@ -136,7 +144,9 @@ def test_mistakes(run: Run, tmp_path: Path, renames: list[str], words: list[str]
     source = write_files(tmp_path / "in", image_tree(["ant"], 1))
     more = [word for rename in renames for word in ("--rename", rename)]
 
-    check_mistake(run("images", "--input", source, "--output", tmp_path / "out", "--name", "n", *more), "--rename", *words)
+    check_mistake(
+        run("images", "--input", source, "--output", tmp_path / "out", "--name", "n", *more), "--rename", *words
+    )
     assert not (tmp_path / "out").exists()
 
 
@@ -178,14 +188,17 @@ def test_images_in_others_records_are_found_by_their_bytes(run: Run, tmp_path: P
     result = run("reshard", "--input", source, "--output", tmp_path / "out", "--name", "n", "--label", "y")
     assert result.status == 0, result.err
     assert (
-        "feature 'image_raw' is an image, by the first bytes of all its values: 1 bmp, 1 gif, 1 jpeg, 1 png, 1 webp" in result.out
+        "feature 'image_raw' is an image, by the first bytes of all its values: 1 bmp, 1 gif, 1 jpeg, 1 png, 1 webp"
+        in result.out
     )
     assert "TFDS cannot decode gif and webp" in result.out
 
     directory = tmp_path / "out/n/1.0.0"
     kinds = {feature.name: feature.kind for feature in open_dataset(str(directory)).manifest.features}
     assert kinds == {"image_raw": "image", "y": "tensor", "text": "text", "height": "tensor"}
-    images, _ = next(iter(shardmill.load(directory, batch_size=5, image_size=(9, 12), features=["image_raw"], shuffle=False)))
+    images, _ = next(
+        iter(shardmill.load(directory, batch_size=5, image_size=(9, 12), features=["image_raw"], shuffle=False))
+    )
     assert images.shape == (5, 9, 12, 3)
     with pytest.raises(UserError, match="give image_size"):
         shardmill.load(directory, batch_size=5)
@@ -196,7 +209,9 @@ def test_images_in_others_records_are_found_by_their_bytes(run: Run, tmp_path: P
 
 
 def test_tfds_reads_images_of_others_records(run: Run, tmp_path: Path) -> None:
-    source = write_records(tmp_path / "a.tfrecord", [{"image_raw": image(number), "label": number} for number in range(3)])
+    source = write_records(
+        tmp_path / "a.tfrecord", [{"image_raw": image(number), "label": number} for number in range(3)]
+    )
     assert run("reshard", "--input", source, "--output", tmp_path / "out", "--name", "n").status == 0
 
     pairs = tfds.builder_from_directory(str(tmp_path / "out/n/1.0.0")).as_dataset(split="train", as_supervised=True)

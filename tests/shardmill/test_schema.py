@@ -24,7 +24,10 @@ from shardmill.schema import from_pbtxt, to_pbtxt, to_schema
         (Feature("v", "float32", shape=(None,)), 'name: "v" type: FLOAT presence { min_fraction: 1.0 min_count: 1 }'),
         (
             Feature("m", "float32", shape=(2, 3)),
-            'name: "m" type: FLOAT presence { min_fraction: 1.0 min_count: 1 } shape { dim { size: 2 } dim { size: 3 } }',
+            (
+                'name: "m" type: FLOAT presence { min_fraction: 1.0 min_count: 1 } shape { dim { size: 2 } dim { size:'
+                " 3 } }"
+            ),
         ),
         (
             Feature("boxes", "float32", shape=(None, 4)),
@@ -36,8 +39,10 @@ from shardmill.schema import from_pbtxt, to_pbtxt, to_schema
         ),
         (
             Feature("a", "bytes", "array", (28, 28), element="uint8"),
-            'name: "a" type: BYTES presence { min_fraction: 1.0 min_count: 1 } shape {} '
-            'annotation { tag: "shape:28,28" tag: "element:uint8" }',
+            (
+                'name: "a" type: BYTES presence { min_fraction: 1.0 min_count: 1 } shape {} '
+                'annotation { tag: "shape:28,28" tag: "element:uint8" }'
+            ),
         ),
         (
             Feature("a", "bytes", "array", (), required=False, element="float32"),
@@ -47,8 +52,10 @@ from shardmill.schema import from_pbtxt, to_pbtxt, to_schema
         (Feature("o", "int64", shape=(3,), required=False), 'name: "o" type: INT value_count { min: 3 max: 3 }'),
         (
             Feature("label", "int64", "class_label", class_names=("a", "b", "c")),
-            'name: "label" type: INT presence { min_fraction: 1.0 min_count: 1 } shape {} '
-            "int_domain { min: 0 max: 2 is_categorical: true }",
+            (
+                'name: "label" type: INT presence { min_fraction: 1.0 min_count: 1 } shape {} '
+                "int_domain { min: 0 max: 2 is_categorical: true }"
+            ),
         ),
         (
             Feature("image", "bytes", "image"),
@@ -75,7 +82,8 @@ SIZES = st.lists(st.integers(1, 9), max_size=3).map(tuple)
 
 @st.composite
 def features(draw: st.DrawFn) -> Feature:
-    """A feature of which a Schema can say all: what it cannot are class names, formats of images, and text from other bytes."""
+    """A feature of which a Schema can say all: what it cannot are class names, formats of images, and text from other
+    bytes."""
     name, shape, required = draw(st.text(st.characters(codec="utf-8"), min_size=1)), draw(SIZES), draw(st.booleans())
     if draw(st.booleans()):
         return Feature(name, "bytes", "array", shape, required, element=draw(st.sampled_from(ELEMENTS)))
@@ -115,6 +123,9 @@ def test_annotations_of_others_are_none_of_ours(tag: str) -> None:
 
 
 def test_a_size_of_minus_one_is_not_fixed() -> None:
-    assert from_pbtxt('feature { name: "b" type: INT shape { dim { size: -1 } dim { size: 4 } } }')[0].shape == (None, 4)
+    assert from_pbtxt('feature { name: "b" type: INT shape { dim { size: -1 } dim { size: 4 } } }')[0].shape == (
+        None,
+        4,
+    )
     with pytest.raises(ValueError, match="feature 'b' has shape"):
         from_pbtxt('feature { name: "b" type: INT shape { dim { size: 4 } dim { size: -1 } } }')

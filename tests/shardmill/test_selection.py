@@ -42,7 +42,9 @@ def test_parts_are_disjoint_and_together_everything(examples: list[int], workers
 
 
 def test_fewer_shards_than_workers_is_warned_of() -> None:
-    with pytest.warns(UserWarning, match="has 2 shards for 3 workers: each reads all of them and keeps one of 3 examples"):
+    with pytest.warns(
+        UserWarning, match="has 2 shards for 3 workers: each reads all of them and keeps one of 3 examples"
+    ):
         assert part_of(split_of(4, 4), 3, 1).step == 3
 
 

@@ -1,4 +1,5 @@
-"""A damaged shard ends training with an error that names file and record, and a sound one costs a look in the first epoch."""
+"""A damaged shard ends training with an error that names file and record, and a sound one costs a look in the first
+epoch."""
 
 import gc
 from pathlib import Path
@@ -19,7 +20,12 @@ def rows(rows_in_four_shards: Path) -> Path:
     return rows_in_four_shards
 
 
-WAYS: list[dict[str, Any]] = [{"batch_size": 4}, {"shuffle": False}, {"seed": 1, "cache": True}, {"augment": lambda n: n}]
+WAYS: list[dict[str, Any]] = [
+    {"batch_size": 4},
+    {"shuffle": False},
+    {"seed": 1, "cache": True},
+    {"augment": lambda n: n},
+]
 
 
 def read(directory: Path, **options: Any) -> None:
@@ -67,7 +73,9 @@ def test_of_workers_who_reads_it_finds_it(rows: Path, tmp_path: Path, workers: i
 
 
 @pytest.mark.parametrize("options", WAYS)
-def test_a_sound_shard_of_the_same_size_is_found_out(equal_shards: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+def test_a_sound_shard_of_the_same_size_is_found_out(
+    equal_shards: Path, tmp_path: Path, options: dict[str, Any]
+) -> None:
     directory = copy(equal_shards, tmp_path)
     first, second = shards(directory)
     first.write_bytes(second.read_bytes())
@@ -77,7 +85,9 @@ def test_a_sound_shard_of_the_same_size_is_found_out(equal_shards: Path, tmp_pat
     assert len(list(shardmill.load(directory, supervised=False, verify=False))) == 20
 
 
-@pytest.mark.parametrize(("damage", "message"), [("missing", "is missing"), ("truncated", "record .* at byte .* is cut short")])
+@pytest.mark.parametrize(
+    ("damage", "message"), [("missing", "is missing"), ("truncated", "record .* at byte .* is cut short")]
+)
 def test_damage_after_the_call(rows: Path, tmp_path: Path, damage: str, message: str) -> None:
     victim = shards(copy(rows, tmp_path))[2]
     dataset = shardmill.load(victim.parent, features=["n"])

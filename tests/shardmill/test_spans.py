@@ -70,7 +70,8 @@ def test_any_bytes(module: ModuleType, pieces: list[bytes], seed: int) -> None:
 @settings(deadline=None)
 @given(
     records=st.lists(
-        st.one_of(st.binary(max_size=40), st.sampled_from([0, 255, 256, 4095, 4096, 70_000]).map(lambda n: b"r" * n)), max_size=20
+        st.one_of(st.binary(max_size=40), st.sampled_from([0, 255, 256, 4095, 4096, 70_000]).map(lambda n: b"r" * n)),
+        max_size=20,
     ),
     gap=st.integers(0, 9),
 )
@@ -148,7 +149,9 @@ def test_gathered() -> None:
 
 def test_a_job_without_the_compiled_module(tmp_path: Path) -> None:
     """The same files, byte for byte, and as good a reader."""
-    source = write_files(tmp_path / "in", {"a.csv": "".join(f"{n},{'long ' * (n % 90)},{n / 7}\n" for n in range(3000)).encode()})
+    source = write_files(
+        tmp_path / "in", {"a.csv": "".join(f"{n},{'long ' * (n % 90)},{n / 7}\n" for n in range(3000)).encode()}
+    )
     program = (
         "import sys; sys.modules['shardmill._native'] = None\n"
         "import pipelines.cli, shardmill.spans, shardmill\n"
@@ -160,7 +163,16 @@ def test_a_job_without_the_compiled_module(tmp_path: Path) -> None:
     options = ("--columns", "n,text,share", "--name", "data", "--num_shards", "3", "--splits", "train=0.8,test=0.2")
     flags = ("--input", str(source), *options)
     done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "slow" / "data"), "csv", *flags, "--output", str(tmp_path / "slow")],
+        [
+            sys.executable,
+            "-c",
+            program,
+            str(tmp_path / "slow" / "data"),
+            "csv",
+            *flags,
+            "--output",
+            str(tmp_path / "slow"),
+        ],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,

@@ -37,8 +37,18 @@ def tensor(dtype: str, *dimensions: str) -> dict[str, Any]:
         (Feature("f", "bytes", "array", (2, 3), element="uint32"), "scalar.Scalar", "tensor", tensor("string")),
         # What may be missing reads as none or some values, whatever it is.
         (Feature("f", "bytes", "text", required=False), "tensor_feature.Tensor", "tensor", tensor("string", "-1")),
-        (Feature("f", "float32", shape=(4,), required=False), "tensor_feature.Tensor", "tensor", tensor("float32", "-1")),
-        (Feature("f", "int64", shape=(2, 3), required=False), "tensor_feature.Tensor", "tensor", tensor("int64", "-1", "3")),
+        (
+            Feature("f", "float32", shape=(4,), required=False),
+            "tensor_feature.Tensor",
+            "tensor",
+            tensor("float32", "-1"),
+        ),
+        (
+            Feature("f", "int64", shape=(2, 3), required=False),
+            "tensor_feature.Tensor",
+            "tensor",
+            tensor("int64", "-1", "3"),
+        ),
         (
             Feature("f", "bytes", "array", (2,), required=False, element="uint8"),
             "tensor_feature.Tensor",
@@ -112,7 +122,10 @@ def test_dataset_info() -> None:
 @pytest.mark.parametrize(
     ("features", "keys"),
     [
-        ((Feature("text", "bytes", "text"), Feature("image", "bytes", "image"), Feature("label", "int64")), ("image", "label")),
+        (
+            (Feature("text", "bytes", "text"), Feature("image", "bytes", "image"), Feature("label", "int64")),
+            ("image", "label"),
+        ),
         ((Feature("scan", "bytes", "array", (2,), element="int8"), Feature("label", "int64")), ("scan", "label")),
         ((Feature("scan", "bytes"), Feature("label", "int64")), None),
         ((Feature("image", "bytes", "image"),), None),

@@ -99,7 +99,9 @@ def test_a_flipped_bit_in_a_header(index: int, bit: int) -> None:
     data = bytearray(FILE)
     data[STARTS[index] + bit // 8] ^= 1 << bit % 8
 
-    with pytest.raises(CorruptDataError, match=rf"^shard: record {index} at byte {STARTS[index]} has a length that fails"):
+    with pytest.raises(
+        CorruptDataError, match=rf"^shard: record {index} at byte {STARTS[index]} has a length that fails"
+    ):
         read(bytes(data))
 
 

@@ -27,7 +27,8 @@ NOTHING = "is not a data set: there is no _SUCCESS and no manifest.json in it"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Three versions, one whose job did not finish, one that was interrupted while it published, and what is no version."""
+    """Three versions, one whose job did not finish, one that was interrupted while it published, and what is no
+    version."""
     above = tmp_path / "n"
     for version in (*PUBLISHED, "3.0.0", "4.0.0", "1.0"):
         write_data_set(above / version, (Feature("x", "int64"),), [{"x": [1]}], shards=1)
@@ -75,7 +76,8 @@ def test_every_reader_says_what_is_there(run: Run, folder: Path, reader: str) ->
         shutil.rmtree(folder / version)
     latest.write_text("2.0.0\n")
     assert (
-        said(reader, run, folder, 2) == f"{latest} names 2.0.0, but {folder}/2.0.0 {NOTHING}; no version is published in {folder}"
+        said(reader, run, folder, 2)
+        == f"{latest} names 2.0.0, but {folder}/2.0.0 {NOTHING}; no version is published in {folder}"
     )
     latest.unlink()
     assert said(reader, run, folder, 2) == f"{folder} {NOTHING}"

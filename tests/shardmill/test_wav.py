@@ -29,7 +29,10 @@ def test_extensible_header_and_further_chunks() -> None:
     )
     assert read_header(extensible).encoding == "pcm16"
     np.testing.assert_array_equal(samples(extensible, read_header(extensible)), scipy_samples(extensible))
-    assert read_header(riff(chunk(b"fmt ", form(0xFFFE, bits=32, extended=3)), chunk(b"data", SAMPLES))).encoding == "float32"
+    assert (
+        read_header(riff(chunk(b"fmt ", form(0xFFFE, bits=32, extended=3)), chunk(b"data", SAMPLES))).encoding
+        == "float32"
+    )
 
 
 def test_one_channel_is_flat_only_where_all_are() -> None:

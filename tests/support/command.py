@@ -40,9 +40,17 @@ def run_program(*arguments: object) -> Result:
     return Result(done.returncode, done.stdout, done.stderr)
 
 
-# Processes are forked from one that has imported everything but done nothing: each starts in milliseconds instead of seconds.
+# Processes are forked from one that has imported everything but done nothing: each starts in milliseconds instead of
+# seconds.
 _forks = multiprocessing.get_context("forkserver")
-_PRELOADED = ("commands.convert", "commands.dry_run", "graphs.jobs", "running.convert", "running.launch", "reports.summary")
+_PRELOADED = (
+    "commands.convert",
+    "commands.dry_run",
+    "graphs.jobs",
+    "running.convert",
+    "running.launch",
+    "reports.summary",
+)
 _preloaded = [__name__, *(f"pipelines.{module}" for module in _PRELOADED)]
 assert all(map(find_spec, _preloaded)), "the fork server passes over what is not there, and each process is slow"
 _forks.set_forkserver_preload(_preloaded)
@@ -100,10 +108,14 @@ def bind_root_to_permissions() -> None:
         raise OSError(ctypes.get_errno(), "capset")
 
 
-def image(number: int = 0, image_format: str = "JPEG", size: tuple[int, int] = (12, 9), mode: str = "RGB", **options: Any) -> bytes:
+def image(
+    number: int = 0, image_format: str = "JPEG", size: tuple[int, int] = (12, 9), mode: str = "RGB", **options: Any
+) -> bytes:
     """A small image file, another one for each number."""
     width, height = size
-    colours = bytes((number * 31 + index * 7 + channel * 85) % 256 for index in range(width * height) for channel in range(3))
+    colours = bytes(
+        (number * 31 + index * 7 + channel * 85) % 256 for index in range(width * height) for channel in range(3)
+    )
     out = io.BytesIO()
     Image.frombytes("RGB", size, colours).convert(mode).save(out, image_format, **options)
     return out.getvalue()
@@ -179,7 +191,9 @@ def read_back(directory: Path) -> Contents:
 
 def tree_bytes(directory: Path) -> dict[str, bytes]:
     """Every file below `directory`, by its name relative to it."""
-    return {str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()
+    }
 
 
 def check_mistake(result: Result, *words: str) -> None:

@@ -35,7 +35,9 @@ class FaultyOs:
     """The module `os` with operations that may fail; `close` closes even so, as it does."""
 
     def __init__(self, faults: Faults, changes_only: bool) -> None:
-        self._wrapped = {name: faults.wrap(getattr(os, name)) for name in (_CHANGES if changes_only else _CHANGES | _LOOKS)}
+        self._wrapped = {
+            name: faults.wrap(getattr(os, name)) for name in (_CHANGES if changes_only else _CHANGES | _LOOKS)
+        }
 
         def close(descriptor: int) -> None:
             os.close(descriptor)
@@ -70,7 +72,8 @@ def kill() -> None:
 
 
 def in_child(function: Callable[[], None]) -> int:
-    """Call `function` in a forked process; its exit status, 0 where it returned, 2 at a failed assertion, 1 at another error."""
+    """Call `function` in a forked process; its exit status, 0 where it returned, 2 at a failed assertion, 1 at another
+    error."""
     pid = os.fork()
     if pid == 0:
         status = 1

@@ -32,7 +32,18 @@ _SPLITS = ("--splits", "train=0.6,test=0.4")
 CASES: dict[str, tuple[str, ...]] = {
     "images": ("images", "--input", "images"),
     "images-splits": ("images", "--input", "images", *_SPLITS, "--num_shards", "3"),
-    "images-seed": ("images", "--input", "images", *_SPLITS, "--seed", "7", "--split_seed", "9", "--num_shards", "train=2,test=1"),
+    "images-seed": (
+        "images",
+        "--input",
+        "images",
+        *_SPLITS,
+        "--seed",
+        "7",
+        "--split_seed",
+        "9",
+        "--num_shards",
+        "train=2,test=1",
+    ),
     "images-stratified": ("images", "--input", "images", *_SPLITS, "--stratify_by", "label"),
     "images-by-bytes": ("images", "--input", "images", "--balance", "bytes", "--num_shards", "3"),
     "images-ordered": ("images", "--input", "images", "--no_shuffle", "--num_shards", "2"),
@@ -47,7 +58,17 @@ CASES: dict[str, tuple[str, ...]] = {
     "images-decoded": ("images", "--input", "images", "--verify", "decode", "--max_pixels", "1000"),
     "images-png": ("images", "--input", "images", "--image_format", "png"),
     "images-exact": ("images", "--input", "images", "--resize", "8x6"),
-    "images-cover": ("images", "--input", "images", "--resize", "8x6", "--resize_mode", "cover", "--image_format", "png"),
+    "images-cover": (
+        "images",
+        "--input",
+        "images",
+        "--resize",
+        "8x6",
+        "--resize_mode",
+        "cover",
+        "--image_format",
+        "png",
+    ),
     "images-contain": (
         *("images", "--input", "images", "--resize", "8x6", "--resize_mode", "contain", "--image_format", "jpeg"),
         *("--jpeg_quality", "80"),
@@ -55,14 +76,36 @@ CASES: dict[str, tuple[str, ...]] = {
     "images-manifest": ("images", "--manifest", "manifest.csv", "--group_by", "patient", *_SPLITS),
     "images-manifest-lists": ("images", "--manifest", "manifest.jsonl", "--no_shuffle"),
     "images-version": ("images", "--input", "images", "--version", "2.3.4"),
-    "images-renamed": (*("images", "--input", "images", "--rename", "image=image/encoded", "--rename", "label=image/class/label"),),
+    "images-renamed": (
+        *("images", "--input", "images", "--rename", "image=image/encoded", "--rename", "label=image/class/label"),
+    ),
     "images-folders": ("images", "--input", "images", "--folders", "any"),
     "images-manifest-columns": (
-        *("images", "--manifest", "names.csv", "--file_column", "id", "--label_column", "breed", "--file_suffix", ".png"),
+        *(
+            "images",
+            "--manifest",
+            "names.csv",
+            "--file_column",
+            "id",
+            "--label_column",
+            "breed",
+            "--file_suffix",
+            ".png",
+        ),
         *("--file_root", "images/cat/"),
     ),
     "images-coordinates": (
-        *("images", "--manifest", "manifest.jsonl", "--resize", "8x6", "--image_format", "png", "--coordinates", "v=none"),
+        *(
+            "images",
+            "--manifest",
+            "manifest.jsonl",
+            "--resize",
+            "8x6",
+            "--image_format",
+            "png",
+            "--coordinates",
+            "v=none",
+        ),
     ),
     "images-damaged": ("images", "--input", "images", "--on_damaged_file", "reject"),
     "arrays": ("arrays", "--input", "arrays", *_SPLITS),
@@ -75,7 +118,18 @@ CASES: dict[str, tuple[str, ...]] = {
     "csv": ("csv", "--input", "tables/rows.csv"),
     "csv-renamed": ("csv", "--input", "tables/rows.csv", "--rename", "id=number", "--key", "id"),
     "csv-label": ("csv", "--input", "tables/rows.csv", "--label", "city", "--stratify_by", "city", *_SPLITS),
-    "csv-group": ("csv", "--input", "tables/rows.csv", "--group_by", "user", "--key", "id", *_SPLITS, "--num_shards", "2"),
+    "csv-group": (
+        "csv",
+        "--input",
+        "tables/rows.csv",
+        "--group_by",
+        "user",
+        "--key",
+        "id",
+        *_SPLITS,
+        "--num_shards",
+        "2",
+    ),
     "csv-columns": ("csv", "--input", "tables/rows.csv", "--drop", "note", "--fill", "age=-1", "--missing", "NA,?"),
     "csv-only": ("csv", "--input", "tables/rows.csv", "--only", "id,city", "--no_shuffle"),
     "csv-by-bytes": ("csv", "--input", "tables/rows.csv", "--balance", "bytes", "--num_shards", "3", "--seed", "3"),
@@ -87,13 +141,44 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "csv-schema": ("csv", "--input", "tables/rows.csv", "--schema", "schema.pbtxt", "--max_reject_fraction", "0.9"),
     "csv-labels-file": (
-        *("csv", "--input", "tables/rows.csv", "--label", "city", "--labels_file", "cities.txt", "--on_new_label", "append"),
+        *(
+            "csv",
+            "--input",
+            "tables/rows.csv",
+            "--label",
+            "city",
+            "--labels_file",
+            "cities.txt",
+            "--on_new_label",
+            "append",
+        ),
     ),
     "jsonl": ("jsonl", "--input", "tables/rows.jsonl", "--label", "kind", *_SPLITS),
     "jsonl-fill": ("jsonl", "--input", "tables/rows.jsonl", "--fill", "size=0", "--drop", "boxes", "--key", "id"),
     "parquet": ("parquet", "--input", "tables/rows.parquet", "--key", "id", *_SPLITS),
-    "parquet-label": ("parquet", "--input", "tables/rows.parquet", "--label", "name", "--drop", "when", "--fill", "value=0.5"),
-    "avro": ("avro", "--input", "tables/rows.avro", "--label", "name", "--fill", "value=0.5", "--drop", "more", *_SPLITS),
+    "parquet-label": (
+        "parquet",
+        "--input",
+        "tables/rows.parquet",
+        "--label",
+        "name",
+        "--drop",
+        "when",
+        "--fill",
+        "value=0.5",
+    ),
+    "avro": (
+        "avro",
+        "--input",
+        "tables/rows.avro",
+        "--label",
+        "name",
+        "--fill",
+        "value=0.5",
+        "--drop",
+        "more",
+        *_SPLITS,
+    ),
     "text": ("text", "--input", "texts/train", *_SPLITS),
     "text-numbers": ("text", "--input", "texts", "--line_numbers", "--no_shuffle"),
     "text-latin": ("text", "--input", "tables/latin.txt", "--encoding", "latin-1"),
@@ -101,7 +186,16 @@ CASES: dict[str, tuple[str, ...]] = {
     "reshard": ("reshard", "--input", "records", "--num_shards", "3", *_SPLITS),
     "reshard-mixed": ("reshard", "--input", "records", "--on_mixed", "reject", "--num_shards", "2"),
     "reshard-key": ("reshard", "--input", "records", "--key", "id", "--group_by", "group", *_SPLITS, "--seed", "5"),
-    "reshard-label": ("reshard", "--input", "records", "--label", "group", "--labels_file", "groups.txt", "--no_shuffle"),
+    "reshard-label": (
+        "reshard",
+        "--input",
+        "records",
+        "--label",
+        "group",
+        "--labels_file",
+        "groups.txt",
+        "--no_shuffle",
+    ),
 }
 
 
@@ -115,11 +209,19 @@ def write_inputs(folder: Path) -> None:
     _write(folder / "cities.txt", b"Rome\nOslo\n")
     _write(folder / "groups.txt", b"zero\none\ntwo\n")
     rows = [("file_name", "label", "patient", "age", "caption")]
-    rows += [(f"images/cat/{number:02}.png", f"c{number % 2}", f"p{number % 4}", str(number), "") for number in range(0, 24, 3)]
+    rows += [
+        (f"images/cat/{number:02}.png", f"c{number % 2}", f"p{number % 4}", str(number), "")
+        for number in range(0, 24, 3)
+    ]
     _write(folder / "manifest.csv", "".join(",".join(row) + "\n" for row in rows).encode())
     _write(folder / "names.csv", b"id,breed\n" + b"".join(b"%02d,b%d\n" % (n, n % 2) for n in range(0, 24, 3)))
     lists = [
-        {"file_name": f"images/dog/{number:02}.png", "v": [1.5, number], "tokens": list(range(number % 3)), "when": "now"}
+        {
+            "file_name": f"images/dog/{number:02}.png",
+            "v": [1.5, number],
+            "tokens": list(range(number % 3)),
+            "when": "now",
+        }
         for number in range(1, 24, 3)
     ]
     _write(folder / "manifest.jsonl", "".join(json.dumps(row) + "\n" for row in lists).encode())
@@ -155,7 +257,13 @@ def _write_tables(folder: Path) -> None:
     _write(folder / "rows.csv", "\n".join(["id,city,age,score,user,note", *lines, "1,too,few", ""]).encode())
     _write(folder / "latin.txt", "1;'é;x';2\n2;ü;3\n3;'a''b';\n".encode("latin-1"))
     objects = [
-        {"id": n, "kind": "ab"[n % 2], "size": None if n % 6 == 1 else n / 8, "vector": [n, 1, 2], "tokens": [n] * (n % 4)}
+        {
+            "id": n,
+            "kind": "ab"[n % 2],
+            "size": None if n % 6 == 1 else n / 8,
+            "vector": [n, 1, 2],
+            "tokens": [n] * (n % 4),
+        }
         | {"boxes": [[0.5, n, 1, 2]] * (n % 3), "ok": n % 2 == 0}
         for n in range(60)
     ]
@@ -187,7 +295,13 @@ def _write_avro(path: Path) -> None:
         ],
     }
     rows = [
-        {"id": n, "name": ("one", "two")[n % 2], "value": None if n % 9 == 4 else n / 2, "when": n, "more": {"n": str(n)}}
+        {
+            "id": n,
+            "name": ("one", "two")[n % 2],
+            "value": None if n % 9 == 4 else n / 2,
+            "when": n,
+            "more": {"n": str(n)},
+        }
         | {"boxes": [[n, 1, 2, 3.5]] * (n % 3)}
         for n in range(80)
     ]
@@ -202,7 +316,9 @@ def _png(number: int, width: int, height: int) -> bytes:
     stored = b"\x78\x01\x01" + length + rows + struct.pack(">I", zlib.adler32(rows))
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", stored), (b"IEND", b""))
-    body = (struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks)
+    body = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
     return b"\x89PNG\r\n\x1a\n" + b"".join(body)
 
 
@@ -219,7 +335,12 @@ def _wav(number: int) -> bytes:
 _DENSE, _OPTIONAL = b"presence { min_fraction: 1 min_count: 1 } shape {}", b"value_count { min: 1 max: 1 }"
 _SCHEMA = b"".join(
     b'feature { name: "%s" type: %s %s }\n' % row
-    for row in ((b"id", b"INT", _DENSE), (b"city", b"BYTES", _DENSE), (b"age", b"FLOAT", _OPTIONAL), (b"score", b"FLOAT", _DENSE))
+    for row in (
+        (b"id", b"INT", _DENSE),
+        (b"city", b"BYTES", _DENSE),
+        (b"age", b"FLOAT", _OPTIONAL),
+        (b"score", b"FLOAT", _DENSE),
+    )
 )
 
 
@@ -229,8 +350,10 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def digests(case: str) -> dict[str, str]:
-    """The sha256 of every file that a case publishes in `out`, below the current folder, by its name relative to that."""
-    tolerance = () if "--max_reject_fraction" in CASES[case] else ("--max_reject_fraction", "0.9")  # some inputs are bad
+    """The sha256 of every file that a case publishes in `out`, below the current folder, by its name relative to
+    that."""
+    # Some inputs are bad
+    tolerance = () if "--max_reject_fraction" in CASES[case] else ("--max_reject_fraction", "0.9")
     status = cli.main([*CASES[case], *tolerance, "--output", f"out/{case}", "--name", "d"])
     assert status == 0, case
     files = sorted(path for path in Path(f"out/{case}").rglob("*") if path.is_file())

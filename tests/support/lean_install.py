@@ -1,4 +1,5 @@
-"""Run by `make lean`: an installation without extras converts, says nothing else, and names the extra that a command lacks.
+"""Run by `make lean`: an installation without extras converts, says nothing else, and names the extra that a command
+lacks.
 
 usage: lean_install.py SHARDMILL DEMO, the command of that installation, and the folder with the inputs of `make demo`.
 """

@@ -1,4 +1,5 @@
-"""Damaged images of every format, held against TensorFlow: what `--verify decode` accepts, tf.io.decode_image must decode.
+"""Damaged images of every format, held against TensorFlow: what `--verify decode` accepts, tf.io.decode_image must
+decode.
 
     python tests/mutants.py --number 10000
 
@@ -135,7 +136,11 @@ def tensorflow_problems(images: Sequence[bytes], batch: int = 500) -> list[str]:
         sent = b"".join(struct.pack("<I", len(image)) + image for image in part)
         environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
         done = subprocess.run(
-            [sys.executable, __file__, "--decode"], input=sent, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [sys.executable, __file__, "--decode"],
+            input=sent,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )
         answers = done.stdout.decode().splitlines()
         found += [answer.removeprefix("+") for answer in answers]

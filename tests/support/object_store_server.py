@@ -1,7 +1,8 @@
 """Object stores on loopback, each a process: `python object_store_server.py gs|s3 PORT`.
 
-Around the emulators of two packages this adds what tests ask: `GET /requests` tells, and forgets, the requests since it was last
-asked, with how many reads of objects were under way at once; every such read takes a moment, as it does on a real store.
+Around the emulators of two packages this adds what tests ask: `GET /requests` tells, and forgets, the requests since it
+was last asked, with how many reads of objects were under way at once; every such read takes a moment, as it does on a
+real store.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""The project as others get it: its source archive, the wheel that is built of that, and environments that it is installed in."""
+"""The project as others get it: its source archive, the wheel that is built of that, and environments that it is
+installed in."""
 
 import os
 import shutil
@@ -50,7 +51,17 @@ def install(folder: Path, *what: object) -> Path:
     # A line of a .pth file adds a folder to the path, and does not read the .pth files in it.
     Path(own, "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     flags = ("--no-index", "--no-deps", "--no-build-isolation", "--ignore-installed", "--no-compile", "--quiet")
-    _run(folder, sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", *flags, *map(str, what))
+    _run(
+        folder,
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(folder / "bin" / "python"),
+        "install",
+        *flags,
+        *map(str, what),
+    )
     return folder / "bin"
 
 

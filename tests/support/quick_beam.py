@@ -1,6 +1,8 @@
-"""Beam asks thousands of times a job for the signatures of the same few methods, which takes a third of a small job's time.
+"""Beam asks thousands of times a job for the signatures of the same few methods, which takes a third of a small job's
+time.
 
-The tests run thousands of small jobs in one process: there, each method is asked once. What is asked and answered stays Beam's own.
+The tests run thousands of small jobs in one process: there, each method is asked once. What is asked and answered stays
+  Beam's own.
 """
 
 import sys

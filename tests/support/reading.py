@@ -57,7 +57,9 @@ def make_rows(folder: Path, *flags: object, rows: int = ROWS) -> Path:
 def make_equal_shards(folder: Path) -> Path:
     """Two shards of equal size, each of ten floats."""
     lines = "".join(f'{{"x": {number}.5}}\n' for number in range(20))
-    return make("jsonl", write_files(folder, {"x.jsonl": lines.encode()}) / "x.jsonl", folder / "out", "--num_shards", 2)
+    return make(
+        "jsonl", write_files(folder, {"x.jsonl": lines.encode()}) / "x.jsonl", folder / "out", "--num_shards", 2
+    )
 
 
 def copy(directory: Path, folder: Path) -> Path:

@@ -21,14 +21,19 @@ Example = Mapping[str, Any]
 
 
 def encode(features: Features, example: Example) -> bytes:
-    """A serialized example; a value is an array of its feature's shape, and one of an `array` feature is stored as raw bytes."""
+    """A serialized example; a value is an array of its feature's shape, and one of an `array` feature is stored as raw
+    bytes."""
     present = [feature for feature in features if feature.name in example]
     return encode_example({feature.name: _listed(feature, example[feature.name]) for feature in present})
 
 
 def _listed(feature: Feature, value: Any) -> Any:
     if feature.kind == "array":
-        return [value if isinstance(value, bytes) else np.asarray(value, np.dtype(feature.element).newbyteorder("<")).tobytes()]
+        return [
+            value
+            if isinstance(value, bytes)
+            else np.asarray(value, np.dtype(feature.element).newbyteorder("<")).tobytes()
+        ]
     if feature.dtype == "bytes":
         return [value] if isinstance(value, bytes) else list(np.ravel(np.array(value, object)))
     return np.ravel(np.asarray(value, feature.dtype))
@@ -52,7 +57,9 @@ def write_data_set(
     split = SplitEntry("train", tuple(entries))
     lengths = SplitInfo("train", tuple(entry.examples for entry in entries), split.size_bytes)
     keys = supervised_keys(features)
-    manifest = Manifest("n", "1.0.0", "", assumed(features, configuration or {}), (split,), configuration=configuration or {})
+    manifest = Manifest(
+        "n", "1.0.0", "", assumed(features, configuration or {}), (split,), configuration=configuration or {}
+    )
     (directory / "manifest.json").write_text(manifest.to_json())
     (directory / "features.json").write_text(to_features_json(features))
     (directory / "dataset_info.json").write_text(to_dataset_info_json("n", "1.0.0", [lengths], keys, ""))

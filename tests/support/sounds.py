@@ -46,7 +46,9 @@ def chunk(name: bytes, content: bytes) -> bytes:
     return name + struct.pack("<I", len(content)) + content + b"\0" * (len(content) % 2)
 
 
-def form(tag: int = 1, channels: int = 1, bits: int = 16, rate: int = 8000, extended: int | None = None, **wrong: int) -> bytes:
+def form(
+    tag: int = 1, channels: int = 1, bits: int = 16, rate: int = 8000, extended: int | None = None, **wrong: int
+) -> bytes:
     """The content of a fmt chunk; `extended` is the tag in an extensible one."""
     frame = wrong.get("frame", channels * bits // 8)
     plain = struct.pack("<HHIIHH", tag, channels, rate, wrong.get("byte_rate", rate * frame), frame, bits)

@@ -21,7 +21,8 @@ class Table:
     """A data set, read back whole.
 
     Attributes:
-      splits: the examples of each split in the order of shards and records: a scalar as int, float or bytes, a list as a list.
+      splits: the examples of each split in the order of shards and records: a scalar as int, float or bytes, a list as
+        a list.
     """
 
     dataset: Dataset

@@ -25,7 +25,9 @@ def missing_values(column: ColumnType, rows: int) -> pa.Array:
     """A column without any value; a list of variable length is empty instead."""
     if not column.is_variable:
         return pa.nulls(rows, arrow_type(column))
-    return pa.LargeListArray.from_arrays(pa.array(np.zeros(rows + 1, np.int64)), pa.nulls(0, arrow_type(column).value_type))
+    return pa.LargeListArray.from_arrays(
+        pa.array(np.zeros(rows + 1, np.int64)), pa.nulls(0, arrow_type(column).value_type)
+    )
 
 
 def to_batch(arrays: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
@@ -46,7 +48,8 @@ def slices(
 
 
 def distinct_texts(values: pa.Array) -> frozenset[str] | None:
-    """The distinct of int64, float32 or large_binary `values` as text, nulls apart; None if there are more than MAX_VALUES."""
+    """The distinct of int64, float32 or large_binary `values` as text, nulls apart; None if there are more than
+    MAX_VALUES."""
     unique = pc.unique(values).drop_null()
     return None if len(unique) > MAX_VALUES else frozenset(map(as_text, unique.to_pylist()))
 
@@ -59,7 +62,8 @@ def as_text(value: object) -> str:
 
 
 def parse_fill(text: str) -> int | float | str:
-    """The value that stands for a missing one, from its text: JSON of a number, a boolean or a string, or else the text itself."""
+    """The value that stands for a missing one, from its text: JSON of a number, a boolean or a string, or else the text
+    itself."""
     try:
         value = json.loads(text, parse_constant=_refuse)
     except ValueError:

@@ -79,7 +79,8 @@ def flatten(array: pa.Array, inner: tuple[int, ...]) -> Flat:
 
 
 def list_type(array: pa.Array, dtype: Spelled) -> ColumnType:
-    """The type of a column of lists of `dtype` that has a value; rows that will be refused go with the most frequent ones."""
+    """The type of a column of lists of `dtype` that has a value; rows that will be refused go with the most frequent
+    ones."""
     array = decoded(array).drop_null()
     lengths = pc.list_value_length(array).to_numpy()
     items, inner = decoded(array.flatten()), []

@@ -27,8 +27,8 @@ def column_type(values: Sequence[Any]) -> ColumnType | None:
     """The type of all `values`; None if all are missing.
 
     Raises:
-      ColumnError: some value is one that no feature can hold, or a float that may have been a large integer, or lists differ in
-        what they hold.
+      ColumnError: some value is one that no feature can hold, or a float that may have been a large integer, or lists
+        differ in what they hold.
     """
     kinds = set(map(type, values))
     scalars = kinds - {_NONE, list}
@@ -74,7 +74,9 @@ def column_array(values: Sequence[Any], column: ColumnType) -> pa.Array | None:
     if not column.is_variable and (lengths[~missing] != column.length).any():
         return None
     try:
-        (size, *inner), items = shape_and_values(list(chain.from_iterable(value for value in values if value is not None)))
+        (size, *inner), items = shape_and_values(
+            list(chain.from_iterable(value for value in values if value is not None))
+        )
     except ColumnError:
         return None
     if size and tuple(inner) != column.items:
@@ -134,7 +136,9 @@ def _convert(value: Any, dtype: Spelled) -> Any:
         return int(value)
     if isinstance(value, bool):  # which is an integer to Python alone
         raise ColumnError(f"{shown(value)} is no {_NAMES[dtype]}")
-    if dtype == "int64" and (isinstance(value, int) or (isinstance(value, float) and value.is_integer() and _fits(value))):
+    if dtype == "int64" and (
+        isinstance(value, int) or (isinstance(value, float) and value.is_integer() and _fits(value))
+    ):
         return int(value)
     if dtype == "float32" and isinstance(value, int | float):
         number = _as_float32(float(value))

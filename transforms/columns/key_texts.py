@@ -1,8 +1,8 @@
 """What a key, a group or a stratum is: the text of a value, which depends on the value alone.
 
-It does not depend on how the value is spelled or stored, nor on what lies beside it: 5, 5.0, 5e0 and "5" are one group, in
-whatever file, block or column they stand. A number that is no integer is rounded to float32, as its feature would be; an integer
-is never rounded. true, True and TRUE are one word. Any other text is itself: 007 is a code and not 7.
+It does not depend on how the value is spelled or stored, nor on what lies beside it: 5, 5.0, 5e0 and "5" are one group,
+in whatever file, block or column they stand. A number that is no integer is rounded to float32, as its feature would
+be; an integer is never rounded. true, True and TRUE are one word. Any other text is itself: 007 is a code and not 7.
 """
 
 from collections.abc import Sequence
@@ -101,7 +101,9 @@ def _of_floats(column: pa.DoubleArray) -> pa.LargeBinaryArray:
     if np.isnan(numbers).any():  # which have a sign
         texts = pc.if_else(pa.array(np.isnan(numbers)), "nan", texts)
     whole = pa.array(np.where(integers, rounded, 0).astype(np.int64)).cast(pa.string())
-    return _binary(pc.if_else(pa.array(integers), whole, pc.if_else(pa.array(missing), pa.scalar(None, pa.string()), texts)))
+    return _binary(
+        pc.if_else(pa.array(integers), whole, pc.if_else(pa.array(missing), pa.scalar(None, pa.string()), texts))
+    )
 
 
 def _is_integer(numbers: np.ndarray) -> np.ndarray:

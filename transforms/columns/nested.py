@@ -24,7 +24,9 @@ def shape_and_values(value: Sequence[Any]) -> tuple[tuple[int, ...], Sequence[An
         if not lengths:
             raise ColumnError("a list of lists and values; expected lists alone, or values alone")
         if len(lengths) > 1:
-            raise ColumnError(f"lists of {min(lengths)} and of {max(lengths)} in one list; expected lists of one length")
+            raise ColumnError(
+                f"lists of {min(lengths)} and of {max(lengths)} in one list; expected lists of one length"
+            )
         if lengths == {0}:
             raise ColumnError("a list of empty lists; expected [] where there are none")
         if len(shape) == MAX_RANK:

@@ -1,7 +1,8 @@
 """The type of a column of text, vectorised: what one value is does not depend on the values beside it.
 
-bool: true or false, in one of three cases each. int64: a decimal integer without leading zeros that fits 64 bits. float32: a
-decimal number, with an exponent or not, and nan, inf and infinity with a sign or not, in any case; also one beyond the range of
+bool: true or false, in one of three cases each. int64: a decimal integer without leading zeros that fits 64 bits.
+float32: a decimal number, with an exponent or not, and nan, inf and infinity with a sign or not, in any case; also one
+  beyond the range of
 float32. bytes: anything else, such as 007, 0x10, 1_000, " 1" and an integer beyond 64 bits.
 """
 
@@ -79,7 +80,10 @@ def _not_digits(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
 
 
 def _are_decimals(
-    codes: npt.NDArray[np.uint8], starts: npt.NDArray[np.signedinteger], digits: npt.NDArray[np.signedinteger], others: int
+    codes: npt.NDArray[np.uint8],
+    starts: npt.NDArray[np.signedinteger],
+    digits: npt.NDArray[np.signedinteger],
+    others: int,
 ) -> bool:
     """Whether all values are digits and at most one point after a sign: a third of the time that converting them takes.
 
@@ -97,7 +101,8 @@ def _are_decimals(
 
 
 def _are_floats(column: pa.Array, codes: npt.NDArray[np.uint8]) -> bool:
-    """Whether all values of a binary array, whose bytes are `codes`, are numbers; leading zeros are none of its business."""
+    """Whether all values of a binary array, whose bytes are `codes`, are numbers; leading zeros are none of its
+    business."""
     if (codes == ord("(")).any():  # Arrow takes nan(1) for a number; otherwise its grammar is ours
         return False
     try:
@@ -108,13 +113,18 @@ def _are_floats(column: pa.Array, codes: npt.NDArray[np.uint8]) -> bool:
 
 
 def _are_integers(
-    codes: npt.NDArray[np.uint8], offsets: npt.NDArray[np.signedinteger], signs: npt.NDArray[np.bool_], rows: npt.NDArray[np.int64]
+    codes: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.signedinteger],
+    signs: npt.NDArray[np.bool_],
+    rows: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.bool_]:
     """Which of `rows`, numbers of many digits, are integers."""
     integers = codes[offsets[rows] + signs[rows] + 1] != ord(".")  # 0.1234567890123456789 is what most are
     maybe = rows[integers]
     others = np.flatnonzero(_not_digits(codes)) if len(maybe) else maybe
-    integers[integers] = np.searchsorted(others, offsets[maybe + 1]) - np.searchsorted(others, offsets[maybe]) == signs[maybe]
+    integers[integers] = (
+        np.searchsorted(others, offsets[maybe + 1]) - np.searchsorted(others, offsets[maybe]) == signs[maybe]
+    )
     return integers
 
 

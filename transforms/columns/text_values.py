@@ -1,7 +1,9 @@
-"""Columns of text to columns of numbers, vectorised; what does not fit its type is found, and never changed into what does.
+"""Columns of text to columns of numbers, vectorised; what does not fit its type is found, and never changed into what
+does.
 
 Arrow's own conversions are used only where they agree with the grammar of text_types: they take 0x10 for an integer
-and nan(1) for a number. A type may be asked for where none was inferred, so leading zeros are accepted: 007 as int64 is 7.
+and nan(1) for a number. A type may be asked for where none was inferred, so leading zeros are accepted: 007 as int64 is
+7.
 """
 
 import contextlib
@@ -35,7 +37,8 @@ def stored_type(dtype: Spelled) -> pa.DataType:
 
 
 def parse_values(column: pa.Array, dtype: Spelled) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """A binary array as `stored_type(dtype)`, null where a value is missing or does not fit, and the positions of the latter."""
+    """A binary array as `stored_type(dtype)`, null where a value is missing or does not fit, and the positions of the
+    latter."""
     if dtype == "bytes":
         return column.cast(pa.large_binary()), np.zeros(0, np.int64)
     if dtype == "bool":

@@ -23,8 +23,8 @@ _VARIABLE = -1
 class ColumnType:
     """The type of a column over some rows.
 
-    Most rows decide what the lists of a column hold, and of two shapes that are equally frequent the smaller one is taken: rows
-    that differ will be rejects, wherever they stand.
+    Most rows decide what the lists of a column hold, and of two shapes that are equally frequent the smaller one is
+    taken: rows that differ will be rejects, wherever they stand.
 
     Attributes:
       dtype: the narrowest of bool, int64, float32, bytes that holds every value.
@@ -123,7 +123,8 @@ def value_type(value: Any, textual: bool) -> ColumnType | None:
 
 
 def value_spelled(value: bytes) -> Spelled:
-    """The type of one value of a column of text; what a column of them is, `transforms.columns.text_types` finds faster."""
+    """The type of one value of a column of text; what a column of them is, `transforms.columns.text_types` finds
+    faster."""
     if value in TRUE or value in FALSE:
         return "bool"
     if _INTEGER.fullmatch(value):
@@ -156,7 +157,8 @@ def merge_types(one: Mapping[str, ColumnType], other: Mapping[str, ColumnType]) 
 
 
 def check_shape(value: Any, column: ColumnType) -> None:
-    """Raise a ColumnError if a value has not the shape of the column's; one that is no list is taken for a list of it alone."""
+    """Raise a ColumnError if a value has not the shape of the column's; one that is no list is taken for a list of it
+    alone."""
     shape, _ = shape_and_values(value if isinstance(value, list) else [value])
     if column.length is None:
         if isinstance(value, list):

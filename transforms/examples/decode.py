@@ -25,7 +25,8 @@ _TYPES: dict[Spelled, pa.DataType] = {spelled: kind for kind, spelled in KINDS.i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodedPart:
-    """records[start:stop], decoded, each feature of one kind; one that is no Example is a part of its own, without features."""
+    """records[start:stop], decoded, each feature of one kind; one that is no Example is a part of its own, without
+    features."""
 
     start: int
     stop: int
@@ -46,7 +47,8 @@ def not_examples(records: pa.LargeBinaryArray) -> npt.NDArray[np.bool_]:
 
 
 def sequence_examples(records: pa.LargeBinaryArray) -> npt.NDArray[np.bool_]:
-    """Which records, none of them null, are tf.train.SequenceExamples, whose feature lists every parser of Examples passes over."""
+    """Which records, none of them null, are tf.train.SequenceExamples, whose feature lists every parser of Examples
+    passes over."""
     offsets = offsets_of(records)
     codes = data_of(records)
     starts, ends = offsets[:-1], offsets[1:]
@@ -94,10 +96,10 @@ def merge_parts(parts: Sequence[DecodedPart], rows: int) -> pa.RecordBatch:
     """The features of `rows` records in all `parts`.
 
     Returns:
-      A column for each feature, by name: a large_list of int64, float32 or large_binary, null where a record does not have the
-      feature or it is of no kind. Of a feature that is of several kinds in different records the widest one holds all: integers
-      become floats, and numbers beside bytes are written as JSON; lists without a value have no say where others have one. A
-      feature that has no kind in any record is no column.
+      A column for each feature, by name: a large_list of int64, float32 or large_binary, null where a record does not
+      have the feature or it is of no kind. Of a feature that is of several kinds in different records the widest one
+      holds all: integers become floats, and numbers beside bytes are written as JSON; lists without a value have no say
+      where others have one. A feature that has no kind in any record is no column.
     """
     kinds = _kinds(parts, with_values=False) | _kinds(parts, with_values=True)
     arrays = {name: _column(name, kinds[name], parts) for name in sorted(kinds)}
@@ -107,7 +109,8 @@ def merge_parts(parts: Sequence[DecodedPart], rows: int) -> pa.RecordBatch:
 def key_feature(parts: Sequence[DecodedPart], name: str) -> pa.LargeBinaryArray:
     """What transforms.columns.key_texts makes of a feature of all records in `parts`, null where one does not have it.
 
-    Made of each part by itself: of what kind a value is depends on its own record, and a wider one would change its key.
+    Made of each part by itself: of what kind a value is depends on its own record, and a wider one would change its
+      key.
     """
     texts = [pa.array([], pa.large_binary())]
     for part in parts:
@@ -118,7 +121,9 @@ def key_feature(parts: Sequence[DecodedPart], name: str) -> pa.LargeBinaryArray:
     return pa.concat_arrays(texts)
 
 
-def infer_examples(features: pa.RecordBatch, columns: Iterable[str] | None = None, values_of: str | None = None) -> Inferred:
+def infer_examples(
+    features: pa.RecordBatch, columns: Iterable[str] | None = None, values_of: str | None = None
+) -> Inferred:
     """The types of what `decode_examples` returns; a feature with one value wherever it is present is a scalar.
 
     Args:
@@ -147,7 +152,8 @@ def _column_type(array: pa.LargeListArray) -> ColumnType:
 def _decode(records: Sequence[bytes], schema: bytes | None, start: int = 0) -> Iterator[DecodedPart]:
     """The records by the largest batches that the decoder takes.
 
-    It refuses a whole batch for one record that is no Example, and for one whose feature is of another kind than in the others.
+    It refuses a whole batch for one record that is no Example, and for one whose feature is of another kind than in the
+    others.
     """
     if not records:
         return

@@ -1,8 +1,8 @@
 """Rows of a table as serialized tf.train.Examples, a column at a time.
 
-The bytes are those of `shardmill.example`, features in the order of the columns. For some thousands of rows at a time, the
-sizes of all pieces of a record are computed first; then each column's pieces are laid side by side in a matrix and its rows
-copied to where they belong.
+The bytes are those of `shardmill.example`, features in the order of the columns. For some thousands of rows at a time,
+the sizes of all pieces of a record are computed first; then each column's pieces are laid side by side in a matrix and
+its rows copied to where they belong.
 """
 
 from collections.abc import Sequence
@@ -93,7 +93,8 @@ def _check_sizes(sizes: np.ndarray) -> None:
     if sizes.max(initial=0) > MAX_RECORD_BYTES:
         row = int(sizes.argmax())
         raise ValueError(
-            f"row {row} makes a record of {sizes[row]} bytes, protobuf reads up to {MAX_RECORD_BYTES}; leave it out (example_sizes)"
+            f"row {row} makes a record of {sizes[row]} bytes, protobuf reads up to {MAX_RECORD_BYTES}; leave it out"
+            " (example_sizes)"
         )
 
 

@@ -32,7 +32,8 @@ class Payload(NamedTuple):
 
     @classmethod
     def of(cls, sizes: Sizes) -> "Payload":
-        """Values of `sizes` bytes, an array of which may hold the same number throughout; `items` and `bounds` are left out."""
+        """Values of `sizes` bytes, an array of which may hold the same number throughout; `items` and `bounds` are left
+        out."""
         if isinstance(sizes, int):
             return cls(sizes, sizes, sizes)
         low, high = (int(sizes.min()), int(sizes.max())) if len(sizes) else (0, 0)
@@ -60,7 +61,8 @@ class FeatureEntries(ABC):
 
     @abstractmethod
     def payload(self, rows: slice) -> Payload:
-        """The sizes of the values in their list, without the tag and the size that a packed list or a string has first."""
+        """The sizes of the values in their list, without the tag and the size that a packed list or a string has
+        first."""
 
     @abstractmethod
     def write_payload(self, writer: PieceWriter, rows: slice, payload: Payload) -> None:

@@ -192,7 +192,9 @@ def _column(name: str, array: pa.Array) -> FeatureEntries:
     return _StringLists(items.prefix, items.tag, present, items, offsets)
 
 
-def _scalars(name: str, array: pa.Array, declared: pa.DataType, present: np.ndarray | None) -> _Ints | _Floats | _Strings:
+def _scalars(
+    name: str, array: pa.Array, declared: pa.DataType, present: np.ndarray | None
+) -> _Ints | _Floats | _Strings:
     """The values of `array`, a column or the items of its lists; `declared` is the type to name in an error."""
     key = name.encode()
     prefix = b"\x0a" + varint(len(key)) + key + b"\x12"
@@ -221,4 +223,6 @@ def _check_items(name: str, items: pa.Array, offsets: np.ndarray, present: np.nd
         found = _present(np.diff(nulls[offsets]), present, slice(None))
         if found.any():
             row = int(found.argmax())
-            raise ValueError(f"column {name!r}: the list in row {row} of the batch holds a null; a feature's list cannot")
+            raise ValueError(
+                f"column {name!r}: the list in row {row} of the batch holds a null; a feature's list cannot"
+            )

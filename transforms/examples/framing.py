@@ -14,7 +14,8 @@ FOOTER_BYTES = OVERHEAD - HEADER_BYTES
 
 
 def frame(records: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-    """Each of `records` as it stands in a TFRecord file: length, masked crc32c of it, payload, masked crc32c of the payload."""
+    """Each of `records` as it stands in a TFRecord file: length, masked crc32c of it, payload, masked crc32c of the
+    payload."""
     offsets = offsets_of(records)
     sizes = np.diff(offsets)
     framed = np.zeros(len(records) + 1, np.int64)
@@ -33,6 +34,7 @@ def payload_hashes(framed: pa.LargeBinaryArray, seed: int) -> np.ndarray:
 
 
 def windows(data: Any, dtype: np.dtype) -> np.ndarray:
-    """`data` as overlapping items of `dtype`, one that begins at each byte: indexing copies many short pieces in one call."""
+    """`data` as overlapping items of `dtype`, one that begins at each byte: indexing copies many short pieces in one
+    call."""
     size = memoryview(data).nbytes
     return np.ndarray(max(size - dtype.itemsize + 1, 0), dtype, data, 0, (1,))

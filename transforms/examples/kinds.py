@@ -1,7 +1,7 @@
 """Which kinds the features of existing Examples are, record by record: no reader takes a feature that is of two. Pure.
 
-TensorFlow's parsers refuse a record whose list is of another kind than the schema's, be the list empty; a feature of no kind is
-missing to them.
+TensorFlow's parsers refuse a record whose list is of another kind than the schema's, be the list empty; a feature of no
+kind is missing to them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -81,7 +81,8 @@ def mixed_kinds(kinds: Kinds) -> str:
 def _in_words(name: str, kinds: Mapping[DType, Held]) -> str:
     ordered = sorted(kinds.items(), key=lambda item: (-item[1].records, item[0]))
     parts = [
-        f"{kind} in {held.records:,} record{'' if held.records == 1 else 's'} (first: record {held.first[1]:,} of {held.first[0]})"
+        f"{kind} in {held.records:,} record{'' if held.records == 1 else 's'} (first: record {held.first[1]:,} of"
+        f" {held.first[0]})"
         for kind, held in ordered
     ]
     return f"feature {name!r} is {', '.join(parts[:-1])} and {parts[-1]}"
@@ -93,7 +94,11 @@ def _columns(part: DecodedPart) -> Iterator[tuple[str, DType, np.ndarray]]:
         return
     for name, array in zip(part.features.schema.names, part.features.columns):
         if not pa.types.is_null(array.type) and array.null_count < len(array):
-            yield name, KINDS[array.type.value_type], part.start + np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
+            yield (
+                name,
+                KINDS[array.type.value_type],
+                part.start + np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)),
+            )
 
 
 def _ranks(files: pa.Array, numbers: np.ndarray) -> np.ndarray:

@@ -23,9 +23,9 @@ def tiles(rows: int, step: int) -> Iterator[slice]:
 class PieceWriter:
     """Writes the records of some rows, piece after piece, each piece for all rows at once.
 
-    Pieces of one width for all rows are gathered into a segment, a matrix with a line a row. A piece whose width differs
-    comes last in its segment, padded; then the lines are copied to where their records go on. The padding lands in bytes
-    that the record's next pieces overwrite, or else is not copied. After the last piece comes `flush`.
+    Pieces of one width for all rows are gathered into a segment, a matrix with a line a row. A piece whose width
+    differs comes last in its segment, padded; then the lines are copied to where their records go on. The padding lands
+    in bytes that the record's next pieces overwrite, or else is not copied. After the last piece comes `flush`.
     """
 
     def __init__(self, out: np.ndarray, starts: np.ndarray, limits: np.ndarray) -> None:
@@ -34,7 +34,8 @@ class PieceWriter:
         Args:
           out: the bytes of all records, uint8.
           starts: where in `out` each record begins, int64 (rows,); they ascend.
-          limits: where the bytes end, from each start on, that padding may spoil, for later pieces or the caller overwrite it.
+          limits: where the bytes end, from each start on, that padding may spoil, for later pieces or the caller
+            overwrite it.
         """
         self._out = out
         self._positions = starts.copy()
@@ -117,7 +118,9 @@ class PieceWriter:
     def _lines(self) -> np.ndarray:
         """The segment's pieces side by side, a void item a row, which may be longer than the segment."""
         template = b"".join(piece if isinstance(piece, bytes) else bytes(width) for piece, width in self._fields)
-        template += bytes(max((piece.itemsize - width for piece, width in self._fields if not isinstance(piece, bytes)), default=0))
+        template += bytes(
+            max((piece.itemsize - width for piece, width in self._fields if not isinstance(piece, bytes)), default=0)
+        )
         lines = np.full(len(self._positions), np.void(template))
         begin = spoilt = 0
         for piece, width in self._fields:

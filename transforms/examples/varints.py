@@ -39,8 +39,8 @@ def encode_varints(values: np.ndarray, widths: Sizes) -> np.ndarray:
       widths: the `varint_widths` of these.
 
     Returns:
-      Shape (rows,), of a type whose items are as long as the longest varint or a few bytes longer; what is in the rest of an
-      item is of no account.
+      Shape (rows,), of a type whose items are as long as the longest varint or a few bytes longer; what is in the rest
+      of an item is of no account.
     """
     width = largest(widths)
     if width == 1:
@@ -50,7 +50,9 @@ def encode_varints(values: np.ndarray, widths: Sizes) -> np.ndarray:
     spread = source & word.type(0x7F)
     for byte in range(1, min(width, 8)):
         spread |= (source << word.type(byte)) & word.type(0x7F << 8 * byte)
-    more = np.array([int.from_bytes(b"\x80" * (min(size, word.itemsize + 1) - 1), "little") for size in range(1, 11)], word)
+    more = np.array(
+        [int.from_bytes(b"\x80" * (min(size, word.itemsize + 1) - 1), "little") for size in range(1, 11)], word
+    )
     spread |= more[width - 1] if isinstance(widths, int) else more[widths - 1]
     if width <= 8:
         return spread

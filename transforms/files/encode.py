@@ -1,4 +1,5 @@
-"""From references to files to framed examples, whatever the files hold: read, check, reject, serialize. Pure but for reading."""
+"""From references to files to framed examples, whatever the files hold: read, check, reject, serialize. Pure but for
+reading."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -38,7 +39,8 @@ class Encoded:
 
 
 class FileEncoder(ABC):
-    """Encodes references as tf.train.Example: the file's value, label, filename, what the kind adds, then a manifest's columns.
+    """Encodes references as tf.train.Example: the file's value, label, filename, what the kind adds, then a manifest's
+    columns.
 
     A kind of files says what it does with one file, and what it counts.
 

@@ -41,7 +41,9 @@ def _feature(values: list[Any], dtype: Spelled) -> bytes:
     if dtype == "int64":
         return example.int64_feature(int(value) for value in values)
     if dtype == "bool":
-        return example.int64_feature(int(value is True or (isinstance(value, str) and value.encode() in TRUE)) for value in values)
+        return example.int64_feature(
+            int(value is True or (isinstance(value, str) and value.encode() in TRUE)) for value in values
+        )
     if dtype == "float32":
         return example.float_feature(_float(value) for value in values)
     return example.bytes_feature((value if isinstance(value, str) else json.dumps(value)).encode() for value in values)
@@ -51,7 +53,8 @@ def _float(value: Any) -> float:
     """A number, or the text of one, as a float32; raises a ColumnError if its range has none that is near."""
     with np.errstate(over="ignore"):
         number = float(np.float32(value))
-    # Infinity is a number too, if it is written: its text has an "n", and JSON's 1e400 is no infinity when it comes here.
+    # Infinity is a number too, if it is written: its text has an "n", and JSON's 1e400 is no infinity when it comes
+    # here.
     if math.isinf(number) and (not math.isinf(value) if isinstance(value, int | float) else "n" not in value.lower()):
         raise ColumnError(f"{value} is beyond the range of float32")
     return number

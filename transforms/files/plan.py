@@ -43,12 +43,15 @@ class AssignStrata(beam.PTransform):
     def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
         """Cut each stratum at its exact ranks; a file's split is its part."""
         cuts = pcoll | "CutStrata" >> FindExampleCuts(_by_stratum, partial(_stratum_ranks, tuple(self.fractions)))
-        return pcoll | "SetSplit" >> beam.Map(_set_split, AsSingleton(cuts), tuple(self.splits)).with_output_types(pa.RecordBatch)
+        return pcoll | "SetSplit" >> beam.Map(_set_split, AsSingleton(cuts), tuple(self.splits)).with_output_types(
+            pa.RecordBatch
+        )
 
 
 @dataclass(eq=False)
 class KeepOrder(beam.PTransform):
-    """Planned batches -> the same with keys that sort as their names do, or as their lines do where they come from a manifest.
+    """Planned batches -> the same with keys that sort as their names do, or as their lines do where they come from a
+    manifest.
 
     All names meet on one worker.
     """
@@ -75,13 +78,15 @@ class PlanShards(beam.PTransform):
     shard_count: Callable[[str, int, int], int]
     by: str = "examples"
 
-    def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> Any:  # two PCollections; Beam wants one in an annotation
+    # Two PCollections; Beam wants one in an annotation
+    def expand(self, pcoll: beam.PCollection[pa.RecordBatch]) -> Any:
         """Find the cuts, then send each batch's rows to their shards; returns (shards, divisions)."""
         if self.by == "bytes":
             divisions = pcoll | "CutBytes" >> FindByteCuts(_by_split, self.shard_count)
         else:
             divisions = pcoll | "CutExamples" >> FindExampleCuts(_by_split, partial(_shard_ranks, self.shard_count))
-        # Batches are gathered before their rows are dealt out: one of 10,000 rows over 1,000 shards would make crumbs of 10 rows.
+        # Batches are gathered before their rows are dealt out: one of 10,000 rows over 1,000 shards would make crumbs
+        # of 10 rows.
         gather = beam.ParDo(Gather(_distribute, len, _most_rows), AsSingleton(divisions))
         selected = pcoll | "Select" >> beam.Map(_selected).with_output_types(pa.RecordBatch)
         shards = selected | "Distribute" >> gather.with_output_types(tuple[ShardKey, pa.RecordBatch])
@@ -154,10 +159,14 @@ def _shard_ranks(count: Callable[[str, int, int], int], split: str, examples: in
 def _set_split(batch: pa.RecordBatch, divisions: Divisions, splits: tuple[str, ...]) -> pa.RecordBatch:
     strata, codes = _encoded(batch, "stratum")
     part = np.zeros(len(codes), np.int64)
-    for name, rows, (keys, ties, _) in zip(strata, rows_of(codes, len(strata)), _by_stratum(batch).values(), strict=True):
+    for name, rows, (keys, ties, _) in zip(
+        strata, rows_of(codes, len(strata)), _by_stratum(batch).values(), strict=True
+    ):
         part[rows] = divisions[name].cuts.part_of(keys, ties)
     batch = _replace(batch, "split", [splits[index] for index in part])
-    return _replace(_replace(batch, "stratum", pa.nulls(len(part), pa.string())), "split_key", pa.nulls(len(part), pa.uint64()))
+    return _replace(
+        _replace(batch, "stratum", pa.nulls(len(part), pa.string())), "split_key", pa.nulls(len(part), pa.uint64())
+    )
 
 
 def _number(_: int, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,9 @@ PLANNED = pa.schema(
         pa.field("label", pa.int64()),
         pa.field("line", pa.int64()),
         pa.field("columns", pa.binary()),
-        pa.field("split", pa.dictionary(pa.int32(), pa.string())),  # as strings, their offsets alone would be a sixth of a batch
+        pa.field(
+            "split", pa.dictionary(pa.int32(), pa.string())
+        ),  # as strings, their offsets alone would be a sixth of a batch
         pa.field("key", pa.uint64()),
         pa.field("tie", pa.uint64()),
         pa.field("stratum", pa.string()),

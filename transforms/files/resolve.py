@@ -20,7 +20,8 @@ from transforms.layout.files import Layout
 from transforms.sharding import keys
 from transforms.workers.batches import to_batch
 
-_EXAMPLE_OVERHEAD = 90  # bytes of an image's Example beside payload, name and columns: keys, lengths, label, height, width
+# Bytes of an image's Example beside payload, name and columns: keys, lengths, label, height, width
+_EXAMPLE_OVERHEAD = 90
 
 
 @dataclass(frozen=True, slots=True)

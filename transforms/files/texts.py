@@ -69,7 +69,9 @@ class TextFileEncoder(FileEncoder):
         if not text.strip():
             raise _TextError("the file is empty" if not text else "the file holds nothing but white space")
         if len(data) > MAX_RECORD_BYTES // 4:
-            raise _TextError(f"the file has {len(data):,} bytes; an example of text is at most {MAX_RECORD_BYTES // 4:,}")
+            raise _TextError(
+                f"the file has {len(data):,} bytes; an example of text is at most {MAX_RECORD_BYTES // 4:,}"
+            )
         return Encoded(text.encode())
 
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> TextStats:

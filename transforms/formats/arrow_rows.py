@@ -1,4 +1,5 @@
-"""Rows that a library hands over as Arrow's columns, brought to the types asked for: what Parquet and its like share."""
+"""Rows that a library hands over as Arrow's columns, brought to the types asked for: what Parquet and its like
+share."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,7 +36,8 @@ def check_names(source: str, columns: Sequence[str]) -> None:
 def unsupported(source: str, name: str, what: str) -> UserError:
     """The error of a column of file `source` whose values are `what`, which no feature can hold."""
     return UserError(
-        f"{source}: column {name!r} is {what}; expected numbers, strings or lists of them, so leave it out with --drop {name}"
+        f"{source}: column {name!r} is {what}; expected numbers, strings or lists of them, so leave it out with --drop"
+        f" {name}"
     )
 
 
@@ -47,7 +49,8 @@ def typed_rows(
     keys: Sequence[KeyColumn],
     fills: Mapping[str, Any],
 ) -> Rows:
-    """The rows of `batch` that fit `types`, the others as rejects of file `source`; a column that is not there is missing.
+    """The rows of `batch` that fit `types`, the others as rejects of file `source`; a column that is not there is
+    missing.
 
     Args:
       source: the file's name.
@@ -65,7 +68,9 @@ def typed_rows(
             problems.setdefault(row, f"column {name!r}: {reason}")
         arrays[name] = converted.array
     for key in keys:
-        texts = key_texts(batch[key.name]) if key.name in batch.schema.names else pa.nulls(len(batch), pa.large_binary())
+        texts = (
+            key_texts(batch[key.name]) if key.name in batch.schema.names else pa.nulls(len(batch), pa.large_binary())
+        )
         fill = key_texts_of_values([fills.get(key.name)])[0]
         arrays[key_column(key.name)] = pc.fill_null(texts, fill) if fill.is_valid else texts
     typed = to_batch(arrays, len(numbers))

@@ -1,7 +1,7 @@
 """What a format of records inside files is to the rest: files are indexed as blocks, a block is read as typed rows.
 
-A format is a frozen dataclass, pure but for reading files, that workers receive pickled. CSV, JSON lines, Parquet, text lines and
-TFRecords are formats.
+A format is a frozen dataclass, pure but for reading files, that workers receive pickled. CSV, JSON lines, Parquet, text
+lines and TFRecords are formats.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,10 +16,10 @@ from transforms.columns.arrow import missing_values, to_batch
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 
-MAX_LINES = (
-    1 << 19
-)  # parsed at once, about: what is kept of each, positions and offsets, may be fifty times the bytes of the shortest
-MAX_TEXT_BYTES = 256 << 20  # of a record in a file of lines: while it is parsed and encoded, there are several copies of it
+# Parsed at once, about: what is kept of each, positions and offsets, may be fifty times the bytes of the shortest
+MAX_LINES = 1 << 19
+# Of a record in a file of lines: while it is parsed and encoded, there are several copies of it
+MAX_TEXT_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class BlockRef:
 
     Attributes:
       file: that holds them.
-      offset, length: its bytes, from the start of a record to the end of one; a compressed file is one block, whose length is
-        that of the file on disk. Of a Parquet file, the row group's number and its bytes.
+      offset, length: its bytes, from the start of a record to the end of one; a compressed file is one block, whose
+        length is that of the file on disk. Of a Parquet file, the row group's number and its bytes.
       first_line: the line, from 1, on which the first record starts; where a format has no lines, the record, from 1.
       columns: the columns of the file in its order, where a header says them.
       records: how many there are, where a footer or the index of the file says it.
@@ -84,8 +84,8 @@ class Rows:
     """Some records of one block, typed, in their order.
 
     Attributes:
-      batch: a column for each type asked for, in that order: int64, float32, large_binary, or a large_list of them; null where a
-        value is missing. Then the texts of each key asked for, which are called by key_column.
+      batch: a column for each type asked for, in that order: int64, float32, large_binary, or a large_list of them;
+        null where a value is missing. Then the texts of each key asked for, which are called by key_column.
       lines: int64, shape (rows,), the line on which each record starts: with the file's name, its position.
       rejects: records left out; `source` is the file's name, `stage` is "read".
       blank: lines without a record that were passed over.
@@ -99,7 +99,10 @@ class Rows:
 
 def too_long(size_bytes: int, most: int) -> str:
     """The reason to leave out a record whose text has `size_bytes` bytes where `most` are read."""
-    return f"a record of {size_bytes:,} bytes of text; expected {most:,} at most: is the end of a line, or a quote, missing?"
+    return (
+        f"a record of {size_bytes:,} bytes of text; expected {most:,} at most: is the end of a line, or a quote,"
+        " missing?"
+    )
 
 
 def split_rows(rows: Rows, most: int) -> Iterator[Rows]:
@@ -113,7 +116,8 @@ def split_rows(rows: Rows, most: int) -> Iterator[Rows]:
 
 
 class RecordFormat(Protocol):
-    """How the records of one format are found and read. Every method may be called on any worker, any number of times."""
+    """How the records of one format are found and read. Every method may be called on any worker, any number of
+    times."""
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
         """The blocks of `file`, in order; a Reject for what cannot be read at all.

@@ -1,4 +1,5 @@
-"""Files that cannot be read to their end: how many records that loses, as a footer or an index promises or as bytes tell."""
+"""Files that cannot be read to their end: how many records that loses, as a footer or an index promises or as bytes
+tell."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -60,7 +61,8 @@ def of_compressed(error: TruncatedError, size_bytes: int) -> Damage:
 
 
 def unread_file(name: str, size_bytes: int, stage: str, reason: str, count: Count = "estimated") -> Reject:
-    """The Reject of a file of which nothing can be read: how many records it has is estimated once all files are read."""
+    """The Reject of a file of which nothing can be read: how many records it has is estimated once all files are
+    read."""
     return Reject(name, None, stage, reason, None, size_bytes, count)
 
 
@@ -111,10 +113,13 @@ class Losses:
         )
 
     def __str__(self) -> str:
-        number = f"{'about ' if self.estimated else 'at least ' if self.uncounted else ''}{_many(self.records, 'record')}"
+        number = (
+            f"{'about ' if self.estimated else 'at least ' if self.uncounted else ''}{_many(self.records, 'record')}"
+        )
         files = _many(self.files, "damaged file")
         more = f", and how many more were in {_many(self.uncounted, 'file')} cut short or unlisted nobody knows"
-        size = f", {_many(self.size_bytes, 'byte')}" if self.size_bytes else ""  # of a file cut short, none is there to be read
+        # Of a file cut short, none is there to be read
+        size = f", {_many(self.size_bytes, 'byte')}" if self.size_bytes else ""
         return f"{number} in {files} cannot be read{size}{more if self.uncounted else ''}"
 
     def to_json(self) -> dict[str, Any]:

@@ -6,7 +6,15 @@ from typing import Protocol
 import pyarrow as pa
 
 BOM = codecs.BOM_UTF8
-_NOT_OF_FILES = ("idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape", "unicode-escape", "raw-unicode-escape")
+_NOT_OF_FILES = (
+    "idna",
+    "punycode",
+    "undefined",
+    "unicode_escape",
+    "raw_unicode_escape",
+    "unicode-escape",
+    "raw-unicode-escape",
+)
 MARK_ERRORS = "shardmill.mark"  # the name of the error handler that marks what cannot be decoded
 _MARK = "\udcff"  # a lone surrogate: no decoder makes one, and no UTF-8 holds one
 _ASCII = bytes(range(128))
@@ -30,20 +38,26 @@ def encoding_name(encoding: str) -> str:
     try:
         found = codecs.lookup(encoding)
     except (LookupError, ValueError):  # a NUL in the name is a ValueError
-        raise ValueError(f"unknown encoding {encoding!r}; expected one such as utf-8, latin-1, cp1252 or utf-16") from None
+        raise ValueError(
+            f"unknown encoding {encoding!r}; expected one such as utf-8, latin-1, cp1252 or utf-16"
+        ) from None
     if not getattr(found, "_is_text_encoding", True) or found.name in _NOT_OF_FILES:
-        raise ValueError(f"{encoding!r} is no encoding of text files; expected one such as utf-8, latin-1, cp1252 or utf-16")
+        raise ValueError(
+            f"{encoding!r} is no encoding of text files; expected one such as utf-8, latin-1, cp1252 or utf-16"
+        )
     return "utf-8" if found.name == "utf-8-sig" else found.name
 
 
 def keeps_bytes(encoding: str, special: bytes) -> bool:
-    """Whether in this encoding the bytes of `special`, all ASCII, are these characters and nothing else, wherever they stand.
+    """Whether in this encoding the bytes of `special`, all ASCII, are these characters and nothing else, wherever they
+    stand.
 
     So it is in UTF-8, Latin-1 and the like; not in UTF-16, nor for | in Shift JIS, where it may be half of a character.
     """
     if encoding == "utf-8":
         return True
-    if encoding.startswith(("iso2022", "hz", "utf-7", "utf-16", "utf-32")):  # what a byte is depends on what precedes it
+    # What a byte is depends on what precedes it
+    if encoding.startswith(("iso2022", "hz", "utf-7", "utf-16", "utf-32")):
         return False
     if _ASCII.decode(encoding, "replace").encode("utf-8") != _ASCII:
         return False
@@ -64,7 +78,9 @@ def is_utf8(data: bytes) -> bool:
         return True
     offsets = pa.py_buffer(memoryview(b"\0" * 8 + len(data).to_bytes(8, "little")))
     try:
-        pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, offsets, pa.py_buffer(data)]).cast(pa.large_string())
+        pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, offsets, pa.py_buffer(data)]).cast(
+            pa.large_string()
+        )
     except pa.ArrowInvalid:
         return False
     return True
@@ -78,7 +94,8 @@ class Stream(Protocol):
 
 
 class Utf8Stream:
-    """What `raw` holds in an encoding, as a stream of UTF-8 without a byte order mark; undecodable bytes as in `to_utf8`."""
+    """What `raw` holds in an encoding, as a stream of UTF-8 without a byte order mark; undecodable bytes as in
+    `to_utf8`."""
 
     def __init__(self, raw: Stream, encoding: str) -> None:
         self._raw = raw

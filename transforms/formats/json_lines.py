@@ -31,14 +31,15 @@ _BATCH_PIECES = 1024  # of a batch, at most, where little of them is rows
 class JsonLinesFormat:
     """A row for each line that is not blank, which must hold an object; of a key given twice the last value counts.
 
-    A value is a number, a string, true or false, or a list of them, or a list of lists of one length. `null` and no value are the
-    same: missing. A row with a value that is none of these, or does not fit the column's type, is a reject, unless nobody asks for
-    that column.
+    A value is a number, a string, true or false, or a list of them, or a list of lists of one length. `null` and no
+    value are the
+    same: missing. A row with a value that is none of these, or does not fit the column's type, is a reject, unless
+    nobody asks for that column.
 
     Attributes:
       block_size: bytes of a block, about.
-      fill: columns, and the text of the value that stands in them for a missing one: JSON of a number, a boolean or a string, or
-        any text.
+      fill: columns, and the text of the value that stands in them for a missing one: JSON of a number, a boolean or a
+        string, or any text.
       drop: columns that are not looked at where the types of all are asked for.
     """
 
@@ -132,7 +133,10 @@ class _Objects:
         if not refused:
             return types, self
         good, kept = self.without(refused, []).infer(columns, drop)
-        return {**{name: replace(column, present=0) for name, column in types.items() if name not in good}, **good}, kept
+        return {
+            **{name: replace(column, present=0) for name, column in types.items() if name not in good},
+            **good,
+        }, kept
 
     def read(self, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn]) -> Rows:
         """The rows that fit `types`, and whose keys are values."""
@@ -257,4 +261,6 @@ def parse(piece: Piece, name: str, fill: Mapping[str, int | float | str]) -> _Ob
         else:
             reason = f"not a JSON object, but {line.strip()[:60].decode(errors='replace')}"
             rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
-    return _Objects(name, objects, [lines[row] for row in rows], numbers[rows], fill, rejects, len(lines) - len(written))
+    return _Objects(
+        name, objects, [lines[row] for row in rows], numbers[rows], fill, rejects, len(lines) - len(written)
+    )

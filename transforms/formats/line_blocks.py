@@ -63,8 +63,9 @@ def index_lines(file: FileRef, block_size: int) -> Iterator[BlockRef]:
 def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = None) -> Iterator[Piece | Reject]:
     """The lines of a block in pieces of about `piece_size` bytes, without a byte order mark at the start of the file.
 
-    A line longer than that is a piece of its own with what precedes it; one of more than MAX_TEXT_BYTES is a Reject. Where
-    compressed data is damaged, what precedes it is given up to its last whole line, then one Reject for all the rest.
+    A line longer than that is a piece of its own with what precedes it; one of more than MAX_TEXT_BYTES is a Reject.
+    Where compressed data is damaged, what precedes it is given up to its last whole line, then one Reject for all the
+    rest.
 
     Args:
       block: of an uncompressed file, or all of a compressed one.
@@ -74,7 +75,8 @@ def read_pieces(block: BlockRef, piece_size: int, transcode: Transcode | None = 
     Raises:
       OSError: an object store failed; a runner tries again.
     """
-    reader = _Reader(block, min(piece_size, max(MAX_TEXT_BYTES // 8, 1)))  # no line within a chunk is too long, in any encoding
+    # No line within a chunk is too long, in any encoding
+    reader = _Reader(block, min(piece_size, max(MAX_TEXT_BYTES // 8, 1)))
     chunks: Iterator[bytes] = iter(reader)
     line = block.first_line
     carry: list[bytes] = []  # the start of a line whose end was not read yet
@@ -160,7 +162,9 @@ class _Reader:
         while left := self._block.length - self._read_bytes:
             chunk = stream.read(left if left < 2 * self._chunk_size else self._chunk_size)
             if not chunk:
-                self._lose(f"ends {left:,} bytes earlier than it did when it was indexed; do not change files during a run")
+                self._lose(
+                    f"ends {left:,} bytes earlier than it did when it was indexed; do not change files during a run"
+                )
                 return
             self._read_bytes += len(chunk)
             yield chunk

@@ -31,7 +31,8 @@ Flags = npt.NDArray[np.bool_]
 class LinesFormat:
     """A row for each line that is not blank: column `text`, without the line's end (LF or CR LF), as UTF-8.
 
-    A line of nothing but white space, as str.isspace has it, is blank. One that is not valid in the encoding is a reject.
+    A line of nothing but white space, as str.isspace has it, is blank. One that is not valid in the encoding is a
+    reject.
 
     Attributes:
       block_size: bytes of a block, and of a piece of one, about.
@@ -101,10 +102,17 @@ class LinesFormat:
             else:
                 yield piece
 
-    def _pieces(self, block: BlockRef, transcode: Callable[[Iterator[bytes]], Iterator[bytes]] | None) -> Iterator[Piece | Reject]:
+    def _pieces(
+        self, block: BlockRef, transcode: Callable[[Iterator[bytes]], Iterator[bytes]] | None
+    ) -> Iterator[Piece | Reject]:
         try:
             for piece in read_pieces(block, self.block_size, transcode):
-                if isinstance(piece, Piece) and piece.first_line == 1 and not transcode and piece.data.startswith(_UTF16):
+                if (
+                    isinstance(piece, Piece)
+                    and piece.first_line == 1
+                    and not transcode
+                    and piece.data.startswith(_UTF16)
+                ):
                     raise UserError(f"{block.file.name} begins like UTF-16; give --encoding utf-16")
                 yield piece
         except UnicodeError as error:  # UTF-16 without a byte order mark, say

@@ -1,4 +1,5 @@
-"""Existing TFRecord files, plain or compressed, whose records pass through; shardmill.tfrecord has the format's sources."""
+"""Existing TFRecord files, plain or compressed, whose records pass through; shardmill.tfrecord has the format's
+sources."""
 
 import struct
 import zlib
@@ -44,8 +45,10 @@ Positions = npt.NDArray[np.int64]
 class TFRecordFormat:
     """A row for each record: column `record`, its payload. The lines are the records' numbers in their file, from 1.
 
-    Every checksum is verified, and a record that is no tf.train.Example is a reject. A file is compressed if it does not start as a
-    TFRecord does: by gzip if its name ends in .gz or it starts as gzip does, by zlib if what that makes of it starts as a TFRecord.
+    Every checksum is verified, and a record that is no tf.train.Example is a reject. A file is compressed if it does
+    not start as a
+    TFRecord does: by gzip if its name ends in .gz or it starts as gzip does, by zlib if what that makes of it starts as
+      a TFRecord.
 
     Attributes:
       block_size: bytes of a block, and of a piece of one, about.
@@ -77,7 +80,8 @@ class TFRecordFormat:
         return ()
 
     def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
-        """The features of the Examples: one value in every record is a scalar; where kinds differ, the widest holds all."""
+        """The features of the Examples: one value in every record is a scalar; where kinds differ, the widest holds
+        all."""
         wanted = None if columns is None else list(columns)
         for piece in _Scanner(block, self.block_size):
             features, bad = decode_examples(piece.records)
@@ -94,14 +98,16 @@ class TFRecordFormat:
                 bad = refused(records)
                 if bad.any():
                     piece.rejects.extend(
-                        Reject(block.file.name, number, _STAGE, f"record {number:,} {what}") for number in numbers[bad].tolist()
+                        Reject(block.file.name, number, _STAGE, f"record {number:,} {what}")
+                        for number in numbers[bad].tolist()
                     )
                     records, numbers = records.filter(pa.array(~bad)), numbers[~bad]
             yield Rows(pa.RecordBatch.from_arrays([records], names=[RECORD]), numbers, piece.rejects)
 
 
 def _compression(stream: BinaryIO, file: FileRef) -> Callable[[str], Decompressed] | None:
-    """How the file, at whose start `stream` is, is compressed; a length of a record may look like gzip's first bytes, or zlib's."""
+    """How the file, at whose start `stream` is, is compressed; a length of a record may look like gzip's first bytes,
+    or zlib's."""
     head = _read(stream, _ZLIB_START)
     if _starts_as_tfrecord(head):
         return None
@@ -239,8 +245,8 @@ class _Scanner:
         return data
 
     def _records(self, data: bytes) -> tuple[Positions, Positions, int, int, bool]:
-        """Where the whole records in `data` start and stop, where what follows starts, how many of its bytes are known to be
-        missing, and whether it cannot be read."""
+        """Where the whole records in `data` start and stop, where what follows starts, how many of its bytes are known
+        to be missing, and whether it cannot be read."""
         positions: list[int] = []  # of headers
         position, last = 0, len(data) - _HEADER.size
         unpack = _LENGTH.unpack_from
@@ -290,7 +296,9 @@ class _Scanner:
         if self._error is not None:
             damage = of_compressed(self._error, block.file.size_bytes)
         elif self._damage is None:  # cut short, and nobody knows by how much
-            return replace(reject, size_bytes=held_bytes + self._left if self._left is not None else 0, count="at least")
+            return replace(
+                reject, size_bytes=held_bytes + self._left if self._left is not None else 0, count="at least"
+            )
         elif self._stream is None:
             damage = Damage(self._damage, left, left / max(self._offset, 1))
         else:

@@ -92,7 +92,9 @@ def _list(pattern: str, kind: FileKind, roles: FolderRoles | None) -> Iterator[A
             yield TaggedOutput(REJECTS, replace(item, count="at least"))
             summary = summary.merge(InputSummary(rejected=1))
     yield from to_refs(found, root)
-    yield TaggedOutput(SUMMARIES, summary.merge(summarize_files(((file.name, file.size_bytes) for file in found), roles)))
+    yield TaggedOutput(
+        SUMMARIES, summary.merge(summarize_files(((file.name, file.size_bytes) for file in found), roles))
+    )
 
 
 def to_refs(found: Iterable[Found], root: str) -> list[FileRef]:

@@ -95,7 +95,8 @@ def is_textual(path: str) -> bool:
 def read_manifest(
     path: str, allow_outside: bool, reserved: Collection[str] = RESERVED, names: ManifestNames = USUAL_NAMES
 ) -> Iterator[Row | Reject]:
-    """The rows of the manifest at `path`, whose columns have no `reserved` names; a row that is no good comes as a Reject.
+    """The rows of the manifest at `path`, whose columns have no `reserved` names; a row that is no good comes as a
+    Reject.
 
     Raises:
       UserError: there is no such file, no column that names the image, or a quote that is never closed.
@@ -115,7 +116,11 @@ def read_manifest(
 
 
 def _rows(
-    values: Iterable[tuple[int, dict[str, Any]] | Reject], path: str, folder: str, allow_outside: bool, names: ManifestNames
+    values: Iterable[tuple[int, dict[str, Any]] | Reject],
+    path: str,
+    folder: str,
+    allow_outside: bool,
+    names: ManifestNames,
 ) -> Iterator[Row | Reject]:
     for value in values:
         if isinstance(value, Reject):
@@ -208,7 +213,9 @@ def _check_header(header: Sequence[str], path: str, reserved: Collection[str], n
         hint = "" if names.file else "; --file_column says which names the files"
         raise UserError(f"--manifest {path} has no column {' or '.join(names.files)}; its columns are {columns}{hint}")
     if names.label != "label" and names.label not in header:
-        raise UserError(f"--label_column {names.label}: --manifest {path} has no such column; its columns are {columns}")
+        raise UserError(
+            f"--label_column {names.label}: --manifest {path} has no such column; its columns are {columns}"
+        )
     for name in header:
         if header.count(name) > 1:
             raise UserError(f"--manifest {path} has the column {name!r} twice")
@@ -219,7 +226,9 @@ def _check_column(name: str, path: str, reserved: Collection[str]) -> None:
     if not name:
         raise UserError(f"--manifest {path} has a column without a name")
     if name in reserved:
-        raise UserError(f"--manifest {path} has a column {name!r}, which is the name of a feature that every example has")
+        raise UserError(
+            f"--manifest {path} has a column {name!r}, which is the name of a feature that every example has"
+        )
 
 
 def _json_rows(

@@ -18,7 +18,19 @@ SPLIT_FOLDERS = {
 # Folders that say what is in them, not of which class it is: those of VOC, YOLO, COCO and of segmentation.
 _NO_CLASSES = frozenset(
     (
-        *("image", "images", "img", "imgs", "jpegimages", "mask", "masks", "label", "labels", "annotation", "annotations"),
+        *(
+            "image",
+            "images",
+            "img",
+            "imgs",
+            "jpegimages",
+            "mask",
+            "masks",
+            "label",
+            "labels",
+            "annotation",
+            "annotations",
+        ),
         *("segmentationclass", "segmentationobject"),
     )
 )
@@ -71,7 +83,9 @@ def parse_roles(text: str) -> FolderRoles:
     words = text.split("/")
     for word in words:
         if word not in ("split", "label", "any"):
-            raise ValueError(f"{text!r} is not a word for each level of folders: split, label or any, such as split/label")
+            raise ValueError(
+                f"{text!r} is not a word for each level of folders: split, label or any, such as split/label"
+            )
     for word in ("split", "label"):
         if words.count(word) > 1:
             raise ValueError(f"{text!r} has {word!r} twice; one level of folders is the {word}")
@@ -80,7 +94,8 @@ def parse_roles(text: str) -> FolderRoles:
 
 
 def split_name(text: str) -> str:
-    """The split that a folder or a manifest's column names: usual words for the usual three are brought to one spelling."""
+    """The split that a folder or a manifest's column names: usual words for the usual three are brought to one
+    spelling."""
     return SPLIT_FOLDERS.get(text.lower(), text)
 
 
@@ -114,12 +129,15 @@ def guess_roles(folders: Collection[str]) -> FolderRoles:
 
 
 def check_splits(folders: Collection[str]) -> None:
-    """Raise a FolderError if some top folders are splits by their names and others are not; one may be a class like the others."""
+    """Raise a FolderError if some top folders are splits by their names and others are not; one may be a class like the
+    others."""
     tops = _tops(folders)
     splits = sorted(top for top in tops if top.lower() in SPLIT_FOLDERS)
     others = sorted(tops - set(splits))
     if splits and others and (len(splits) > 1 or any(folder.startswith(f"{splits[0]}/") for folder in folders)):
-        raise FolderError(f"{quoted(splits)} would be splits by their names, but {quoted(others)} beside them would not")
+        raise FolderError(
+            f"{quoted(splits)} would be splits by their names, but {quoted(others)} beside them would not"
+        )
 
 
 def _tops(folders: Iterable[str]) -> set[str]:
@@ -135,7 +153,8 @@ def _check_classes(below: Sequence[Sequence[str]], where: str) -> None:
     shared = sorted(set.intersection(*inner.values())) if inner else []
     if len(classes) > 1 and shared:
         raise FolderError(
-            f"{where}the same sub-folders repeat: {quoted(shared)} in every one of {quoted(classes)}; either may be the classes"
+            f"{where}the same sub-folders repeat: {quoted(shared)} in every one of {quoted(classes)}; either may be the"
+            " classes"
         )
     if len(classes) == 1 and len(inner[classes[0]]) > 1 and [classes[0]] not in [list(parts) for parts in below]:
         raise FolderError(
@@ -144,14 +163,18 @@ def _check_classes(below: Sequence[Sequence[str]], where: str) -> None:
 
 
 def folder_notices(folders: Collection[str], roles: FolderRoles) -> list[str]:
-    """What must be said of a guess: a split's name taken for a class, splits stored by another name, levels without a meaning."""
+    """What must be said of a guess: a split's name taken for a class, splits stored by another name, levels without a
+    meaning."""
     said = []
     tops = _tops(folders)
     odd = sorted(top for top in tops if top.lower() in SPLIT_FOLDERS)
     if odd and roles.split is None:
         what = "a class, not a split" if roles.label == 0 else "no split"
         beside = min(tops - set(odd), default=None)
-        said.append(f"folder {odd[0]!r} was taken for {what}, because of {'a file' if beside is None else repr(beside)} beside it")
+        said.append(
+            f"folder {odd[0]!r} was taken for {what}, because of {'a file' if beside is None else repr(beside)}"
+            " beside it"
+        )
     deeper = sorted(folder for folder in folders if folder.count("/") >= roles.depth)
     if deeper and roles.label is not None:
         label = deeper[0].split("/")[roles.label]
@@ -167,7 +190,9 @@ def split_notices(spellings: Iterable[str], what: str) -> list[str]:
     renamed = sorted(name for name in spellings if split_name(name) != name)
     if not renamed:
         return []
-    return [f"splits bear other names than {what}: " + ", ".join(f"{name!r} is {split_name(name)!r}" for name in renamed)]
+    return [
+        f"splits bear other names than {what}: " + ", ".join(f"{name!r} is {split_name(name)!r}" for name in renamed)
+    ]
 
 
 def quoted(names: Sequence[str]) -> str:

@@ -2,7 +2,8 @@
 
 import pyarrow as pa
 
-# A file as found: `name` relative to the input's root; `uri` only where it lies elsewhere; the rest from a manifest's row.
+# A file as found: `name` relative to the input's root; `uri` only where it lies elsewhere; the rest from a manifest's
+# row.
 FOUND = pa.schema(
     [
         pa.field("name", pa.string()),

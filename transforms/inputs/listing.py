@@ -40,7 +40,8 @@ IMAGES = FileKind(
 )
 ARRAYS = FileKind("arrays", "npy", listed=True)
 AUDIO = FileKind("audio files", "wav|wave", listed=True)
-METADATA = "metadata file"  # the kind of what says of files in its folder what they are, by the name that Hugging Face gives it
+# The kind of what says of files in its folder what they are, by the name that Hugging Face gives it
+METADATA = "metadata file"
 _METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _MAX_DEPTH = 500  # of folders: what Python's stack has room for
 _WILDCARD = re.compile(r"[*?[]")
@@ -156,14 +157,18 @@ def _walk(
         # Sorted names compress better: references are what a job holds in memory.
         entries = sorted(os.scandir(folder), key=lambda item: item.name)
     except OSError as error:
-        yield Reject(_printable(prefix or folder), None, "index", f"cannot list the folder: {error.strerror}", count="at least")
+        yield Reject(
+            _printable(prefix or folder), None, "index", f"cannot list the folder: {error.strerror}", count="at least"
+        )
         return
     here = (status.st_dev, status.st_ino)
     if here in ancestors:
         yield Skipped(_printable(prefix[:-1]), "symbolic link loop")
         return
     if len(ancestors) > _MAX_DEPTH:
-        yield Reject(_printable(prefix), None, "index", f"folders are nested more than {_MAX_DEPTH} deep", count="at least")
+        yield Reject(
+            _printable(prefix), None, "index", f"folders are nested more than {_MAX_DEPTH} deep", count="at least"
+        )
         return
     found = 0
     for item in entries:

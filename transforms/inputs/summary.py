@@ -102,7 +102,8 @@ def summarize_header(columns: tuple[str, ...], name: str) -> InputSummary:
 def summarize_batch(
     batch: pa.RecordBatch, columns: dict[str, ColumnType] | None = None, roles: FolderRoles | None = None
 ) -> InputSummary:
-    """The summary of a batch of FOUND files; `columns` are the types of their further columns, `roles` those of --folders."""
+    """The summary of a batch of FOUND files; `columns` are the types of their further columns, `roles` those of
+    --folders."""
     names, sizes = batch["name"].to_pylist(), batch["size"].to_pylist()
     manifest = batch["line"].null_count < len(names)
     digest = xxhash.xxh3_128_intdigest

@@ -1,4 +1,5 @@
-"""A manifest's columns that say where something is in a picture, which is no longer there once the picture is resized or turned."""
+"""A manifest's columns that say where something is in a picture, which is no longer there once the picture is resized
+or turned."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,8 @@ from transforms.columns.types import ColumnType
 KINDS = ("none", "relative", "pixels")
 _SIDES = (2, 4)  # numbers of a point, of a box
 _NAMES = re.compile(
-    r"(?i)(^|[_./ -])(b?box(es)?|bbox(es)?|bndbox|[xy](_?(min|max|center|centre|\d))?|[cwh]|c[xy]|left|top|right|bottom|polygons?|"
+    r"(?i)(^|[_./"
+    r" -])(b?box(es)?|bbox(es)?|bndbox|[xy](_?(min|max|center|centre|\d))?|[cwh]|c[xy]|left|top|right|bottom|polygons?|"
     r"segmentations?|keypoints?|landmarks?|corners?|points?|rects?|rois?)\d*([_./ -]|$)"
 )
 
@@ -20,7 +22,8 @@ def check_coordinates(columns: Mapping[str, ColumnType], declared: Mapping[str, 
 
     Args:
       columns: of the manifest.
-      declared: what the user said of columns: `none` (no places), `relative` (fractions of width and height) or `pixels`.
+      declared: what the user said of columns: `none` (no places), `relative` (fractions of width and height) or
+        `pixels`.
       mode: `exact`, `cover` or `contain`, as pictures are resized; "" where they are re-encoded in their own size.
 
     Raises:
@@ -29,15 +32,17 @@ def check_coordinates(columns: Mapping[str, ColumnType], declared: Mapping[str, 
     for name in declared:
         if name not in columns:
             raise UserError(f"--coordinates {name}: no such column; the columns are {', '.join(columns) or 'none'}")
-    unknown = [name for name, column in columns.items() if name not in declared and looks_like_coordinates(name, column)]
+    unknown = [
+        name for name, column in columns.items() if name not in declared and looks_like_coordinates(name, column)
+    ]
     if unknown:
         what = f"--resize_mode {mode}" if mode else "--image_format, which turns photos upright by EXIF,"
         shown = ", ".join(f"{name!r}{_shape(columns[name])}" for name in unknown)
         flags = ",".join(f"{name}=…" for name in unknown)
         raise UserError(
-            f"{what} changes where things are in a picture, and these columns of the manifest would not follow: {shown}; "
-            f"say what they hold: --coordinates {flags}, each one of relative (fractions of width and height), pixels, "
-            "or none (no places in the picture)"
+            f"{what} changes where things are in a picture, and these columns of the manifest would not follow:"
+            f" {shown}; say what they hold: --coordinates {flags}, each one of relative (fractions of width and"
+            " height), pixels, or none (no places in the picture)"
         )
     untrue = {"exact": ("pixels",), "cover": ("pixels", "relative"), "contain": ("pixels", "relative")}.get(mode, ())
     wrong = [name for name, kind in declared.items() if kind in untrue]
@@ -64,7 +69,10 @@ def held(declared: Mapping[str, str]) -> tuple[str, ...]:
 def turned_reason(orientation: int, names: Sequence[str]) -> str:
     """Why an image that EXIF turns is a reject."""
     shown = ", ".join(map(repr, names))
-    return f"EXIF (orientation {orientation}) would turn the picture, but not the coordinates in {shown}; turn both beforehand"
+    return (
+        f"EXIF (orientation {orientation}) would turn the picture, but not the coordinates in {shown}; turn both"
+        " beforehand"
+    )
 
 
 def _shape(column: ColumnType) -> str:

@@ -1,4 +1,5 @@
-"""How the input is to be read, decided from all of it: which folders are splits, which are classes, what columns mean."""
+"""How the input is to be read, decided from all of it: which folders are splits, which are classes, what columns
+mean."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -93,8 +94,15 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
     _check_columns(options, columns, labelled=bool(found), manifest=manifest)
     class_names = resolve_class_names(found, options.frozen_labels, options.on_new_label) if found else None
     if class_names is None and options.frozen_labels is not None:
-        raise UserError(f"--labels_file was given, but {options.source} has no labels: no class folders and no column 'label'")
-    notices = (*missing, *skipped_notices(summary), *folder_notices(summary.folders, folders), *_label_notices(class_names))
+        raise UserError(
+            f"--labels_file was given, but {options.source} has no labels: no class folders and no column 'label'"
+        )
+    notices = (
+        *missing,
+        *skipped_notices(summary),
+        *folder_notices(summary.folders, folders),
+        *_label_notices(class_names),
+    )
     splits = _splits_of_input(summary, folders, options) if from_input else splits_by_fraction(options.fractions)
     check_split_shards(splits.names, options.split_shards)
     return Layout(splits.names, splits.fractions, folders, class_names, columns, (*notices, *splits.notices))
@@ -110,7 +118,9 @@ def _check_not_empty(summary: InputSummary, options: LayoutOptions) -> None:
     if summary.records or summary.rejected:
         return
     if summary.skipped:
-        hint = "they are known by their suffix, and a glob, such as 'folder/*/*', takes every file whatever it is called"
+        hint = (
+            "they are known by their suffix, and a glob, such as 'folder/*/*', takes every file whatever it is called"
+        )
         if any(kind.lower() == ".npy file" for kind in summary.skipped):
             hint = ".npy files are arrays, which `shardmill arrays` reads"
         raise UserError(f"no {options.kind.plural} in {options.source}: {'; '.join(skipped_notices(summary))}; {hint}")
@@ -121,7 +131,8 @@ def read_folders(summary: InputSummary, options: LayoutOptions) -> FolderRoles:
     """What the folders of the input mean.
 
     Raises:
-      UserError: it cannot be known, or `--folders` names levels that there are not; what was seen, and which flag helps.
+      UserError: it cannot be known, or `--folders` names levels that there are not; what was seen, and which flag
+        helps.
     """
     if options.folders is not None:
         _check_levels(summary, options, options.folders)
@@ -131,13 +142,15 @@ def read_folders(summary: InputSummary, options: LayoutOptions) -> FolderRoles:
         textual = " once it is .csv or .jsonl" if name.endswith(".parquet") else ""
         joined = f", or one file that joins all {number:,}, with a column split" if number > 1 else ""
         raise UserError(
-            f"{options.source} holds {name!r}, which says what the {options.kind.plural} are: give --manifest with its path"
-            f"{textual}{joined}; or --folders label (split/label, any), to go by the folders and leave it out"
+            f"{options.source} holds {name!r}, which says what the {options.kind.plural} are: give --manifest with its"
+            f" path{textual}{joined}; or --folders label (split/label, any), to go by the folders and leave it out"
         )
     try:
         return guess_roles(summary.folders)
     except FolderError as error:
-        raise UserError(f"{options.source}: {error}; {folder_remedy(options.kind.plural, options.kind.listed)}") from None
+        raise UserError(
+            f"{options.source}: {error}; {folder_remedy(options.kind.plural, options.kind.listed)}"
+        ) from None
 
 
 def _check_levels(summary: InputSummary, options: LayoutOptions, roles: FolderRoles) -> None:
@@ -171,7 +184,8 @@ def _check_no_split_flags(options: LayoutOptions, source: str) -> None:
     for flag, value in given.items():
         if value is not None:
             raise UserError(
-                f"{flag} was given, but {source} say{'s' if 'column' in source else ''} the split; drop the one or the other"
+                f"{flag} was given, but {source} say{'s' if 'column' in source else ''} the split; drop the one or the"
+                " other"
             )
 
 
@@ -192,21 +206,26 @@ def _missing_notices(summary: InputSummary, options: LayoutOptions) -> list[str]
         where = f"{name!r} was looked for" + ("" if elsewhere else f" in {options.root}/")
         if not summary.records:
             raise UserError(
-                f"{options.source}: none of its {number:,} files is there; {where}; --file_root is the folder of the files, seen "
-                "from the manifest's, --file_suffix what their names lack, such as .jpg"
+                f"{options.source}: none of its {number:,} files is there; {where}; --file_root is the folder of the"
+                " files, seen from the manifest's, --file_suffix what their names lack, such as .jpg"
             )
         said.append(
-            f"{number:,} file{'' if number == 1 else 's'} of the manifest {'is' if number == 1 else 'are'} missing: {where}"
+            f"{number:,} file{'' if number == 1 else 's'} of the manifest {'is' if number == 1 else 'are'} missing:"
+            f" {where}"
         )
     return said
 
 
 def _label_notices(class_names: ClassNames | None) -> list[str]:
     names: Sequence[str] = class_names.names if class_names else ()
-    if names and all(name.isdecimal() for name in names) and any(int(name) != index for index, name in enumerate(names)):
+    if (
+        names
+        and all(name.isdecimal() for name in names)
+        and any(int(name) != index for index, name in enumerate(names))
+    ):
         wrong = next(name for index, name in enumerate(names) if int(name) != index)
         return [
-            f"all class names are numbers, but ids follow the sorted names: class {wrong!r} has id {names.index(wrong)}; "
-            "give --labels_file for another order"
+            f"all class names are numbers, but ids follow the sorted names: class {wrong!r} has id"
+            f" {names.index(wrong)}; give --labels_file for another order"
         ]
     return []

@@ -12,7 +12,9 @@ from transforms.layout.splits import BESIDE_SPLITS, check_split_shards, splits_b
 from transforms.layout.tables import TableLayout, TableOptions, check_columns
 
 
-def make_line_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, line_numbers: bool) -> TableLayout:
+def make_line_layout(
+    summary: InputSummary, inferred: Inferred, options: TableOptions, line_numbers: bool
+) -> TableLayout:
     """Decide how to read lines of text: their label is their file's folder, where every file lies in one.
 
     Raises:
@@ -38,7 +40,10 @@ def make_line_layout(summary: InputSummary, inferred: Inferred, options: TableOp
         features.append(Feature("label", "int64", "class_label", class_names=class_names.names))
     types = {"text": ColumnType("bytes", None, 0)}
     if line_numbers:
-        features += [Feature("filename", "bytes", "text", role="source"), Feature("line_number", "int64", role="source")]
+        features += [
+            Feature("filename", "bytes", "text", role="source"),
+            Feature("line_number", "int64", role="source"),
+        ]
         types["line_number"] = ColumnType("int64", None, 0)
     label = "label" if class_names is not None else None
     check_columns([feature.name for feature in features], options)
@@ -65,7 +70,8 @@ def _line_roles(summary: InputSummary, options: TableOptions) -> FolderRoles:
         levels = [folder.count("/") + 1 if folder else 0 for folder in summary.folders]
         if levels and min(levels) < roles.depth and str(roles) != "any":
             raise UserError(
-                f"--folders {roles} names {roles.depth} levels of folders, but files below {options.source} lie in {min(levels)}"
+                f"--folders {roles} names {roles.depth} levels of folders, but files below {options.source} lie in"
+                f" {min(levels)}"
             )
     if roles.split is not None and options.fractions is not None:
         raise UserError("--splits was given, but the input's split folders say the split; drop the one or the other")

@@ -15,8 +15,8 @@ def folder_remedy(plural: str, manifest: bool = False) -> str:
     """Which flag says what folders mean; `plural` lie in them, which a `manifest` could list."""
     by_manifest = ", or --manifest a file that names each with its label" if manifest else ""
     return (
-        "say what each level of folders is with --folders: label (the first is the class), any/label (the second), split/label, "
-        f"or any (there are no classes); or give --input the folder of the {plural} alone{by_manifest}"
+        "say what each level of folders is with --folders: label (the first is the class), any/label (the second),"
+        f" split/label, or any (there are no classes); or give --input the folder of the {plural} alone{by_manifest}"
     )
 
 

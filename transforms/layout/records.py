@@ -24,8 +24,8 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
     for feature in options.schema or ():
         if feature.kind == "class_label" and (feature.name != options.label or options.frozen_labels is None):
             raise UserError(
-                f"--schema says that {feature.name!r} holds ids of classes; give --label {feature.name} and their names with "
-                f"--labels_file {naming.labels_file(feature.name)}, which stands beside the schema"
+                f"--schema says that {feature.name!r} holds ids of classes; give --label {feature.name} and their names"
+                f" with --labels_file {naming.labels_file(feature.name)}, which stands beside the schema"
             )
         check_labels_file(feature, options.frozen_labels)
     label = options.label if options.frozen_labels is not None else None

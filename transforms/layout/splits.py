@@ -6,12 +6,23 @@ from fractions import Fraction
 
 from shardmill import naming
 from shardmill.errors import UserError
-from transforms.inputs.folders import SPLITS, FolderError, FolderRoles, are_splits, check_splits, folder_notices, split_name
+from transforms.inputs.folders import (
+    SPLITS,
+    FolderError,
+    FolderRoles,
+    are_splits,
+    check_splits,
+    folder_notices,
+    split_name,
+)
 from transforms.inputs.summary import InputSummary
 
-Fractions = tuple[tuple[str, Fraction], ...]  # the names of splits and how much of the data is in each, as --splits gives them
+# The names of splits and how much of the data is in each, as --splits gives them
+Fractions = tuple[tuple[str, Fraction], ...]
 DEFAULT_SPLITS: Fractions = (("train", Fraction(1)),)
-BESIDE_SPLITS = "{}: some files lie beside the folders of splits; move them into one of these, or give --input one alone"
+BESIDE_SPLITS = (
+    "{}: some files lie beside the folders of splits; move them into one of these, or give --input one alone"
+)
 _USUAL = ("train", "validation", "test")
 
 
@@ -71,11 +82,14 @@ def splits_of_folders(folders: Iterable[str], roles: FolderRoles) -> Splits:
     assert roles.split is not None
     spelled = sorted({folder.split("/")[roles.split] for folder in folders})
     said = (name if split_name(name) == name else f"{name} ({split_name(name)})" for name in spelled)
-    return Splits(in_order(spelled, "by its folder"), None, (f"the splits are those of the folders: {', '.join(said)}",))
+    return Splits(
+        in_order(spelled, "by its folder"), None, (f"the splits are those of the folders: {', '.join(said)}",)
+    )
 
 
 def splits_of_tables(summary: InputSummary, source: str, fractions: Fractions | None) -> Splits:
-    """The splits of files of records: of their folders, if these are called as splits are and --splits does not say otherwise.
+    """The splits of files of records: of their folders, if these are called as splits are and --splits does not say
+    otherwise.
 
     Raises:
       UserError: some folders are splits, others not, or files lie beside them.

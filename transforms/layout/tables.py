@@ -65,9 +65,14 @@ class TableOptions:
     def needs_classes(self) -> bool:
         """Whether class names must be found in the data although --schema says the types.
 
-        Beside frozen names too: only all rows say whether there is a new one. Where new ones are rejected, each row says it itself.
+        Beside frozen names too: only all rows say whether there is a new one. Where new ones are rejected, each row
+          says it itself.
         """
-        if self.schema is None or self.label is None or (self.frozen_labels is not None and self.on_new_label == "reject"):
+        if (
+            self.schema is None
+            or self.label is None
+            or (self.frozen_labels is not None and self.on_new_label == "reject")
+        ):
             return False
         feature = next((feature for feature in self.schema if feature.name == self.label), None)
         is_class = feature is not None and feature.kind == "class_label" and self.frozen_labels is not None
@@ -94,7 +99,8 @@ class TableLayout:
       required_label: a label's column whose rows without a value are rejected.
       kinds: of existing records' features, where a record with another kind of one is rejected.
       folders: what those of the files mean.
-      keys: the columns to read as keys, groups and strata, which need not be features; not those of lines and existing records.
+      keys: the columns to read as keys, groups and strata, which need not be features; not those of lines and existing
+        records.
     """
 
     types: Mapping[str, ColumnType]
@@ -130,20 +136,30 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     if options.schema is None and not inferred.rows and not summary.rejected and not summary.size_bytes:
         raise UserError(f"{options.source} has no rows")
     known = list(header or sorted(inferred.types))
-    if header or (inferred.rows and options.schema is None):  # beside --schema no other column than the label is looked at
+    # Beside --schema no other column than the label is looked at
+    if header or (inferred.rows and options.schema is None):
         # A key that no row has today may be there tomorrow: of files without headers that is no mistake.
         check_columns(known if header else [*known, *options.drop], options)
-        if not header and wanted_columns(options) is None and (unknown := [name for name in options.drop if name not in known]):
+        if (
+            not header
+            and wanted_columns(options) is None
+            and (unknown := [name for name in options.drop if name not in known])
+        ):
             notices.append(f"no row has {_quoted(unknown)}, which --drop leaves out; {_hint(unknown[0], known)}")
     types, features = (
-        _from_schema(known, header, options, notices) if options.schema else _from_data(known, inferred, options, notices)
+        _from_schema(known, header, options, notices)
+        if options.schema
+        else _from_data(known, inferred, options, notices)
     )
     if not features and (options.schema is not None or inferred.rows):
         raise UserError(
-            f"no column of {options.source} is left, or has a value in any row; is too much in --drop, or not in --only?"
+            f"no column of {options.source} is left, or has a value in any row; is too much in --drop, or not in"
+            " --only?"
         )
     if any(not feature.name for feature in features):
-        raise UserError(f"{options.source} has a column without a name; give every column a name, or choose some with --only")
+        raise UserError(
+            f"{options.source} has a column without a name; give every column a name, or choose some with --only"
+        )
     _check_fill(options)
     types, features, class_names = _resolve_label(types, features, inferred, options)
     splits = splits_of_tables(summary, options.source, options.fractions)
@@ -172,14 +188,19 @@ def _check_headers(summary: InputSummary, options: TableOptions) -> tuple[str, .
     if not summary.headers:
         return ()
     ordered = sorted(summary.headers.items(), key=lambda item: item[1][1])
-    (first, (_, first_name)) = ordered[0]
+    first, (_, first_name) = ordered[0]
     for columns, (number, name) in ordered[1:]:
         if set(columns) == set(first):
             continue
         missing, extra = sorted(set(first) - set(columns)), sorted(set(columns) - set(first))
-        parts = [*([f"lacks {_quoted(missing)}"] if missing else []), *([f"has {_quoted(extra)} beside"] if extra else [])]
+        parts = [
+            *([f"lacks {_quoted(missing)}"] if missing else []),
+            *([f"has {_quoted(extra)} beside"] if extra else []),
+        ]
         more = f", as {number - 1} more file{'s do' if number > 2 else ' does'}" if number > 1 else ""
-        raise UserError(f"{options.source}: headers differ: {name!r} {' and '.join(parts)} what {first_name!r} has{more}")
+        raise UserError(
+            f"{options.source}: headers differ: {name!r} {' and '.join(parts)} what {first_name!r} has{more}"
+        )
     return first
 
 
@@ -266,7 +287,9 @@ def _from_data(
         if column is not None:
             types[name] = column
         if inferred.rows and (column is None or not column.present):
-            notices.append(f"column {name!r} has no value in any row{' that can be read' if column else ''}, and was left out")
+            notices.append(
+                f"column {name!r} has no value in any row{' that can be read' if column else ''}, and was left out"
+            )
     return types, [column.feature(name, inferred.rows) for name, column in types.items() if column.present]
 
 
@@ -283,11 +306,15 @@ def _from_schema(
                 f"--drop {feature.name} leaves it out"
             )
         if header and feature.name not in known and feature.required:
-            raise UserError(f"--schema wants column {feature.name!r}, which {options.source} lacks; {_hint(feature.name, known)}")
+            raise UserError(
+                f"--schema wants column {feature.name!r}, which {options.source} lacks; {_hint(feature.name, known)}"
+            )
     names = {feature.name for feature in options.schema}
     extra = [name for name in header if name not in names and name not in options.drop and name not in options.helpers]
     if extra and not options.only:
-        notices.append(f"left out what --schema does not have: {'column' if len(extra) == 1 else 'columns'} {_quoted(extra)}")
+        notices.append(
+            f"left out what --schema does not have: {'column' if len(extra) == 1 else 'columns'} {_quoted(extra)}"
+        )
     return {feature.name: _column_type(feature) for feature in features}, features
 
 
@@ -326,7 +353,9 @@ def _resolve_label(
         )
     if not is_class and feature.dtype != "bytes":
         if options.frozen_labels is not None:
-            raise UserError(f"--labels_file was given, but --label {options.label} holds numbers, which stay as they are")
+            raise UserError(
+                f"--labels_file was given, but --label {options.label} holds numbers, which stay as they are"
+            )
         return types, [_required(feature, options.label) for feature in features], None
     check_label_name(options.label)
     check_labels_file(feature, options.frozen_labels)
@@ -340,15 +369,17 @@ def _resolve_label(
 
 
 def check_labels_file(feature: Feature, frozen: Sequence[str] | None) -> None:
-    """Check that `frozen`, the names of --labels_file, name every class that --schema knows of; there may be more, added since.
+    """Check that `frozen`, the names of --labels_file, name every class that --schema knows of; there may be more,
+    added since.
 
     Raises:
       UserError: there are fewer, so that the file is not the one beside the schema, and ids would mean other classes.
     """
     if feature.kind == "class_label" and frozen is not None and len(frozen) < len(feature.class_names):
         raise UserError(
-            f"--labels_file has {len(frozen):,} names, but --schema says that {feature.name!r} holds ids of "
-            f"{len(feature.class_names):,} classes; give the {naming.labels_file(feature.name)} that stands beside the schema"
+            f"--labels_file has {len(frozen):,} names, but --schema says that {feature.name!r} holds ids of"
+            f" {len(feature.class_names):,} classes; give the {naming.labels_file(feature.name)} that stands beside the"
+            " schema"
         )
 
 

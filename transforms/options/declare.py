@@ -1,8 +1,8 @@
 """An option is declared once, on the field of a frozen dataclass: what it means, how it is written, what is allowed.
 
 The command line's flags, the validation of values from wherever they come, and the `configuration` of manifest.json are
-derived from that; see `pipelines.flags`. Configurations are flat: groups of options are base classes, and `part` hands one
-of them on whole.
+derived from that; see `pipelines.flags`. Configurations are flat: groups of options are base classes, and `part` hands
+one of them on whole.
 """
 
 import dataclasses
@@ -27,7 +27,8 @@ class Flag:
 
     Attributes:
       help: one line, without the default, which is added.
-      parse: a text, or a value as it is used, to the value as it is used; raises ValueMistake. None stands for the field's type.
+      parse: a text, or a value as it is used, to the value as it is used; raises ValueMistake. None stands for the
+        field's type.
       choices: all that is allowed; () where `parse` and `check` say it.
       check: the sentence that says what was expected, or None where the value is right.
       name: of the flag, where it is not that of the field.
@@ -91,7 +92,9 @@ class Option:
         except ValueMistake as mistake:
             raise UserError(f"--{self.name}: {mistake}") from None
         if self.flag.choices and parsed not in self.flag.choices:
-            raise UserError(f"--{self.name} {_shown(value)}: expected one of {', '.join(filter(None, self.flag.choices))}")
+            raise UserError(
+                f"--{self.name} {_shown(value)}: expected one of {', '.join(filter(None, self.flag.choices))}"
+            )
         expected = self.flag.check(parsed) if self.flag.check is not None else None
         if expected is not None:
             raise UserError(f"--{self.name} {_shown(value)}: {expected}")

@@ -11,7 +11,11 @@ from transforms.options.declare import Options, ValueMistake, flag
 
 DEFAULT_SHARD_SIZE = 128 << 20  # bytes: the 100 to 200 MB that TensorFlow's and TFDS's guides recommend
 MAX_SHARDS = 99_999  # the five digits of `-SSSSS-of-NNNNN`
-_UNITS = {"": 1, "b": 1, **{f"{u}{s}": (1024 if "i" in s else 1000) ** p for p, u in enumerate("kmgt", 1) for s in ("", "b", "ib")}}
+_UNITS = {
+    "": 1,
+    "b": 1,
+    **{f"{u}{s}": (1024 if "i" in s else 1000) ** p for p, u in enumerate("kmgt", 1) for s in ("", "b", "ib")},
+}
 
 NumShards = int | tuple[tuple[str, int], ...]
 
@@ -75,7 +79,9 @@ class ShardOptions(Options):
         check=lambda size: None if size >= 1 else "expected at least 1 byte",
         default_words="128MiB",
     )
-    num_shards: NumShards | None = flag(None, "of every split, or split=number,…", parse=parse_num_shards, check=_check_num_shards)
+    num_shards: NumShards | None = flag(
+        None, "of every split, or split=number,…", parse=parse_num_shards, check=_check_num_shards
+    )
     split_shards: tuple[tuple[str, int], ...] = flag(
         (), name="num_shards", parse=parse_num_shards, check=_check_num_shards, hidden=True, to_json=dict
     )

@@ -80,12 +80,14 @@ class SplitOptions(Options):
         super().__post_init__()
         if self.group_by is not None and self.stratify_by is not None:
             raise UserError(
-                "--group_by and --stratify_by contradict each other: whole groups cannot be cut exactly; give one of them"
+                "--group_by and --stratify_by contradict each other: whole groups cannot be cut exactly; give one of"
+                " them"
             )
         for name, column in (("--group_by", self.group_by), ("--stratify_by", self.stratify_by)):
             if column is not None and self.splits is None:
                 raise UserError(f"{name} {column} needs --splits")
         if self.seed and self.no_shuffle:
             raise UserError(
-                f"--seed {self.seed} contradicts --no_shuffle: there is no order to draw; --split_seed is for the splits"
+                f"--seed {self.seed} contradicts --no_shuffle: there is no order to draw; --split_seed is for the"
+                " splits"
             )

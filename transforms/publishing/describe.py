@@ -138,7 +138,8 @@ def _entry(shard: ShardInfo) -> ShardEntry:
 
 
 def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
-    """The text of every file that describes the data set, rejects too, by name; the manifest last, with all others' checksums.
+    """The text of every file that describes the data set, rejects too, by name; the manifest last, with all others'
+    checksums.
 
     Raises:
       UserError: a label's name is no name of a file.
@@ -146,7 +147,9 @@ def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
     labels = of_kind(manifest.features, "class_label")
     for feature in labels:
         check_label_name(feature.name.replace("/", "."))
-    texts = {naming.labels_file(feature.name): "".join(f"{name}\n" for name in feature.class_names) for feature in labels}
+    texts = {
+        naming.labels_file(feature.name): "".join(f"{name}\n" for name in feature.class_names) for feature in labels
+    }
     if manifest.compression == "":
         infos = [
             SplitInfo(split.name, tuple(shard.examples for shard in split.shards), split.size_bytes)
@@ -176,7 +179,11 @@ def stats_json(manifest: Manifest, build: Build) -> dict[str, Any]:
                 "examples": split.examples,
                 "size_bytes": split.size_bytes,
                 "rejected": split.rejected,
-                "features": _in_order(build.stats[split.name].to_json(class_names), manifest) if split.name in build.stats else {},
+                "features": (
+                    _in_order(build.stats[split.name].to_json(class_names), manifest)
+                    if split.name in build.stats
+                    else {}
+                ),
             }
             for split in manifest.splits
         }
@@ -202,7 +209,9 @@ def notices(build: Build, features: Features, options: PublishOptions) -> list[s
             continue
         asked = options.shard_counts.get(split, options.shard_counts[""]).number
         if asked is not None and asked > division.parts:
-            said.append(f"split {split!r} has {division.examples} examples, so {division.parts} shards instead of {asked}")
+            said.append(
+                f"split {split!r} has {division.examples} examples, so {division.parts} shards instead of {asked}"
+            )
     for feature, names in _class_names(features).items():
         said += _class_notices(build, feature, names, Renames.of(options.configuration).original(feature))
     return said
@@ -223,7 +232,8 @@ def _class_notices(build: Build, feature: str, names: Sequence[str], column: str
     if single and len(counts) > 1:
         only = where[names.index(single[0])][0]
         said.append(
-            f"{_some(single)} examples in one split only ({single[0]!r}: {only}); --stratify_by {column} spreads each class"
+            f"{_some(single)} examples in one split only ({single[0]!r}: {only}); --stratify_by {column} spreads each"
+            " class"
         )
     return said
 

@@ -1,9 +1,9 @@
 """The temporary directory of a job: claimed by its launcher, given up by it, or by others once it is dead.
 
-It holds a file, `_JOB`, that says that the job may still publish. Whoever gives the directory up deletes that file first and then
-looks for a journal; a publication writes its journal first and then looks for that file: whichever comes second sees the other, on
-object stores too, so no file of a publication that began is ever deleted as a dead job's. On local disks the launcher also holds
-the file's lock, which tells living jobs from dead ones.
+It holds a file, `_JOB`, that says that the job may still publish. Whoever gives the directory up deletes that file
+first and then looks for a journal; a publication writes its journal first and then looks for that file: whichever comes
+second sees the other, on object stores too, so no file of a publication that began is ever deleted as a dead job's. On
+local disks the launcher also holds the file's lock, which tells living jobs from dead ones.
 """
 
 from contextlib import suppress
@@ -45,7 +45,8 @@ def give_up(directory: str, folder: str) -> bool:
 def clear_dead(directory: str, own: str) -> None:
     """Delete the folders of all other jobs but those that are known to live.
 
-    Without locks, which object stores have none of, all others are taken for dead; one that is not fails, and publishes nothing.
+    Without locks, which object stores have none of, all others are taken for dead; one that is not fails, and publishes
+    nothing.
     """
     for folder in storage.list_folders(directory):
         if folder.startswith(naming.TEMP_PREFIX) and folder != own and not _lives(directory, folder):

@@ -1,7 +1,8 @@
-"""The journal of a publication: which temporary file becomes which, so that whoever finds it can bring the publication to its end.
+"""The journal of a publication: which temporary file becomes which, so that whoever finds it can bring the publication
+to its end.
 
-It lies in the version directory, as `_PUBLISHING`, from before the first file of the older version is touched until LATEST names
-the new one. All that it names lies in that directory. Pure.
+It lies in the version directory, as `_PUBLISHING`, from before the first file of the older version is touched until
+LATEST names the new one. All that it names lies in that directory. Pure.
 """
 
 import json
@@ -17,7 +18,8 @@ _CRC32C = re.compile("[0-9a-f]{8}")
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A file of the new version: where it lies until it is published, its name then, its bytes, and their crc32c (8 hex digits)."""
+    """A file of the new version: where it lies until it is published, its name then, its bytes, and their crc32c (8 hex
+    digits)."""
 
     temporary: str
     file: str
@@ -77,7 +79,9 @@ class Journal:
             raise ValueError(f"{self.version!r} is not a version, or {self.latest!r} not a text")
         if not self.moves or self.moves[-1].file != naming.MANIFEST:
             raise ValueError("its last file is not the manifest")
-        if len({move.file for move in self.moves}) + len({move.temporary for move in self.moves}) != 2 * len(self.moves):
+        if len({move.file for move in self.moves}) + len({move.temporary for move in self.moves}) != 2 * len(
+            self.moves
+        ):
             raise ValueError("it names a file twice")
         for move in self.moves:
             self._check_move(move)
@@ -92,6 +96,11 @@ class Journal:
             raise TypeError(f"{move.file!r} has the crc32c {move.crc32c!r}")
 
     def _publishes(self, file: str) -> bool:
-        """Whether `file` may be among those renamed; `_SUCCESS` and the journal itself are written in their own steps."""
+        """Whether `file` may be among those renamed; `_SUCCESS` and the journal itself are written in their own
+        steps."""
         temporary = file.startswith(naming.TEMP_PREFIX) or file.endswith(naming.TEMP_SUFFIX)
-        return naming.is_dataset_file(file, self.name) and not temporary and file not in (naming.SUCCESS, naming.PUBLISHING)
+        return (
+            naming.is_dataset_file(file, self.name)
+            and not temporary
+            and file not in (naming.SUCCESS, naming.PUBLISHING)
+        )

@@ -2,12 +2,14 @@
 
     staged      all files of the new version, the metadata too, lie in the job's temporary directory, synced
     journal     `_PUBLISHING` is created, which one job alone can; the job must still own its temporary directory
-    placed      the older `_SUCCESS` goes, then the older files; the new ones are renamed, the manifest last; all is synced
-    published   `_SUCCESS`
+    placed      the older `_SUCCESS` goes, then the older files; the new ones are renamed, the manifest last; all is
+    synced published   `_SUCCESS`
     announced   LATEST; then the temporary directory goes, and the journal last
 
-Each step may be repeated, by the same job or by another that found the journal; what is done is passed over. At no moment are
-both versions lost: until the journal is there the older one is whole, and from then on all that the newer one takes is there.
+Each step may be repeated, by the same job or by another that found the journal; what is done is passed over. At no
+moment are
+both versions lost: until the journal is there the older one is whole, and from then on all that the newer one takes is
+  there.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,8 +47,8 @@ def begin(directory: str, journal: Journal) -> None:
             storage.delete([path])
     except FileExistsError:
         raise JobError(
-            f"another job is publishing {directory}, or was interrupted while it did: nothing of this one was published; if that "
-            f"job is dead, `shardmill verify --repair {directory}` completes what it began"
+            f"another job is publishing {directory}, or was interrupted while it did: nothing of this one was"
+            f" published; if that job is dead, `shardmill verify --repair {directory}` completes what it began"
         ) from None
     except OSError as error:
         what = _completes(directory) if storage.exists(path) else "nothing was published"
@@ -68,7 +70,9 @@ def complete(directory: str, journal: Journal) -> None:
             manifest = storage.read_bytes(storage.join(directory, naming.MANIFEST))
             storage.write_text(storage.join(directory, naming.SUCCESS), seal(manifest))
     except OSError as error:
-        raise JobError(f"publishing {directory} was begun but failed: {_said(error)}; {_completes(directory)}") from error
+        raise JobError(
+            f"publishing {directory} was begun but failed: {_said(error)}; {_completes(directory)}"
+        ) from error
     _after(directory, "LATEST could not be written", lambda: _announce(directory, journal))
     _after(directory, "temporary files could not be deleted", lambda: _clear(directory, journal))
 
@@ -76,7 +80,8 @@ def complete(directory: str, journal: Journal) -> None:
 def settle(directory: str, journal: Journal, discard: bool) -> str | None:
     """As `complete`, of what a dead job began; the message of a LostFilesError is returned where something can be done.
 
-    A version that was published before, and whose files were not touched yet, stands; else what is left is deleted if `discard`.
+    A version that was published before, and whose files were not touched yet, stands; else what is left is deleted if
+    `discard`.
     """
     try:
         complete(directory, journal)
@@ -169,14 +174,15 @@ def _check_all_there(directory: str, sizes: Mapping[str, int], waiting: Sequence
     if lost:
         stands = naming.SUCCESS in sizes
         raise LostFilesError(
-            f"the publication of {directory} cannot be completed: {len(lost)} of its {len(waiting) + len(moved)} files are gone, "
-            f"such as {lost[0].file}, which was {lost[0].temporary}; "
+            f"the publication of {directory} cannot be completed: {len(lost)} of its {len(waiting) + len(moved)} files"
+            f" are gone, such as {lost[0].file}, which was {lost[0].temporary}; "
             + ("the version published before stands" if stands else "it is no data set; run its job again")
         )
 
 
 def _is_new(directory: str, move: Move) -> bool:
-    """Whether a file under its final name is the new version's; on object stores, which rename by copying, its size says so."""
+    """Whether a file under its final name is the new version's; on object stores, which rename by copying, its size
+    says so."""
     path = storage.join(directory, move.file)
     return not storage.is_local(path) or crc32c_of(path) == move.crc32c
 
@@ -186,8 +192,8 @@ def _check_placed(directory: str, journal: Journal) -> None:
     for move in journal.moves:
         if sizes.get(move.file) != move.size_bytes:
             raise JobError(
-                f"{move.file} has {sizes.get(move.file)} bytes, but {move.size_bytes} were written: does another job write to "
-                f"{directory}? It is no data set now"
+                f"{move.file} has {sizes.get(move.file)} bytes, but {move.size_bytes} were written: does another job"
+                f" write to {directory}? It is no data set now"
             )
     with suppress(CorruptDataError):
         now = read_journal(directory)

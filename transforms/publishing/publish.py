@@ -1,7 +1,7 @@
 """The last step: check that nothing is lost, write what describes the data set, and publish it; see publication.
 
-Everything here may run twice (a runner repeats a failed or a slow attempt) and gives the same result: an attempt goes on where an
-earlier one of its job stopped, and one that comes late finds all done.
+Everything here may run twice (a runner repeats a failed or a slow attempt) and gives the same result: an attempt goes
+on where an earlier one of its job stopped, and one that comes late finds all done.
 """
 
 from collections import Counter
@@ -35,8 +35,8 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
     """Check `build`, then publish it; returns the paths of the shards.
 
     Raises:
-      JobError: records were lost, more were rejected than --max_reject_fraction allows, another job was faster, or an operation
-        failed; the message says what was published.
+      JobError: records were lost, more were rejected than --max_reject_fraction allows, another job was faster, or an
+        operation failed; the message says what was published.
     """
     shards = sorted(build.shards, key=lambda shard: (shard.name.split, shard.name.shard))
     check_complete(shards, build.divisions)
@@ -54,7 +54,8 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
 
 
 def _journal(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions) -> Journal | None:
-    """The journal by which to publish, written; None if all is done. The version directory is locked where that can be."""
+    """The journal by which to publish, written; None if all is done. The version directory is locked where that can
+    be."""
     found = job_folder.read_journal(options.directory)
     if found is not None and found.job == options.job:
         return found
@@ -91,21 +92,27 @@ def _is_done(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: Pub
 
 
 def _check_ours(shards: Sequence[ShardInfo], options: PublishOptions) -> None:
-    """Check that all shards lie where they were written, as long as they were: another job may have taken this one for dead."""
+    """Check that all shards lie where they were written, as long as they were: another job may have taken this one for
+    dead."""
     folder = storage.join(options.directory, options.temporary)
     sizes = {storage.join(folder, name): size for name, size in storage.list_files(folder)}
     for shard in shards:
         if sizes.get(shard.temporary) != shard.size_bytes:
             raise JobError(
-                f"{shard.temporary} has {sizes.get(shard.temporary, 'no')} bytes, but {shard.size_bytes} were written: does "
-                f"another job write to {options.directory}? Nothing was published"
+                f"{shard.temporary} has {sizes.get(shard.temporary, 'no')} bytes, but {shard.size_bytes} were written:"
+                f" does another job write to {options.directory}? Nothing was published"
             )
 
 
 def _stage(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions) -> Iterable[Move]:
     """Write `texts` beside the shards, and see that all is on its disk."""
     moves = [
-        Move(shard.temporary.removeprefix(f"{options.directory}/"), str(shard.name), shard.size_bytes, f"{shard.crc32c:08x}")
+        Move(
+            shard.temporary.removeprefix(f"{options.directory}/"),
+            str(shard.name),
+            shard.size_bytes,
+            f"{shard.crc32c:08x}",
+        )
         for shard in shards
     ]
     for name, text in texts.items():
@@ -128,7 +135,9 @@ def check_complete(shards: Sequence[ShardInfo], divisions: Divisions) -> None:
     found = sorted((shard.name.split, shard.name.shard) for shard in shards)
     if found != expected:
         missing, extra = sorted(set(expected) - set(found)), [key for key, n in Counter(found).items() if n > 1]
-        raise JobError(f"expected {len(expected)} shards, got {len(found)}; missing: {missing[:5]}, more than once: {extra[:5]}")
+        raise JobError(
+            f"expected {len(expected)} shards, got {len(found)}; missing: {missing[:5]}, more than once: {extra[:5]}"
+        )
 
 
 def check_counts(build: Build) -> None:
@@ -136,7 +145,8 @@ def check_counts(build: Build) -> None:
     for shard in build.shards:
         if shard.planned != shard.examples + shard.rejected:
             raise JobError(
-                f"{shard.name}: {shard.planned} records planned, but {shard.examples} written and {shard.rejected} rejected"
+                f"{shard.name}: {shard.planned} records planned, but {shard.examples} written and {shard.rejected}"
+                " rejected"
             )
     written = sum(shard.examples for shard in build.shards)
     if build.records != written + _rejected(build):
@@ -158,7 +168,9 @@ def _check_rejects(build: Build, options: PublishOptions) -> None:
     if number <= options.max_reject_fraction * matched and number < matched:
         return
     storage.write_text(options.failed_rejects, rejects_text(build.rejects))
-    verdict = f"more than --max_reject_fraction {options.max_reject_fraction} allows" if number < matched else "none is left"
+    verdict = (
+        f"more than --max_reject_fraction {options.max_reject_fraction} allows" if number < matched else "none is left"
+    )
     ((reason, times),) = Counter(reject.reason for reject in build.rejects).most_common(1)
     example = min(reject.source for reject in build.rejects if reject.reason == reason)
     raise JobError(

@@ -128,16 +128,24 @@ class TableEncoder:
             names = batch[layout.label]
             ids = _class_ids(names, layout)
             unknown = ids.is_null().to_numpy(zero_copy_only=False)
-            reject(unknown, lambda row: f"class {names[row].as_py().decode(errors='backslashreplace')!r} is not in --labels_file")
+            reject(
+                unknown,
+                lambda row: f"class {names[row].as_py().decode(errors='backslashreplace')!r} is not in --labels_file",
+            )
             batch = batch.set_column(batch.schema.get_field_index(layout.label), layout.label, ids)
         for feature in layout.features:
             column = batch[feature.name]
             if feature.required and feature.name != layout.required_label and column.null_count:
                 missing = column.is_null().to_numpy(zero_copy_only=False)
-                reject(missing, lambda row, name=feature.name: f"column {name!r} has no value, which --schema wants in every row")
+                reject(
+                    missing,
+                    lambda row, name=feature.name: f"column {name!r} has no value, which --schema wants in every row",
+                )
         if batch.nbytes > MAX_RECORD_BYTES // 2:
             sizes = example_sizes(batch.select([feature.name for feature in layout.features]))
-            reject(sizes > MAX_RECORD_BYTES, lambda row: f"a record of {sizes[row]:,} bytes; protobuf holds 2 GB at most")
+            reject(
+                sizes > MAX_RECORD_BYTES, lambda row: f"a record of {sizes[row]:,} bytes; protobuf holds 2 GB at most"
+            )
         kept = batch if good.all() else batch.filter(pa.array(good))
         return position(kept, rows.lines[good], file, layout), rejects
 
@@ -176,7 +184,9 @@ def _class_ids(names: pa.Array, layout: TableLayout) -> pa.Array:
     assert layout.class_names is not None
     encoded = names.dictionary_encode()
     class_id = layout.class_names.id
-    ids = pa.array([class_id(name.decode(errors="backslashreplace")) for name in encoded.dictionary.to_pylist()], pa.int64())
+    ids = pa.array(
+        [class_id(name.decode(errors="backslashreplace")) for name in encoded.dictionary.to_pylist()], pa.int64()
+    )
     return ids.take(encoded.indices)
 
 
@@ -191,7 +201,8 @@ class RecordPasser:
     helpers: tuple[str, ...] = ()
 
     def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
-        """Reject records whose features are not of the layout's kinds, if it has any; remember where the others come from."""
+        """Reject records whose features are not of the layout's kinds, if it has any; remember where the others come
+        from."""
         batch, lines, rejects = rows.batch, rows.lines, []
         if layout.kinds:
             problems = misfits(decode_parts(batch["record"]), layout.kinds)
@@ -295,7 +306,9 @@ def _stratified(
     return splits
 
 
-def split_stats(rows: PreparedRows, encoded: EncodedRows, groups: np.ndarray, layout: TableLayout) -> dict[str, TableStats]:
+def split_stats(
+    rows: PreparedRows, encoded: EncodedRows, groups: np.ndarray, layout: TableLayout
+) -> dict[str, TableStats]:
     """Statistics of each split that has some of the rows."""
     labels = (layout.label,) if layout.label is not None else ()
     present = np.unique(groups).tolist()

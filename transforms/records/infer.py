@@ -36,7 +36,9 @@ class InferColumns(beam.PTransform):
         return inferred | "Merge" >> beam.CombineGlobally(Merging(Inferred, Inferred.merge))
 
 
-def infer_task(format_: RecordFormat, columns: Sequence[str] | None, values_of: str | None, task: Task) -> list[Inferred]:
+def infer_task(
+    format_: RecordFormat, columns: Sequence[str] | None, values_of: str | None, task: Task
+) -> list[Inferred]:
     """What the blocks of one task say."""
     parts = (part for block in task for part in format_.infer(block, columns, values_of))
     return [reduce(Inferred.merge, parts, Inferred())]

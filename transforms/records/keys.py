@@ -13,7 +13,8 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def hash_keys(texts: pa.LargeBinaryArray, seed: int) -> np.ndarray:
-    """xxh3_64 of each of what transforms.columns.key_texts makes: uint64, shape (n,); that of no bytes where one is missing."""
+    """xxh3_64 of each of what transforms.columns.key_texts makes: uint64, shape (n,); that of no bytes where one is
+    missing."""
     filled = pc.fill_null(texts, b"")
     offsets, data = offsets_of(filled), data_of(filled)
     return spans.hashes(data, offsets[:-1], offsets[1:], seed)
@@ -22,8 +23,8 @@ def hash_keys(texts: pa.LargeBinaryArray, seed: int) -> np.ndarray:
 def position_ties(file: FileRef, lines: np.ndarray) -> np.ndarray:
     """A hash of each row's file and line: uint64, shape (n,).
 
-    splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014), a bijection, so that no two
-    rows of a file share one.
+    splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014), a bijection, so that no
+    two rows of a file share one.
     """
     start = np.uint64(xxhash.xxh3_64_intdigest(file.name.encode()))
     with np.errstate(over="ignore"):
@@ -36,7 +37,8 @@ def position_ties(file: FileRef, lines: np.ndarray) -> np.ndarray:
 def input_order(file: FileRef, lines: np.ndarray) -> np.ndarray:
     """Keys that sort as the input does: uint64, shape (n,), within the file's share of the key space.
 
-    Where in its share a line falls is a guess (of 32 bytes a line) that need only be monotonic: it spreads keys over the histogram.
+    Where in its share a line falls is a guess (of 32 bytes a line) that need only be monotonic: it spreads keys over
+    the histogram.
     """
     guess = file.size_bytes / 32 + 1
     return np.uint64(file.key_start) + (lines / (lines + guess) * file.key_span).astype(np.uint64)

@@ -1,4 +1,5 @@
-"""PTransform that counts the kinds of existing records' features, ahead of all else, so that odd records can be rejected."""
+"""PTransform that counts the kinds of existing records' features, ahead of all else, so that odd records can be
+rejected."""
 
 from dataclasses import dataclass
 from functools import partial

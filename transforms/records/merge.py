@@ -39,7 +39,8 @@ class Piece:
 class RunShards:
     """A transforms.writing.source.ShardSource over SLICE batches.
 
-    The keys of a shard are held at once, 20 bytes a record; its records only in as many segments as its writer has under way.
+    The keys of a shard are held at once, 20 bytes a record; its records only in as many segments as its writer has
+    under way.
 
     Attributes:
       segment_bytes: of a segment, about.
@@ -49,12 +50,16 @@ class RunShards:
 
     def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[list[Piece]]]:
         """The number of records, and the pieces of each segment."""
-        pieces = [_load(*row) for row in zip(*(column.to_pylist() for column in concatenate(parts).columns), strict=True)]
+        pieces = [
+            _load(*row) for row in zip(*(column.to_pylist() for column in concatenate(parts).columns), strict=True)
+        ]
         return sum(len(piece.keys) for piece in pieces), segments(pieces, self.segment_bytes)
 
     def encode(self, task: Sequence[Piece]) -> EncodedChunk:
         """Read and merge one segment."""
-        order = key_order(*(np.concatenate(arrays) for arrays in zip(*((piece.keys, piece.ties) for piece in task), strict=True)))
+        order = key_order(
+            *(np.concatenate(arrays) for arrays in zip(*((piece.keys, piece.ties) for piece in task), strict=True))
+        )
         sizes = np.concatenate([piece.sizes for piece in task]).astype(np.int64)
         ends = np.cumsum(sizes)
         data = np.empty(int(ends[-1]), np.uint8)
@@ -95,7 +100,8 @@ def _cut(piece: Piece, cuts: Cuts) -> Iterator[Piece]:
 
 def _sampled_cuts(pieces: Sequence[Piece], number: int) -> Cuts:
     rows = sum(len(piece.keys) for piece in pieces)
-    step = max(1, rows // (32 * number))  # 32 keys a segment: it is a sixth larger or smaller than meant, by the root of that
+    # 32 keys a segment: it is a sixth larger or smaller than meant, by the root of that
+    step = max(1, rows // (32 * number))
     keys = np.concatenate([piece.keys[::step] for piece in pieces])
     ties = np.concatenate([piece.ties[::step] for piece in pieces])
     weights = np.concatenate(

@@ -1,7 +1,7 @@
 """Runs: records of some blocks, framed and sorted by split and key, in a file of the job's temporary directory.
 
-The file is the framed records (a TFRecord file in itself), then the key, the tie (uint64) and the framed size (uint32) of
-each. A shard is a range of keys of one split, so its part of a run is one range of bytes.
+The file is the framed records (a TFRecord file in itself), then the key, the tie (uint64) and the framed size (uint32)
+of each. A shard is a range of keys of one split, so its part of a run is one range of bytes.
 """
 
 from collections.abc import Sequence
@@ -95,7 +95,9 @@ def read_keys(run: Run) -> Grouped:
     return grouped
 
 
-def read_key_range(path: str, index_offset: int, rows: int, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def read_key_range(
+    path: str, index_offset: int, rows: int, start: int, stop: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Keys, ties and framed sizes of rows `start` to `stop` of a run of `rows` rows."""
     columns = []
     offset = index_offset
@@ -110,7 +112,8 @@ def read_key_range(path: str, index_offset: int, rows: int, start: int, stop: in
 def key_order(keys: np.ndarray, ties: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
     """The order of (group, key, tie): int64, shape (rows,).
 
-    Keys are hashes, so hardly two are equal: sorting by them alone and mending the rest is three times as fast as a sort by all.
+    Keys are hashes, so hardly two are equal: sorting by them alone and mending the rest is three times as fast as a
+      sort by all.
     """
     order = np.argsort(keys)
     if groups is not None and len(groups) and groups.min() != groups.max():
@@ -135,7 +138,11 @@ def _read_index(run: Run, start: int, stop: int) -> tuple[np.ndarray, np.ndarray
 
 
 def _index(records: KeyedRecords, order: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
-    return [records.keys[order].astype(_KEY, copy=False), records.ties[order].astype(_KEY, copy=False), sizes.astype(_SIZE)]
+    return [
+        records.keys[order].astype(_KEY, copy=False),
+        records.ties[order].astype(_KEY, copy=False),
+        sizes.astype(_SIZE),
+    ]
 
 
 def _parts(records: KeyedRecords, order: np.ndarray, sizes: np.ndarray) -> tuple[Part, ...]:

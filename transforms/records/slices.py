@@ -18,7 +18,8 @@ from transforms.workers.batches import to_batch
 from transforms.workers.gather import Gather
 from transforms.workers.threads import ThreadedFlatMap
 
-# Rows `start` to `stop` of a run of `rows` rows: their keys in its index, their records from byte `offset`, `size` bytes.
+# Rows `start` to `stop` of a run of `rows` rows: their keys in its index, their records from byte `offset`, `size`
+# bytes.
 SLICE = pa.schema(
     [
         pa.field("path", pa.string()),
@@ -62,7 +63,9 @@ def slice_run(run: Run, divisions: Divisions) -> list[tuple[ShardKey, tuple[Any,
         for shard, (start, stop) in enumerate(pairwise(divisions[split].cuts.bounds(keys, ties).tolist())):
             if start < stop:
                 values = (offset + int(ends[start]), int(ends[stop] - ends[start]))
-                slices.append(((split, shard), (run.path, run.index_offset, run.rows, first + start, first + stop, *values)))
+                slices.append(
+                    ((split, shard), (run.path, run.index_offset, run.rows, first + start, first + stop, *values))
+                )
         first += len(keys)
         offset += int(ends[-1])
     return slices

@@ -1,4 +1,5 @@
-"""PTransforms that parse and encode each block once, into runs; and that look at strata before, where splits depend on them."""
+"""PTransforms that parse and encode each block once, into runs; and that look at strata before, where splits depend on
+them."""
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +29,8 @@ from transforms.workers.threads import ThreadedFlatMap
 from transforms.workers.windowed import windowed
 
 STAGED = "staged"
-MAX_ROWS = 1 << 19  # of a run, about: a row of two bytes of text is fifty as a record, and as much again in keys and positions
+# Of a run, about: a row of two bytes of text is fifty as a record, and as much again in keys and positions
+MAX_ROWS = 1 << 19
 _RUNS = "runs"
 
 
@@ -61,7 +63,8 @@ class Staged:
     images: Formats = field(default_factory=dict)
 
     def merge(self, other: "Staged") -> "Staged":
-        """Add what `other` saw, and return this; `other`, which may be an element that a runner merges again, stays as it is."""
+        """Add what `other` saw, and return this; `other`, which may be an element that a runner merges again, stays as
+        it is."""
         self.read += other.read
         self.blank += other.blank
         self.inferred = self.inferred.merge(other.inferred)
@@ -110,7 +113,11 @@ class StageRuns(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection[Task]) -> Any:  # StagedRuns; Beam reads annotations as element types
         """Each task on one worker; what is seen is merged by bundle."""
-        side = [AsSingleton(self.layout), AsSingleton(self.temporary), *([AsSingleton(self.strata)] if self.strata else [])]
+        side = [
+            AsSingleton(self.layout),
+            AsSingleton(self.temporary),
+            *([AsSingleton(self.strata)] if self.strata else []),
+        ]
         staged = pcoll | "StageTask" >> beam.ParDo(
             _StageFn(partial(stage_task, self.staging), self.threads, self.progress_folder), *side
         ).with_outputs(REJECTS, STAGED, main=_RUNS)
@@ -120,7 +127,8 @@ class StageRuns(beam.PTransform):
 
 @dataclass(eq=False)
 class KeyStrata(beam.PTransform):
-    """Tasks -> Runs of keys alone, grouped by stratum: a first pass for --stratify_by, since exact splits take all keys."""
+    """Tasks -> Runs of keys alone, grouped by stratum: a first pass for --stratify_by, since exact splits take all
+    keys."""
 
     staging: Staging
     layout: beam.PCollection[TableLayout]
@@ -130,7 +138,9 @@ class KeyStrata(beam.PTransform):
     def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Run]:
         """Encode and forget."""
         return pcoll | "KeyTask" >> beam.ParDo(
-            ThreadedFlatMap(partial(key_task, self.staging), self.threads), AsSingleton(self.layout), AsSingleton(self.temporary)
+            ThreadedFlatMap(partial(key_task, self.staging), self.threads),
+            AsSingleton(self.layout),
+            AsSingleton(self.temporary),
         )
 
 
@@ -190,7 +200,9 @@ def key_task(staging: Staging, task: Task, layout: TableLayout, temporary: str) 
     return runs
 
 
-def _prepared(staging: Staging, task: Task, layout: TableLayout, staged: Staged, out: list[Any]) -> Iterator[PreparedRows]:
+def _prepared(
+    staging: Staging, task: Task, layout: TableLayout, staged: Staged, out: list[Any]
+) -> Iterator[PreparedRows]:
     """The good rows of a task, gathered until they are worth a run."""
     gathered: list[PreparedRows] = []
     size = 0

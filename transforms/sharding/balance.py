@@ -19,7 +19,8 @@ class ShardCount:
             raise ValueError("expected either a number of shards or a size in bytes")
 
     def resolve(self, examples: int, size_bytes: int) -> int:
-        """Shards for a split of `examples` examples and `size_bytes` bytes: none of them empty, none for an empty split."""
+        """Shards for a split of `examples` examples and `size_bytes` bytes: none of them empty, none for an empty
+        split."""
         if self.number is not None:
             wanted = self.number
         else:
@@ -37,9 +38,9 @@ def byte_cuts(sizes: np.ndarray, shards: int) -> list[int]:
     """The shards - 1 ranks that cut a sequence into runs whose bytes differ by at most the largest size.
 
     Such cuts exist for every sequence (Bárány and Grinberg, "Block partitions of sequences", 2013). For a lower bound x
-    on a run and m = max(sizes), the ends of the j-th run that keep every run within [x, x + m] are all the prefix sums between a
-    lowest and a highest one, since consecutive prefix sums are at most m apart. The largest x whose lowest chain does not pass
-    the total has the total within reach, so a bisection on x and one walk back give the cuts.
+    on a run and m = max(sizes), the ends of the j-th run that keep every run within [x, x + m] are all the prefix sums
+    between a lowest and a highest one, since consecutive prefix sums are at most m apart. The largest x whose lowest
+    chain does not pass the total has the total within reach, so a bisection on x and one walk back give the cuts.
 
     Args:
       sizes: int64, shape (n,), positive, in key order.

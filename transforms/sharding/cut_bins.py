@@ -1,4 +1,5 @@
-"""The bins of a histogram that hold a cut, and the keys in them: the pure twins of what FindExampleCuts does on workers."""
+"""The bins of a histogram that hold a cut, and the keys in them: the pure twins of what FindExampleCuts does on
+workers."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -40,7 +41,8 @@ def locate(histograms: dict[Any, Histogram], ranks_of: RanksOf, most_keys: int) 
 
 
 def locate_ties(histograms: dict[Any, Histogram], repeated: BinRanks) -> Located:
-    """As `locate`, of the ties of keys that are cut, by (group, key): ties differ, so that there are never many in a bin."""
+    """As `locate`, of the ties of keys that are cut, by (group, key): ties differ, so that there are never many in a
+    bin."""
     located = Located()
     for (group, key), counted in histograms.items():
         _locate_in(located, (group, key), counted, repeated[group][key], counted.total)
@@ -88,7 +90,11 @@ def ties_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: Located) 
 
 def _of_keys(grouped: Grouped, keys_of: Mapping[Any, Iterable[int]]) -> dict[Any, np.ndarray]:
     """(group, key) -> the ties of that key's records."""
-    return {(name, key): ties[keys == np.uint64(key)] for name, (keys, ties, _) in grouped.items() for key in keys_of.get(name, ())}
+    return {
+        (name, key): ties[keys == np.uint64(key)]
+        for name, (keys, ties, _) in grouped.items()
+        for key in keys_of.get(name, ())
+    }
 
 
 def _in_bins(grouped: Mapping[Any, tuple[np.ndarray, ...]], bins_of: BinRanks) -> list[Any]:

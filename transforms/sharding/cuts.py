@@ -31,7 +31,8 @@ MOST_KEYS = 1 << 18  # of a bin that are gathered on one worker: 4 MB, where 10^
 class FindExampleCuts(beam.PTransform):
     """Batches, or runs, -> one Divisions, cutting each group at the given ranks of its keys.
 
-    Keys are counted by prefix; only those in bins that hold a cut are looked at again, each bin on a worker of its own. A bin of
+    Keys are counted by prefix; only those in bins that hold a cut are looked at again, each bin on a worker of its own.
+    A bin of
     very many keys holds equal ones, for keys are hashes: of these the ties are counted by prefix in their turn.
 
     Attributes:
@@ -61,7 +62,9 @@ class FindExampleCuts(beam.PTransform):
         picked = (few, many | "OfGroup" >> beam.MapTuple(_of_group).with_output_types(Any)) | "Picked" >> beam.Flatten()
         return histograms | "Divide" >> beam.Map(divide, beam.pvalue.AsIter(picked)).with_output_types(Any)
 
-    def _look(self, pcoll: beam.PCollection[Any], label: str, function: Callable[..., Any], *side: Any) -> beam.PCollection[Any]:
+    def _look(
+        self, pcoll: beam.PCollection[Any], label: str, function: Callable[..., Any], *side: Any
+    ) -> beam.PCollection[Any]:
         """What `function` finds in each batch or run, given the side inputs."""
         look = ThreadedFlatMap(partial(function, self.group), self.threads)
         return pcoll | label >> beam.ParDo(look, *map(beam.pvalue.AsSingleton, side)).with_output_types(Any)
@@ -85,11 +88,14 @@ class FindByteCuts(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
         """Gather and cut."""
-        grouped = pcoll | "Group" >> beam.ParDo(ThreadedFlatMap(partial(_grouped, self.group), self.threads)).with_output_types(Any)
+        grouped = pcoll | "Group" >> beam.ParDo(
+            ThreadedFlatMap(partial(_grouped, self.group), self.threads)
+        ).with_output_types(Any)
         return (
             pcoll.pipeline
             | "Once" >> beam.Create([None])
-            | "CutByBytes" >> beam.Map(_divide_by_bytes, beam.pvalue.AsIter(grouped), self.parts_of).with_output_types(Any)
+            | "CutByBytes"
+            >> beam.Map(_divide_by_bytes, beam.pvalue.AsIter(grouped), self.parts_of).with_output_types(Any)
         )
 
 
@@ -102,12 +108,15 @@ def _grouped(group: Callable[[Any], Grouped], keyed: Any) -> list[Grouped]:
 
 
 class _MergeHistograms(beam.CombineFn):
-    """Several at a time: merging each of 20,000 strata with what is known of it, run by run, takes longer than all else."""
+    """Several at a time: merging each of 20,000 strata with what is known of it, run by run, takes longer than all
+    else."""
 
     def create_accumulator(self) -> list[dict[Any, Histogram]]:
         return []
 
-    def add_input(self, accumulator: list[dict[Any, Histogram]], element: dict[Any, Histogram]) -> list[dict[Any, Histogram]]:
+    def add_input(
+        self, accumulator: list[dict[Any, Histogram]], element: dict[Any, Histogram]
+    ) -> list[dict[Any, Histogram]]:
         return self.merge_accumulators([accumulator, [element]])
 
     def merge_accumulators(self, accumulators: Iterable[list[dict[Any, Histogram]]]) -> list[dict[Any, Histogram]]:
@@ -146,7 +155,9 @@ class PickRanks(beam.PTransform):
 
 
 def _pick(
-    element: tuple[tuple[Any, int], Iterable[tuple[np.ndarray, ...]]], located: Located, pick_at: Callable[..., Iterable[Any]]
+    element: tuple[tuple[Any, int], Iterable[tuple[np.ndarray, ...]]],
+    located: Located,
+    pick_at: Callable[..., Iterable[Any]],
 ) -> Iterator[tuple[Any, Any]]:
     (group, key_bin), parts = element
     arrays = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -155,7 +166,8 @@ def _pick(
 
 
 def _gather_ranks(picked: Iterable[Any]) -> Any:  # BinRanks, whose keys Beam would take for signed
-    """group -> key -> ranks among the records of that key, from (group, (key, rank)) and from what this makes of them."""
+    """group -> key -> ranks among the records of that key, from (group, (key, rank)) and from what this makes of
+    them."""
     gathered: BinRanks = {}
     for item in picked:
         for group, (key, rank) in [item] if isinstance(item, tuple) else _items(item):

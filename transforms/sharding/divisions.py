@@ -35,7 +35,10 @@ def divide(histograms: dict[Any, Histogram], picked: Iterable[tuple[Any, tuple[i
     cuts: dict[Any, list[tuple[int, int]]] = {group: [] for group in histograms}
     for group, pair in picked:
         cuts[group].append(pair)
-    return {group: Division(counted.total, counted.size_bytes, to_cuts(cuts[group])) for group, counted in histograms.items()}
+    return {
+        group: Division(counted.total, counted.size_bytes, to_cuts(cuts[group]))
+        for group, counted in histograms.items()
+    }
 
 
 def divide_by_bytes(keys: np.ndarray, ties: np.ndarray, sizes: np.ndarray, parts: int) -> Division:

@@ -1,4 +1,5 @@
-"""Exact quantiles of 128-bit order keys without gathering them: a histogram of prefixes, then only the bins that are cut.
+"""Exact quantiles of 128-bit order keys without gathering them: a histogram of prefixes, then only the bins that are
+cut.
 
 A key is a pair (key, tie) of uint64; a cut is the key that starts the next part. Everything here is pure.
 """
@@ -8,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-BIN_BITS = 16  # 65,536 bins: 10^9 keys leave 15,000 in a bin, and a full histogram, of which a runner holds copies, is 0.8 MB
+# 65,536 bins: 10^9 keys leave 15,000 in a bin, and a full histogram, of which a runner holds copies, is 0.8 MB
+BIN_BITS = 16
 _SHIFT = np.uint64(64 - BIN_BITS)
 _MANY = 1 << 12  # keys, or bins, from which adding them up where they stand is faster than sorting them
 
@@ -38,7 +40,8 @@ class Histogram:
         index = np.searchsorted(ends, ranks, side="right")
         starts = ends[index] - self.counts[index]
         return [
-            (int(self.bins[i]), int(rank - start), int(self.counts[i])) for i, rank, start in zip(index, ranks, starts, strict=True)
+            (int(self.bins[i]), int(rank - start), int(self.counts[i]))
+            for i, rank, start in zip(index, ranks, starts, strict=True)
         ]
 
 
@@ -111,7 +114,8 @@ def pick(keys: np.ndarray, ties: np.ndarray, ranks: Sequence[int]) -> list[tuple
 
 
 def pick_keys(keys: np.ndarray, counts: np.ndarray, ranks: Sequence[int]) -> list[tuple[int, int]]:
-    """The key at each of `ranks` in ascending order of keys, each there `counts` times, and the rank among its equals."""
+    """The key at each of `ranks` in ascending order of keys, each there `counts` times, and the rank among its
+    equals."""
     order = np.argsort(keys, kind="stable")
     keys, ends = keys[order], np.cumsum(counts[order])
     first = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))  # a key may come from several runs

@@ -19,7 +19,8 @@ Counts = NDArray[np.int64]
 
 
 class Bucket(NamedTuple):
-    """How many numbers lie from `low` to `high`; one that is on the border of two counts with the one farther from zero."""
+    """How many numbers lie from `low` to `high`; one that is on the border of two counts with the one farther from
+    zero."""
 
     low: float
     high: float
@@ -38,10 +39,12 @@ def _no_counts() -> Counts:
 class ValueBins:
     """Counts of numbers by the leading bits of their float64 form.
 
-    All bins leave out the same number of bits, the smallest with which at most 2,048 bins are occupied. That number follows
-    from the set of values alone, and no part of a set needs more than the whole: bins merged in any order are the same.
-    Up to 2,048 distinct numbers therefore have a bin each. Otherwise bins grow with their distance from zero, for numbers of
-    a few orders of magnitude by less than 1% of it, and far less where numbers lie close together, such as times.
+    All bins leave out the same number of bits, the smallest with which at most 2,048 bins are occupied. That number
+    follows from the set of values alone, and no part of a set needs more than the whole: bins merged in any order are
+    the same.
+    Up to 2,048 distinct numbers therefore have a bin each. Otherwise bins grow with their distance from zero, for
+    numbers of a few orders of magnitude by less than 1% of it, and far less where numbers lie close together, such as
+    times.
 
     Attributes:
       shift: how many bits are left out.
@@ -54,7 +57,8 @@ class ValueBins:
     counts: Counts = field(default_factory=_no_counts)
 
     def add(self, values: Floats, counts: Counts) -> None:
-        """Count integers or finite float32 numbers, ascending, none of them -0.0; `counts` says how often each occurs."""
+        """Count integers or finite float32 numbers, ascending, none of them -0.0; `counts` says how often each
+        occurs."""
         self._add(_keys(values), counts, 0)
 
     def merge(self, other: "ValueBins") -> None:
@@ -85,13 +89,15 @@ class ValueBins:
         return _values(low), _values(high)
 
     def ranked(self, percents: list[int]) -> list[int]:
-        """The index of the bin that holds the value which `percent` % of the numbers do not exceed, for each percent."""
+        """The index of the bin that holds the value which `percent` % of the numbers do not exceed, for each
+        percent."""
         reached = np.cumsum(self.counts)
         ranks = [max(1, -(-int(reached[-1]) * percent // 100)) for percent in percents]
         return [int(index) for index in np.searchsorted(reached, ranks)]
 
     def buckets(self) -> list[Bucket]:
-        """A histogram of at most 32 buckets: of about equal width, or of about equal counts where one would hold over half."""
+        """A histogram of at most 32 buckets: of about equal width, or of about equal counts where one would hold over
+        half."""
         if not len(self.keys):
             return []
         low, high = self.edges()
@@ -110,7 +116,8 @@ class ValueBins:
 
 
 def _keys(values: Floats) -> Keys:
-    """Unsigned integers in the order of ascending numbers: their bits, the sign flipped, below zero all of them flipped."""
+    """Unsigned integers in the order of ascending numbers: their bits, the sign flipped, below zero all of them
+    flipped."""
     keys = values.view(np.uint64).copy()
     positive = int(np.searchsorted(values, 0.0))
     np.invert(keys[:positive], out=keys[:positive])
@@ -120,7 +127,8 @@ def _keys(values: Floats) -> Keys:
 
 def _values(keys: Keys) -> Floats:
     """The numbers of these keys."""
-    return (keys ^ np.where(keys >= _SIGN, np.uint64(_SIGN), np.uint64((1 << 64) - 1))).view(np.float64) + 0.0  # no -0.0
+    # No -0.0
+    return (keys ^ np.where(keys >= _SIGN, np.uint64(_SIGN), np.uint64((1 << 64) - 1))).view(np.float64) + 0.0
 
 
 def _fit(keys: Keys, counts: Counts, shift: int) -> tuple[Keys, Counts, int]:

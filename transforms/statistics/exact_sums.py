@@ -11,7 +11,8 @@ from transforms.statistics.sketches import run_starts
 # Every float32 is a whole multiple of 2**-149, its smallest denormal (IEEE 754 binary32).
 FLOAT32_FRACTION_BITS = 149
 _MANTISSA_BITS = 23
-_FIRST_HALF = 0xFFFFF000  # sign, exponent, and the first 12 bits of the mantissa, the one that is not written among them
+# Sign, exponent, and the first 12 bits of the mantissa, the one that is not written among them
+_FIRST_HALF = 0xFFFFF000
 _AT_ONCE = 1 << 13  # numbers added at once: at most 2**16; of these, what is computed stays in a processor's cache
 # Integers are squared in limbs: a product of two stays within 2**44, so that 2**16 of them fit an int64.
 _LIMB_BITS = 22
@@ -51,8 +52,8 @@ class ExactSums:
             bits = part.view(np.uint32)
             powers = bits >> np.uint32(_MANTISSA_BITS)  # sign and exponent
             runs = run_starts(powers)
-            # Where all have one exponent, sums of 2**16 mantissas of 24 bits are exact in float64. So are those of squares once
-            # they are split: the square of a mantissa's first half has 24 bits, and what it lacks has 37.
+            # Where all have one exponent, sums of 2**16 mantissas of 24 bits are exact in float64. So are those of
+            # squares once they are split: the square of a mantissa's first half has 24 bits, and what it lacks has 37.
             wide = part.astype(np.float64)
             heads = (bits & np.uint32(_FIRST_HALF)).view(np.float32).astype(np.float64)
             heads *= heads
@@ -66,7 +67,9 @@ class ExactSums:
     def merge(self, other: "ExactSums") -> None:
         """Add what `other` counted, in the same units."""
         if self.fraction_bits != other.fraction_bits:
-            raise ValueError(f"sums in units of 2**-{self.fraction_bits} cannot take sums in units of 2**-{other.fraction_bits}")
+            raise ValueError(
+                f"sums in units of 2**-{self.fraction_bits} cannot take sums in units of 2**-{other.fraction_bits}"
+            )
         self.count += other.count
         self.total += other.total
         self.squares += other.squares

@@ -25,7 +25,8 @@ class SplitStats(Protocol):
 
 @dataclass(slots=True)
 class NumberStats:
-    """Count, range, mean and standard deviation of integers, and how many have each bit length (a histogram by powers of 2)."""
+    """Count, range, mean and standard deviation of integers, and how many have each bit length (a histogram by powers
+    of 2)."""
 
     count: int = 0
     minimum: int = 0
@@ -76,7 +77,8 @@ class NumberStats:
 
 @dataclass(slots=True)
 class ImageStats:
-    """Statistics of some images: sizes in bytes, dimensions in pixels, formats, labels by id, and how many EXIF says to turn."""
+    """Statistics of some images: sizes in bytes, dimensions in pixels, formats, labels by id, and how many EXIF says to
+    turn."""
 
     sizes: NumberStats = field(default_factory=NumberStats)
     heights: NumberStats = field(default_factory=NumberStats)
@@ -100,7 +102,9 @@ class ImageStats:
 
     def to_json(self, class_names: ClassNames) -> dict[str, Any]:
         """What stands in stats.json for a split: statistics by feature."""
-        features: dict[str, Any] = {"image": {"formats": dict(sorted(self.formats.items())), "size_bytes": self.sizes.to_json()}}
+        features: dict[str, Any] = {
+            "image": {"formats": dict(sorted(self.formats.items())), "size_bytes": self.sizes.to_json()}
+        }
         if self.turned:
             features["image"]["turned_by_exif"] = self.turned
         for feature, names in class_names.items():

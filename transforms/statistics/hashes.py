@@ -1,4 +1,5 @@
-"""64-bit hashes of many values at once: the same value has the same hash in every batch, process and version of a library."""
+"""64-bit hashes of many values at once: the same value has the same hash in every batch, process and version of a
+library."""
 
 import numpy as np
 import pyarrow as pa
@@ -7,7 +8,8 @@ from numpy.typing import NDArray
 from shardmill import spans
 from transforms.columns.buffers import data_of, offsets_of
 
-# Of the finalizer of splitmix64 (https://prng.di.unimi.it/splitmix64.c). Its last step, which spreads what is in the highest
+# Of the finalizer of splitmix64 (https://prng.di.unimi.it/splitmix64.c). Its last step, which spreads what is in the
+# highest
 # bits, is left out: hashes are compared, and the highest bits decide.
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _SHIFTS = (30, 27)
@@ -29,7 +31,8 @@ def unmix(mixed: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The integers that `mix` made these of."""
     for shift, multiplier in zip(reversed(_SHIFTS), reversed(_MULTIPLIERS)):
         mixed = mixed * np.uint64(pow(multiplier, -1, 1 << 64))
-        mixed ^= (mixed >> np.uint64(shift)) ^ (mixed >> np.uint64(2 * shift))  # undoes x ^ x >> shift: 3 * shift is above 64
+        # Undoes x ^ x >> shift: 3 * shift is above 64
+        mixed ^= (mixed >> np.uint64(shift)) ^ (mixed >> np.uint64(2 * shift))
     return mixed
 
 

@@ -32,4 +32,6 @@ class RenamedStats:
 
 def rename_stats(stats: Mapping[str, SplitStats], renames: Renames) -> dict[str, SplitStats]:
     """The statistics of each split, by the names in examples."""
-    return {split: RenamedStats(of_split, renames) for split, of_split in stats.items()} if renames.pairs else dict(stats)
+    return (
+        {split: RenamedStats(of_split, renames) for split, of_split in stats.items()} if renames.pairs else dict(stats)
+    )

@@ -1,6 +1,7 @@
 """Sketches of a column: which values it has, from the smallest hashes. What they keep depends on the values alone.
 
-A set's `n` smallest hashes are among the `n` smallest of each part that has them: merged in any order, the same are left.
+A set's `n` smallest hashes are among the `n` smallest of each part that has them: merged in any order, the same are
+left.
 """
 
 import math
@@ -30,9 +31,9 @@ def _no_counts() -> Counts:
 class DistinctValues:
     """The distinct values of a column by hash: all of them with exact counts up to 1,024, else their number, estimated.
 
-    The estimate is that of Bar-Yossef et al., "Counting distinct elements in a data stream" (RANDOM 2002), as made unbiased by
-    Beyer et al., "On synopses for distinct-value estimation under multiset operations" (SIGMOD 2007): of hashes spread evenly
-    over [0, 1), the k-th smallest stands near k/n.
+    The estimate is that of Bar-Yossef et al., "Counting distinct elements in a data stream" (RANDOM 2002), as made
+    unbiased by Beyer et al., "On synopses for distinct-value estimation under multiset operations" (SIGMOD 2007): of
+    hashes spread evenly over [0, 1), the k-th smallest stands near k/n.
 
     Attributes:
       hashes: the 1,024 smallest hashes, ascending.

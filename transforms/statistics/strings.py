@@ -45,7 +45,8 @@ class StringStats:
         if not len(values):
             return
         self.lengths.add(np.diff(offsets_of(values)))
-        # Where a part shows that there are too many values to count each, hashing all of them is cheaper than finding equal ones.
+        # Where a part shows that there are too many values to count each, hashing all of them is cheaper than finding
+        # equal ones.
         many = len(values[:_FIRST].dictionary_encode().dictionary) > KEPT
         encoded = None if many else values.dictionary_encode()
         named = values if encoded is None else encoded.dictionary
@@ -91,7 +92,10 @@ class StringStats:
             return strings | {"top_values": self._top(counted)}
         sampled = Counter(self.sample.hashes.tolist()).items()
         scaled = [(hashed, round(found * count / SAMPLED)) for hashed, found in sampled if found >= _FEWEST_SAMPLED]
-        return strings | {"top_values": self._top(scaled), "top_values_from": f"a sample of {SAMPLED:,} values, counts scaled up"}
+        return strings | {
+            "top_values": self._top(scaled),
+            "top_values_from": f"a sample of {SAMPLED:,} values, counts scaled up",
+        }
 
     def _top(self, counted: Iterable[tuple[int, int]]) -> list[Json]:
         ordered = top_json(((self.texts[hashed], hashed), count) for hashed, count in counted)

@@ -1,4 +1,5 @@
-"""Statistics of tables: per feature, from Arrow record batches, the same digits however rows are batched and batches merged."""
+"""Statistics of tables: per feature, from Arrow record batches, the same digits however rows are batched and batches
+merged."""
 
 import copy
 from collections import Counter
@@ -94,8 +95,8 @@ class TableStats:
         """Count the examples of a batch.
 
         Args:
-          batch: columns of int64, float32, binary or string (large or not), or of lists of these; null where an example lacks
-            the feature.
+          batch: columns of int64, float32, binary or string (large or not), or of lists of these; null where an example
+            lacks the feature.
           ties: a hash of each row's position, uint64, shape (rows,), unique in practice. Samples are drawn by it.
           labels: features, of int64, that hold ids of classes: each id is counted, and nothing else.
 
@@ -115,7 +116,8 @@ class TableStats:
         self.examples += batch.num_rows
 
     def merge(self, other: "TableStats") -> None:
-        """Add what `other` counted; `other` stays as it is. A column that one of them lacks is missing in its examples."""
+        """Add what `other` counted; `other` stays as it is. A column that one of them lacks is missing in its
+        examples."""
         for name, column in other.columns.items():
             if name in self.columns:
                 self.columns[name].merge(column)
@@ -142,7 +144,9 @@ class TableStats:
         """How many values of a feature that was counted as a label have each id."""
         values = self.columns[feature].values if feature in self.columns else None
         if not isinstance(values, ClassStats):
-            raise ValueError(f'feature "{feature}" was not counted as a label: name it in `labels` where its batches are counted')
+            raise ValueError(
+                f'feature "{feature}" was not counted as a label: name it in `labels` where its batches are counted'
+            )
         return Counter(values.counts)
 
 
@@ -161,7 +165,9 @@ def _column(name: str, dtype: pa.DataType, is_label: bool) -> _Column:
     elif value in _STRINGS:
         values = StringStats()
     else:
-        raise TypeError(f'feature "{name}": no statistics of {dtype}, only of int64, float32, binary or string and lists of them')
+        raise TypeError(
+            f'feature "{name}": no statistics of {dtype}, only of int64, float32, binary or string and lists of them'
+        )
     return _Column(values, RangeStats() if is_list else None)
 
 

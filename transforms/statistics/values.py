@@ -1,4 +1,5 @@
-"""Statistics of a column's values, mergeable in any order: of numbers, of ids of classes, and what those of strings share."""
+"""Statistics of a column's values, mergeable in any order: of numbers, of ids of classes, and what those of strings
+share."""
 
 import math
 from collections import Counter
@@ -30,7 +31,8 @@ class ValueStats(Protocol):
         """What the values are, in a word."""
 
     def add(self, values: pa.Array, ties: Ties) -> None:
-        """Count values, at most 2**16 and none of them null, each with its tie: random numbers that samples are drawn by."""
+        """Count values, at most 2**16 and none of them null, each with its tie: random numbers that samples are drawn
+        by."""
 
     def merge(self, other: Self) -> None:
         """Add what `other` counted."""
@@ -107,7 +109,10 @@ class NumericStats:
         np.subtract(firsts[1:], firsts[:-1], out=counts[:-1])
         counts[-1] = len(numbers) - firsts[-1]
         numbers = numbers[firsts]
-        self.range.low, self.range.high = min(self.range.low, numbers[0].item()), max(self.range.high, numbers[-1].item())
+        self.range.low, self.range.high = (
+            min(self.range.low, numbers[0].item()),
+            max(self.range.high, numbers[-1].item()),
+        )
         self.zeros += int(counts[numbers == 0].sum())
         bits = numbers.view(np.uint32).astype(np.uint64) if numbers.dtype == np.float32 else numbers.view(np.uint64)
         self.distinct.add(mix(bits), counts)
@@ -134,7 +139,10 @@ class NumericStats:
             **odd,
         }
         bounds = [self._bounds(low, high) for low, high in zip(*(edges.tolist() for edges in self.bins.edges()))]
-        quantiles = {str(percent / 100): _middle(*bounds[index]) for percent, index in zip(_PERCENTS, self.bins.ranked(_PERCENTS))}
+        quantiles = {
+            str(percent / 100): _middle(*bounds[index])
+            for percent, index in zip(_PERCENTS, self.bins.ranked(_PERCENTS))
+        }
         numbers |= {"quantiles": quantiles, "quantiles_relative_error": self.bins.relative_error()}
         buckets = ((*self._bounds(low, high), count) for low, high, count in self.bins.buckets())
         numbers["histogram"] = [{"low": low, "high": high, "count": count} for low, high, count in buckets]
@@ -148,7 +156,8 @@ class NumericStats:
         return not self.range.sums.fraction_bits
 
     def _bounds(self, low: float, high: float) -> tuple[int | float, int | float]:
-        """The bounds of a bin or bucket: among the numbers there are; of integers, the smallest and the largest it holds."""
+        """The bounds of a bin or bucket: among the numbers there are; of integers, the smallest and the largest it
+        holds."""
         if self._is_integer and low != high:
             low, high = (math.ceil(low), math.ceil(high) - 1) if low >= 0 else (math.floor(low) + 1, math.floor(high))
         elif self._is_integer:
@@ -177,7 +186,8 @@ class ClassStats:
         self.counts.update(other.counts)
 
     def to_json(self, class_names: Sequence[str] | None) -> Json:
-        """What stands in stats.json: the count of each class by name, where they have names; else of the most frequent ids."""
+        """What stands in stats.json: the count of each class by name, where they have names; else of the most frequent
+        ids."""
         if class_names is None:
             return {"distinct": {"count": len(self.counts), "exact": True}, "top_values": top_json(self.counts.items())}
         classes: Json = {"classes": {name: self.counts[index] for index, name in enumerate(class_names)}}
@@ -205,13 +215,21 @@ def distinct_json(distinct: DistinctValues, values: int) -> Json:
     """How many of `values` values differ, and, where that is an estimate, its standard error."""
     if distinct.counts is not None:
         return {"count": distinct.number(), "exact": True}
-    return {"count": min(distinct.number(), values), "exact": False, "relative_error": round(distinct.relative_error(), 4)}
+    return {
+        "count": min(distinct.number(), values),
+        "exact": False,
+        "relative_error": round(distinct.relative_error(), 4),
+    }
 
 
 def top_json(counted: Iterable[tuple[Any, int]]) -> list[Json]:
     """The most frequent values. Those that occur once say nothing, unless there are few values at all."""
     ordered = sorted(counted, key=lambda item: (-item[1], item[0]))
-    return [{"value": value, "count": count} for value, count in ordered[:TOP_VALUES] if count > 1 or len(ordered) <= TOP_VALUES]
+    return [
+        {"value": value, "count": count}
+        for value, count in ordered[:TOP_VALUES]
+        if count > 1 or len(ordered) <= TOP_VALUES
+    ]
 
 
 def _middle(low: int | float, high: int | float) -> int | float:

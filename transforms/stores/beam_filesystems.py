@@ -74,7 +74,9 @@ class BeamStore:
         try:
             results = FileSystems.match([pattern])
         except BeamIOError as error:
-            if all(isinstance(cause, FileNotFoundError) for cause in (error.exception_details or {None: error}).values()):
+            if all(
+                isinstance(cause, FileNotFoundError) for cause in (error.exception_details or {None: error}).values()
+            ):
                 return
             raise OSError(f"{pattern}: {error}") from error
         for result in results:

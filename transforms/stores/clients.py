@@ -1,8 +1,9 @@
-"""What storage needs of an object store: operations on objects by their exact names, many at once where one request can.
+"""What storage needs of an object store: operations on objects by their exact names, many at once where one request
+can.
 
-Beam's FileSystems builds a client for every call (measured for S3: 0.2 s and 12 MB each), takes names for globs, and asks for an
-object's metadata before it reads it. So what is done to one object after another goes through clients that are kept; shards
-are still written by Beam's sink.
+Beam's FileSystems builds a client for every call (measured for S3: 0.2 s and 12 MB each), takes names for globs, and
+asks for an object's metadata before it reads it. So what is done to one object after another goes through clients that
+are kept; shards are still written by Beam's sink.
 """
 
 import os
@@ -94,7 +95,8 @@ def _options() -> "PipelineOptions":
 
 
 def check_url(url: str) -> None:
-    """Check that `url` can be opened at all: that its scheme is known and, where a scheme has buckets, that it names one.
+    """Check that `url` can be opened at all: that its scheme is known and, where a scheme has buckets, that it names
+    one.
 
     Raises:
       UserError: not so.

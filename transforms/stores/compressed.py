@@ -1,7 +1,7 @@
 """Compressed files as streams of what is in them: gzip, bzip2 and Zstandard, by the name's suffix, or any by its kind.
 
-Python's own file objects lose what they had read when they meet the end of a file that was cut short; here all that can be
-decompressed is handed out before the error is.
+Python's own file objects lose what they had read when they meet the end of a file that was cut short; here all that can
+be decompressed is handed out before the error is.
 """
 
 import bz2
@@ -154,9 +154,11 @@ def is_compressed(name: str) -> bool:
 
 
 def open_decompressed(path: str, name: str) -> BinaryIO:
-    """Open `path` for reading once, forwards, what is in it; `name`, by its suffix, says how it is compressed, if at all.
+    """Open `path` for reading once, forwards, what is in it; `name`, by its suffix, says how it is compressed, if at
+    all.
 
-    Reading raises TruncatedError where the compressed data ends too early or is damaged, after all that precedes has been read.
+    Reading raises TruncatedError where the compressed data ends too early or is damaged, after all that precedes has
+    been read.
 
     Raises:
       OSError: it cannot be opened; FileNotFoundError if it does not exist.
@@ -181,7 +183,8 @@ def _kind(name: str) -> tuple[str, Callable[[], _Member]] | None:
 
 
 class Decompressed(io.BufferedIOBase):
-    """A stream of the contents of `raw`; the error of damaged data is raised by the first read that has nothing else to give."""
+    """A stream of the contents of `raw`; the error of damaged data is raised by the first read that has nothing else to
+    give."""
 
     def __init__(self, raw: BinaryIO, kind: str, make: Callable[[], _Member]) -> None:
         self._raw = raw

@@ -1,7 +1,8 @@
 """What becomes of a file that cannot be read, wherever it is read.
 
-An object store that fails may well work in a minute: its error is raised, and the runner tries again. A disk that fails will not
-get better, and a store that says there is no such file has answered: the file is a reject, or stops the job with a sentence.
+An object store that fails may well work in a minute: its error is raised, and the runner tries again. A disk that fails
+will not get better, and a store that says there is no such file has answered: the file is a reject, or stops the job
+with a sentence.
 """
 
 from transforms.stores import storage

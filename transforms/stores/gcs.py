@@ -1,4 +1,5 @@
-"""Google Cloud Storage by exact names, through the client that Beam makes; it finds credentials, or the emulator, as Beam does."""
+"""Google Cloud Storage by exact names, through the client that Beam makes; it finds credentials, or the emulator, as
+Beam does."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,9 @@ class GoogleStorage:
         """Some of the object's bytes; the store has no checksum of a part."""
         with _errors(url):
             blob = self._blob(url)
-            return bytes(blob.download_as_bytes(start=offset, end=offset + length - 1, raw_download=True, checksum=None))
+            return bytes(
+                blob.download_as_bytes(start=offset, end=offset + length - 1, raw_download=True, checksum=None)
+            )
 
     def write(self, url: str, data: bytes) -> None:
         """Write an object."""
@@ -47,7 +50,8 @@ class GoogleStorage:
             try:
                 blob.upload_from_string(data, "application/octet-stream", if_generation_match=0)
             except PreconditionFailed:
-                if blob.download_as_bytes(raw_download=True) != data:  # else an answer was lost, and the request repeated
+                # Else an answer was lost, and the request repeated
+                if blob.download_as_bytes(raw_download=True) != data:
                     raise FileExistsError(f"{url} is there already") from None
 
     def size(self, url: str) -> int:

@@ -6,8 +6,8 @@ import os
 class LinksInside:
     """`LinksInside(root)(path)`: whether what `path` leads to lies below what `root` leads to.
 
-    Folders are looked at once; a file that is no link costs one `lstat`. One that does not exist is inside: that it is missing is
-    said elsewhere.
+    Folders are looked at once; a file that is no link costs one `lstat`. One that does not exist is inside: that it is
+    missing is said elsewhere.
     """
 
     def __init__(self, root: str) -> None:

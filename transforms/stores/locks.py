@@ -56,7 +56,8 @@ def _lock(path: str, wait: bool) -> int | None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             with suppress(FileNotFoundError):
-                kept = os.path.samestat(os.fstat(descriptor), os.stat(path))  # else deleted, and perhaps made anew, meanwhile
+                # Else deleted, and perhaps made anew, meanwhile
+                kept = os.path.samestat(os.fstat(descriptor), os.stat(path))
             if kept:
                 return descriptor
         except BlockingIOError:

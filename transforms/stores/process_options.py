@@ -1,7 +1,7 @@
 """The pipeline options of this process, launcher or worker: credentials and endpoints of object stores.
 
-Beam hands them to every file system that it makes, in each process that it starts, and has no other public way to them. So this
-is a file system, of a scheme of its own, that holds nothing but what it was made with.
+Beam hands them to every file system that it makes, in each process that it starts, and has no other public way to them.
+So this is a file system, of a scheme of its own, that holds nothing but what it was made with.
 """
 
 from functools import cache

@@ -1,4 +1,5 @@
-"""What storage needs of an object store: operations on objects by their exact names, many at once where one request can."""
+"""What storage needs of an object store: operations on objects by their exact names, many at once where one request
+can."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -28,7 +29,8 @@ class ObjectStore(Protocol):
         """(URL, bytes) of each object whose URL starts with `prefix`, sorted."""
 
     def folders(self, prefix: str) -> Sequence[str]:
-        """What stands, in URLs of objects that start with `prefix`, between it and a further slash; sorted, each once."""
+        """What stands, in URLs of objects that start with `prefix`, between it and a further slash; sorted, each
+        once."""
 
     def delete(self, urls: Sequence[str]) -> None:
         """Delete objects; one that is gone already is no error."""
@@ -37,7 +39,8 @@ class ObjectStore(Protocol):
         """Copy each source to its destination, then delete the sources."""
 
     def abort_uploads(self, prefix: str) -> None:
-        """Forget uploads under `prefix` that were never completed, where the store keeps, and charges for, their parts."""
+        """Forget uploads under `prefix` that were never completed, where the store keeps, and charges for, their
+        parts."""
 
 
 def split_url(url: str) -> tuple[str, str]:

@@ -6,8 +6,8 @@ from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-# botocore waits up to 1, 2, 4, … seconds before each further attempt, half of that in the mean: two minutes in all. Its mode
-# `standard` has a quota that the threads of a worker use up within seconds.
+# botocore waits up to 1, 2, 4, … seconds before each further attempt, half of that in the mean: two minutes in all. Its
+# mode `standard` has a quota that the threads of a worker use up within seconds.
 _ATTEMPTS = 9
 _MODE = "legacy"
 VARIABLES = ("AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS")  # what botocore reads them from
@@ -18,7 +18,9 @@ class S3RetryOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
-        parser.add_argument("--s3_attempts", type=_attempts, default=_ATTEMPTS, help="at each request to S3; 9 are two minutes")
+        parser.add_argument(
+            "--s3_attempts", type=_attempts, default=_ATTEMPTS, help="at each request to S3; 9 are two minutes"
+        )
 
 
 def _attempts(text: str) -> int:
@@ -28,6 +30,7 @@ def _attempts(text: str) -> int:
 
 
 def set_retries(options: PipelineOptions) -> None:
-    """Let the clients of S3 that are made from now on repeat requests as `options` say, unless AWS's own variables do."""
+    """Let the clients of S3 that are made from now on repeat requests as `options` say, unless AWS's own variables
+    do."""
     os.environ.setdefault("AWS_RETRY_MODE", _MODE)
     os.environ.setdefault("AWS_MAX_ATTEMPTS", str(options.view_as(S3RetryOptions).s3_attempts))

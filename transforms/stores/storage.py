@@ -1,7 +1,7 @@
 """File operations that take names as they are, on local disks and on object stores.
 
-Beam's FileSystems treats a name as a glob in `match` and `delete`, and a local name may hold `[`, `*` or bytes that are not
-UTF-8; so local names go to `os`, and URLs to transforms.stores.clients, which takes exact names too.
+Beam's FileSystems treats a name as a glob in `match` and `delete`, and a local name may hold `[`, `*` or bytes that are
+not UTF-8; so local names go to `os`, and URLs to transforms.stores.clients, which takes exact names too.
 """
 
 import errno
@@ -178,10 +178,11 @@ def write_parts(path: str, parts: Sequence[Any]) -> None:
 
 
 def write_text(path: str, text: str, temporary: str | None = None, sync: bool = True) -> None:
-    """Write `text`, as UTF-8, whole or not at all, and wait until it is on its disk if `sync`; object stores do all that anyway.
+    """Write `text`, as UTF-8, whole or not at all, and wait until it is on its disk if `sync`; object stores do all
+    that anyway.
 
-    A local file is written to `temporary`, by default its name with a suffix, and renamed; where several processes may write to
-    one path, each needs one of its own.
+    A local file is written to `temporary`, by default its name with a suffix, and renamed; where several processes may
+    write to one path, each needs one of its own.
     """
     if not is_local(path):
         object_store(path).write(path, text.encode())
@@ -253,7 +254,8 @@ def _sync(path: str) -> None:
 
 
 def rename(sources: Sequence[str], destinations: Sequence[str]) -> None:
-    """Rename each source to its destination, replacing it; a source already renamed by an earlier attempt is passed over.
+    """Rename each source to its destination, replacing it; a source already renamed by an earlier attempt is passed
+    over.
 
     Raises:
       FileNotFoundError: neither a source nor its destination exists.

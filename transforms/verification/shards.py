@@ -34,7 +34,8 @@ _READ_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with one file of a data set: its name in the data set's directory, and what was expected and found."""
+    """What is wrong with one file of a data set: its name in the data set's directory, and what was expected and
+    found."""
 
     file: str
     message: str
@@ -67,7 +68,8 @@ class VerifyShards(beam.PTransform):
 
 
 class _VerifyShardFn(beam.DoFn):
-    """Holds the thread pool that decodes; the checks that take no decoding hold the interpreter's lock and gain nothing."""
+    """Holds the thread pool that decodes; the checks that take no decoding hold the interpreter's lock and gain
+    nothing."""
 
     def __init__(self, dataset: Dataset, decode: bool, threads: int) -> None:
         self._dataset, self._decode, self._threads = dataset, decode, threads
@@ -102,7 +104,9 @@ def verify_shard(
       OSError: an object store failed; a runner tries again.
     """
     try:
-        messages = _check_shard(dataset, split_name, shard, partial(check_example, dataset.manifest, decode), pool, window)
+        messages = _check_shard(
+            dataset, split_name, shard, partial(check_example, dataset.manifest, decode), pool, window
+        )
     except FileNotFoundError:
         messages = ["is missing"]
     except OSError as error:
@@ -123,7 +127,10 @@ def _check_shard(
     name = ShardName.parse(shard.file)
     if name is None or (name.name, name.split, name.gzip) != (dataset.manifest.name, split_name, gzipped):
         # Not opened: a manifest may have come from anywhere, and its names may lead out of the directory.
-        return [f"is in the manifest, but is not the name of a{' gzip' * gzipped} shard of {dataset.manifest.name}-{split_name}"]
+        return [
+            f"is in the manifest, but is not the name of a{' gzip' * gzipped} shard of"
+            f" {dataset.manifest.name}-{split_name}"
+        ]
     with dataset.files.open(dataset.path(shard)) as raw:
         counted = _Checksummed(raw)
         file = cast(BinaryIO, io.BufferedReader(counted, _READ_BYTES))
@@ -205,7 +212,11 @@ def check_example(manifest: Manifest, decode: bool, record: bytes) -> list[str]:
     features = {feature.name: feature for feature in manifest.features}
     max_pixels = manifest.configuration.get("max_pixels", MAX_PIXELS) if decode else None
     return [
-        *(message for name, feature in features.items() for message in _check_feature(feature, values.get(name), max_pixels)),
+        *(
+            message
+            for name, feature in features.items()
+            for message in _check_feature(feature, values.get(name), max_pixels)
+        ),
         *(f"has a feature {name!r} that the manifest does not know" for name in values if name not in features),
     ]
 

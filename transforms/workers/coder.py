@@ -1,6 +1,8 @@
-"""How Beam stores Arrow RecordBatches. Every module that makes a PCollection of them imports this one, which registers their coder.
+"""How Beam stores Arrow RecordBatches. Every module that makes a PCollection of them imports this one, which registers
+their coder.
 
-It is a compressed Arrow IPC stream, because a local runner keeps what lies between stages in memory, several times over.
+It is a compressed Arrow IPC stream, because a local runner keeps what lies between stages in memory, several times
+over.
 """
 
 import struct
@@ -11,7 +13,8 @@ import pyarrow as pa
 
 
 class RecordBatchCoder(beam.coders.Coder):
-    """An Arrow IPC stream of one batch, compressed as a whole: most batches of a large plan are small, and so mostly metadata."""
+    """An Arrow IPC stream of one batch, compressed as a whole: most batches of a large plan are small, and so mostly
+    metadata."""
 
     _CODEC = pa.Codec("zstd", compression_level=3)  # level 1 makes a quarter more of sorted names
     _SIZE = struct.Struct("<Q")  # of the stream, which Arrow's codecs want to be told

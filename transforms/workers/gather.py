@@ -22,7 +22,8 @@ class Gather(beam.DoFn):
 
         make: what is emitted of some elements, given their list and the side inputs.
         size_of: the size of an element.
-        most: the size of what is gathered at once, or what tells it, given the side inputs; an element that is larger is alone.
+        most: the size of what is gathered at once, or what tells it, given the side inputs; an element that is larger
+          is alone.
         """
         self._make, self._size_of, self._most = make, size_of, most
 

@@ -10,8 +10,8 @@ import apache_beam as beam
 class Merging(beam.CombineFn):
     """Merges elements by `merge(one, other)`, which is associative and commutative, beginning with `empty()`.
 
-    `merge` returns the merged value. It may change `one` for it, which is always a value of its own making or of `empty`; never
-    `other`, which may be an element that a runner merges again.
+    `merge` returns the merged value. It may change `one` for it, which is always a value of its own making or of
+    `empty`; never `other`, which may be an element that a runner merges again.
     """
 
     def __init__(self, empty: Callable[[], Any], merge: Callable[[Any, Any], Any]) -> None:

@@ -11,7 +11,8 @@ _INTERVAL = 0.2  # seconds between two writes of one worker's file
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Examples and bytes written so far, planned in all (0 while the plan is not made), and records staged before that."""
+    """Examples and bytes written so far, planned in all (0 while the plan is not made), and records staged before
+    that."""
 
     examples: int = 0
     size_bytes: int = 0

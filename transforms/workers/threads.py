@@ -1,4 +1,5 @@
-"""A FlatMap whose calls run in threads of the worker: parallelism on one machine, where a local runner has none of its own."""
+"""A FlatMap whose calls run in threads of the worker: parallelism on one machine, where a local runner has none of its
+own."""
 
 import os
 from collections import deque
@@ -14,7 +15,8 @@ from transforms.workers.windowed import windowed
 class ThreadedFlatMap(beam.DoFn):
     """Calls `function(element, *side inputs)` in threads, as many elements ahead as there are threads; order is kept.
 
-    Whatever the function returns is emitted once, when its bundle ends at the latest, so a bundle that is repeated repeats it all.
+    Whatever the function returns is emitted once, when its bundle ends at the latest, so a bundle that is repeated
+    repeats it all.
     """
 
     def __init__(self, function: Callable[..., Iterable[Any]], threads: int = 0) -> None:
@@ -55,7 +57,8 @@ class ThreadedFlatMap(beam.DoFn):
                 yield windowed(item)
 
     def emit(self, items: Iterable[Any]) -> Iterable[Any]:
-        """What is emitted of `items`, which the function returned for one element; called in the worker's own thread, in order."""
+        """What is emitted of `items`, which the function returned for one element; called in the worker's own thread,
+        in order."""
         return items
 
 
@@ -63,7 +66,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def map_in_order(pool: Executor | None, function: Callable[[Item], Result], items: Iterable[Item], window: int) -> Iterator[Result]:
+def map_in_order(
+    pool: Executor | None, function: Callable[[Item], Result], items: Iterable[Item], window: int
+) -> Iterator[Result]:
     """`map` with at most `window` calls under way in `pool`, results in the order of items; inline without a pool."""
     if pool is None:
         yield from map(function, items)

@@ -1,6 +1,8 @@
-"""What WriteShards takes of `beam.io.WriteToTFRecord` beyond its public constructor: its sink, which Beam keeps in `_sink`.
+"""What WriteShards takes of `beam.io.WriteToTFRecord` beyond its public constructor: its sink, which Beam keeps in
+`_sink`.
 
-The sink is a `FileBasedSink`, a public class: it opens temporary files on any file system that Beam knows, and names them.
+The sink is a `FileBasedSink`, a public class: it opens temporary files on any file system that Beam knows, and names
+  them.
 """
 
 from typing import Any
@@ -29,7 +31,8 @@ class TemporaryFile:
     """
 
     def __init__(self, sink: FileBasedSink, directory: str, name: str) -> None:
-        """Create the file in `directory`; the sink puts its own name before `name`, or no more than a suffix after it."""
+        """Create the file in `directory`; the sink puts its own name before `name`, or no more than a suffix after
+        it."""
         self._writer = sink.open_writer(directory, name)
         self.handle: Any = self._writer.temp_handle
 

@@ -1,7 +1,8 @@
 """WriteToTFRecord for planned shards: each shard written whole by one worker, straight from its references.
 
-Beam's WriteToTFRecord moves every record through a GroupByKey, deals them out round robin, and numbers shards by the sorted
-names of temporary files. This subclass keeps its sink (temporary files, naming, file systems) and replaces the rest.
+Beam's WriteToTFRecord moves every record through a GroupByKey, deals them out round robin, and numbers shards by the
+sorted names of temporary files. This subclass keeps its sink (temporary files, naming, file systems) and replaces the
+rest.
 """
 
 import os
@@ -43,8 +44,8 @@ _SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at
 class WriteShards(beam.io.WriteToTFRecord):
     """Shards' references -> ShardInfo of each shard, in a temporary directory; rejects under the tag `rejects`.
 
-    The input is one element a shard: ((split, shard), its batches). Nothing gets its final name here: publishing does that once
-    all is written and checked.
+    The input is one element a shard: ((split, shard), its batches). Nothing gets its final name here: publishing does
+    that once all is written and checked.
     """
 
     def __init__(
@@ -143,8 +144,8 @@ class _WriteShardFn(ThreadedFlatMap):
         (split, shard), parts = element
         name = ShardName(self._name, split, shard, divisions[split].parts, self._gzip)
         planned, tasks = source.plan(parts)
-        # The prefix is the sink's file path prefix plus the split, as it is in the final name. The random part keeps attempts
-        # apart: a retried or speculative one must never write to another's file.
+        # The prefix is the sink's file path prefix plus the split, as it is in the final name. The random part keeps
+        # attempts apart: a retried or speculative one must never write to another's file.
         file = TemporaryFile(self._sink, temporary, f"{shard_prefix(self._name, split)}-{shard:05d}-{uuid.uuid4().hex}")
         output = _ShardFile(file.handle, self._gzip)
         stats: SplitStats | None = None

@@ -14,7 +14,13 @@ from transforms.layout.files import Layout
 CONFIG = ImagesConfig(input="photos", output="out", name="flowers")
 PLAN = DryRun(
     InputSummary(records=1234, size_bytes=5_000_000),
-    Layout(("train", "test", "rest"), None, SPLITS_OF_CLASSES, ClassNames(("ant", "bee")), notices=("passed over 1 .txt file",)),
+    Layout(
+        ("train", "test", "rest"),
+        None,
+        SPLITS_OF_CLASSES,
+        ClassNames(("ant", "bee")),
+        notices=("passed over 1 .txt file",),
+    ),
     {("train", 1): (500, 2_000_000), ("train", 0): (501, 2_100_000), ("test", 0): (233, 900_000)},
     Counter({("train", 0): 1000, ("train", 1): 1, ("test", 0): 233}),
     [],
@@ -36,7 +42,9 @@ def test_what_would_be_done() -> None:
 
 
 def test_rejects_and_unlabelled_images() -> None:
-    plan = replace(PLAN, layout=replace(PLAN.layout, class_names=None), rejects=[Reject("a b.jpg", None, "index", "no split")] * 2)
+    plan = replace(
+        PLAN, layout=replace(PLAN.layout, class_names=None), rejects=[Reject("a b.jpg", None, "index", "no split")] * 2
+    )
     lines = describe(plan, CONFIG).splitlines()
 
     assert "Rejected so far: 2, such as 'a b.jpg': no split" in lines

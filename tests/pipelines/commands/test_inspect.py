@@ -74,7 +74,9 @@ def test_whole(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "  train: 2 with examples, 3 to 6 of each: cat 6, dög 3" in lines
     assert "  test: 1 with examples, 3 to 3 of each: dög 3" in lines
     assert any(line.startswith("NOTE: ") and "'cat'" in line for line in lines)
-    assert [line for line in lines if line.startswith("shardmill.load: images are float32 in [0, 1]: no Rescaling(1/255)")]
+    assert [
+        line for line in lines if line.startswith("shardmill.load: images are float32 in [0, 1]: no Rescaling(1/255)")
+    ]
 
 
 def test_examples(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,7 +171,9 @@ def test_contact_sheet(built: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
         (["{built}", "--examples", "0", "--contact_sheet", "gs://bucket/sheet.png"], "expected a local path"),
     ],
 )
-def test_mistakes(built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
+def test_mistakes(
+    built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
     status, _, err = _run(capsys, *(argument.format(tmp=tmp_path, built=built) for argument in arguments))
     assert status == 2
     assert err.startswith("shardmill: error: ")
@@ -191,7 +195,11 @@ _LABEL = Feature("label", "int64", "class_label", class_names=("cat", _LONG))
 @pytest.mark.parametrize(
     ("values", "feature", "shown"),
     [
-        ([_image(0, "JPEG", (256, 128))], _IMAGE, f"jpeg 256 x 128, {len(_image(0, 'JPEG', (256, 128))) / 1000:.1f} kB"),
+        (
+            [_image(0, "JPEG", (256, 128))],
+            _IMAGE,
+            f"jpeg 256 x 128, {len(_image(0, 'JPEG', (256, 128))) / 1000:.1f} kB",
+        ),
         ([b""], _IMAGE, "the file is empty, 0 B"),
         ([b"GIF89a"], _IMAGE, "truncated: the gif header is cut short, 6 B"),
         ([b"plain"], _TEXT, '"plain"'),

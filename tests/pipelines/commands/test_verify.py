@@ -26,7 +26,8 @@ def _png(seed: int) -> bytes:
 
 
 def _build(folder: Path, *options: str, further: Mapping[str, bytes] | None = None) -> Path:
-    """A data set of 13 images, one of them too short and one no image at all, and of further ones; and its directory."""
+    """A data set of 13 images, one of them too short and one no image at all, and of further ones; and its
+    directory."""
     images = {f"class_{index % 3}/{index}.png": _png(index) for index in range(11)}
     images |= {"class_0/short.png": _png(11)[:-40], "class_1/text.png": b"no image"}
     for name, data in (images | dict(further or {})).items():
@@ -90,7 +91,9 @@ def test_missing_shard(directory: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert _run(capsys, directory) == (1, f"{_SHARD}: is missing\n", "")
 
 
-def test_decode_finds_images_whose_checksums_are_fine(built_unchecked: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_decode_finds_images_whose_checksums_are_fine(
+    built_unchecked: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert _run(capsys, built_unchecked) == (0, "verified: 14 examples in 2 shards, no fault\n", "")
     status, out, err = _run(capsys, built_unchecked, "--decode")
     assert (status, err) == (1, "")
@@ -129,7 +132,9 @@ def test_unpublished(directory: Path, capsys: pytest.CaptureFixture[str]) -> Non
         (["ftp://host/data"], "ftp://host/data"),
     ],
 )
-def test_mistakes(built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
+def test_mistakes(
+    built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
     status, out, err = _run(capsys, *(argument.format(tmp=tmp_path, built=built) for argument in arguments))
     assert (status, out) == (2, "")
     assert err.startswith("shardmill: error: ")
@@ -146,7 +151,9 @@ def test_no_dataset_faults(built: Path, built_unchecked: Path) -> None:
     assert _faults(built_unchecked) == []
 
 
-@pytest.mark.parametrize("name", ["features.json", "schema.pbtxt", "stats.json", "dataset_info.json", "label.labels.txt"])
+@pytest.mark.parametrize(
+    "name", ["features.json", "schema.pbtxt", "stats.json", "dataset_info.json", "label.labels.txt"]
+)
 def test_metadata_missing_and_damaged(directory: Path, name: str) -> None:
     (directory / name).write_bytes(b"\xff\xfe")
     (fault,) = _faults(directory)
@@ -180,7 +187,11 @@ def _swap(old: str, new: str) -> Callable[[str], str]:
 @pytest.mark.parametrize(
     ("name", "edit", "messages"),
     [
-        ("features.json", _swap('"numClasses": "3"', '"numClasses": "4"'), ["disagrees with the manifest on feature 'label'"]),
+        (
+            "features.json",
+            _swap('"numClasses": "3"', '"numClasses": "4"'),
+            ["disagrees with the manifest on feature 'label'"],
+        ),
         (
             "features.json",
             _swap('"height": {', '"depth": {'),
@@ -197,7 +208,10 @@ def _swap(old: str, new: str) -> Callable[[str], str]:
         (
             "stats.json",
             _json(lambda stats: stats["splits"]["train"].update(examples=5)),
-            ["disagrees with the manifest on split 'train'", "split 'train': the classes of 'label' add up to 11; expected 5"],
+            [
+                "disagrees with the manifest on split 'train'",
+                "split 'train': the classes of 'label' add up to 11; expected 5",
+            ],
         ),
         (
             "dataset_info.json",

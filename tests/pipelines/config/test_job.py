@@ -31,10 +31,16 @@ def config(**values: Any) -> ImagesConfig:
         ({"name": ""}, "^--name '': expected a letter"),
         ({"name": "../x"}, "^--name '../x': expected"),
         ({"version": "1.0"}, "^--version '1.0': expected three numbers, such as 1.0.0$"),
-        ({"group_by": "a", "stratify_by": "b", "splits": HALVES}, "^--group_by and --stratify_by contradict each other"),
+        (
+            {"group_by": "a", "stratify_by": "b", "splits": HALVES},
+            "^--group_by and --stratify_by contradict each other",
+        ),
         ({"group_by": "user"}, "^--group_by user needs --splits$"),
         ({"stratify_by": "label"}, "^--stratify_by label needs --splits$"),
-        ({"splits": HALVES, "split_shards": (("val", 2),)}, "^--num_shards val=2: no such split; --splits has train, test$"),
+        (
+            {"splits": HALVES, "split_shards": (("val", 2),)},
+            "^--num_shards val=2: no such split; --splits has train, test$",
+        ),
         ({"num_shards": 8, "shard_size": 100}, "^give --num_shards or --shard_size, not both$"),
         ({"num_shards": 0}, "^--num_shards 0: expected 1 to 99,999 for a split$"),
         ({"num_shards": -1}, "^--num_shards -1: expected"),

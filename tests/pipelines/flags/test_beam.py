@@ -10,7 +10,12 @@ def test_it_knows_what_beam_takes_and_gives_back_the_rest() -> None:
     found, rest = beam_parser().parse_known_args([*flags, "--s3_attempts=3", "--no_such_flag", "word"])
 
     assert rest == ["--no_such_flag", "word"]
-    assert (found.runner, found.direct_num_workers, found.region, found.experiments) == ("FlinkRunner", 2, "here", ["a", "b"])
+    assert (found.runner, found.direct_num_workers, found.region, found.experiments) == (
+        "FlinkRunner",
+        2,
+        "here",
+        ["a", "b"],
+    )
     assert found.s3_attempts == 3
 
 

@@ -228,7 +228,9 @@ def test_bad_labels_files(tmp_path: Path) -> None:
 
 def test_flags_of_beam_are_passed_through() -> None:
     parser = images_parser()
-    args, rest = parser.parse_known_args([*MINIMAL, "--runner", "DataflowRunner", "--region=us-east1", "--direct_num_workers", "3"])
+    args, rest = parser.parse_known_args(
+        [*MINIMAL, "--runner", "DataflowRunner", "--region=us-east1", "--direct_num_workers", "3"]
+    )
     options = beam_options(rest, parser)
 
     assert args.name == "flowers"
@@ -287,7 +289,9 @@ SINGLE = [
 ]
 
 
-@pytest.mark.parametrize(("command", "flag", "action"), SINGLE, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("command", "flag", "action"), SINGLE, ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_a_flag_with_one_value_is_given_once(command: str, flag: str, action: argparse.Action) -> None:
     value = "x" if action.type is None else "1"  # most take any text, which the configuration refuses
     for line in ([flag, value, flag, value], [f"{flag}={value}", flag, value], [flag, value, f"{flag}={value}"]):
@@ -302,7 +306,9 @@ def test_a_parser_forgets_the_line_before() -> None:
 
 
 def test_flags_that_say_it_twice_or_add_up_may_be_repeated() -> None:
-    args = parser_of(KINDS["csv"]).parse_args([*MINIMAL, "--fill", "a=1", "--fill", "b=2", "--overwrite", "--overwrite"])
+    args = parser_of(KINDS["csv"]).parse_args(
+        [*MINIMAL, "--fill", "a=1", "--fill", "b=2", "--overwrite", "--overwrite"]
+    )
 
     assert (args.fill, args.overwrite) == (["a=1", "b=2"], True)
 

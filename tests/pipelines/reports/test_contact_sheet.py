@@ -42,7 +42,8 @@ def _colours(page: Image.Image) -> set[tuple[int, int, int]]:
 
 
 def _dataset(folder: Path, shards: Sequence[Sequence[int | None]], ordered: bool = False) -> Dataset:
-    """A data set whose shards hold examples of these classes; file names are `<shard>/<index>`, images are not decoded."""
+    """A data set whose shards hold examples of these classes; file names are `<shard>/<index>`, images are not
+    decoded."""
     entries = []
     for number, labels in enumerate(shards):
         name = f"tiny-train.tfrecord-{number:05d}-of-{len(shards):05d}"
@@ -56,7 +57,9 @@ def _dataset(folder: Path, shards: Sequence[Sequence[int | None]], ordered: bool
     features = _FEATURES if labelled else (_FEATURES[0], _FEATURES[2])
     split = SplitEntry("train", tuple(entries))
     return Dataset(
-        str(folder), Manifest("tiny", "1.0.0", "", features, (split,), configuration={"no_shuffle": ordered}), LocalFiles()
+        str(folder),
+        Manifest("tiny", "1.0.0", "", features, (split,), configuration={"no_shuffle": ordered}),
+        LocalFiles(),
     )
 
 
@@ -166,7 +169,13 @@ def test_a_bomb_is_not_decoded() -> None:
 
 @pytest.mark.parametrize(
     ("size", "shown"),
-    [((4000, 3), (128, 1)), ((1, 1), (128, 128)), ((300, 150), (128, 64)), ((64, 128), (64, 128)), ((40, 30), (120, 90))],
+    [
+        ((4000, 3), (128, 1)),
+        ((1, 1), (128, 128)),
+        ((300, 150), (128, 64)),
+        ((64, 128), (64, 128)),
+        ((40, 30), (120, 90)),
+    ],
 )
 def test_images_fill_their_cell(size: tuple[int, int], shown: tuple[int, int]) -> None:
     image = (np.asarray(_open(contact_sheet([Sample(_png((9, 8, 7), size))]))) == (9, 8, 7)).all(2)

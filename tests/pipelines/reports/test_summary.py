@@ -32,7 +32,12 @@ GZIPPED = (SplitEntry("train", (_shard(0, 667, 1_000_000, ".gz"), _shard(1, 666,
 def publish(output: Path, **changes: Any) -> ImagesConfig:
     config = ImagesConfig(input="photos", output=str(output), name="flowers")
     features = (Feature("image", "bytes", "image"), LABEL)
-    values: dict[str, Any] = {"features": features, "splits": SPLITS, "compression": "", "rejects": {"records": 0, "reasons": {}}}
+    values: dict[str, Any] = {
+        "features": features,
+        "splits": SPLITS,
+        "compression": "",
+        "rejects": {"records": 0, "reasons": {}},
+    }
     manifest = Manifest("flowers", "1.0.0", **(values | {"input": {"records": 1333}} | changes))
     write_text(f"{config.directory}/{naming.MANIFEST}", manifest.to_json())
     write_text(f"{config.directory}/{naming.SUCCESS}", "")

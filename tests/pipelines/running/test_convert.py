@@ -14,7 +14,9 @@ from tests.support.command import Run, image_tree, tree_bytes, write_files
 
 
 def rows(folder: Path) -> Path:
-    return write_files(folder, {"a.csv": b"id,city\n" + b"".join(b"%d,%s\n" % (n, (b"Oslo", b"Rome")[n % 2]) for n in range(40))})
+    return write_files(
+        folder, {"a.csv": b"id,city\n" + b"".join(b"%d,%s\n" % (n, (b"Oslo", b"Rome")[n % 2]) for n in range(40))}
+    )
 
 
 def settings() -> list[object]:
@@ -53,7 +55,9 @@ def test_the_bytes_are_those_of_the_command_line(run: Run, tmp_path: Path, capsy
 
 
 def test_rejects_and_notices_are_told(tmp_path: Path) -> None:
-    source = write_files(tmp_path / "in", {**image_tree(("cat", "dog"), 4), "cat/broken.jpg": b"no", "cat/notes.txt": b""})
+    source = write_files(
+        tmp_path / "in", {**image_tree(("cat", "dog"), 4), "cat/broken.jpg": b"no", "cat/notes.txt": b""}
+    )
     config = pipelines.configure("images", input=str(source), output=str(tmp_path), name="d", max_reject_fraction="0.5")
 
     published = pipelines.convert(config)
@@ -66,21 +70,32 @@ def test_rejects_and_notices_are_told(tmp_path: Path) -> None:
     ("configure", "sentence"),
     [
         (lambda: pipelines.configure("cvs"), "^unknown command 'cvs'"),
-        (lambda: pipelines.configure("csv", output="x", name="d", inptu="y"), "^unknown option 'inptu'; did you mean input\\?$"),
+        (
+            lambda: pipelines.configure("csv", output="x", name="d", inptu="y"),
+            "^unknown option 'inptu'; did you mean input\\?$",
+        ),
         (lambda: pipelines.configure("csv", input="x"), "^--output is required$"),
-        (lambda: pipelines.configure("csv", input="x", output="y", name="d", balance="byte"), "^--balance byte: expected one of"),
+        (
+            lambda: pipelines.configure("csv", input="x", output="y", name="d", balance="byte"),
+            "^--balance byte: expected one of",
+        ),
         (
             lambda: pipelines.configure("csv", input="x", output="y", name="d", splits={"train": 0.5}),
             "^--splits: the fractions add up to 0.5; expected 1$",
         ),
-        (lambda: pipelines.configure("parquet", input="x", output="y", name="d", delimiter=";"), "^unknown option 'delimiter'"),
+        (
+            lambda: pipelines.configure("parquet", input="x", output="y", name="d", delimiter=";"),
+            "^unknown option 'delimiter'",
+        ),
         (
             lambda: pipelines.configure("images", input="x", output="y", name="d", image_format="gif"),
             "^--image_format gif: expected",
         ),
     ],
 )
-def test_values_that_did_not_come_from_a_command_line_are_checked_as_well(configure: Callable[[], object], sentence: str) -> None:
+def test_values_that_did_not_come_from_a_command_line_are_checked_as_well(
+    configure: Callable[[], object], sentence: str
+) -> None:
     with pytest.raises(UserError, match=sentence):
         configure()
 

@@ -97,5 +97,7 @@ def test_multi_threading_never_starts(tmp_path: Path) -> None:
 
 
 def test_options_that_beam_refuses() -> None:
-    with pytest.raises(UserError, match=r"^Beam refuses the options of the run: .* process_command is required for .* PROCESS\.$"):
+    with pytest.raises(
+        UserError, match=r"^Beam refuses the options of the run: .* process_command is required for .* PROCESS\.$"
+    ):
         run(lambda element: element, "--runner", "FlinkRunner", "--environment_type", "PROCESS")

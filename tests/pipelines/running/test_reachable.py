@@ -29,7 +29,9 @@ def test_a_job_server_that_is_not_there(run: Run, folder: Path, tmp_path: Path) 
     with socket.socket() as probe:  # bound, but nobody listens
         probe.bind(("localhost", 0))
         endpoint = f"localhost:{probe.getsockname()[1]}"
-        result = run("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", *RUNNER, "--job_endpoint", endpoint)
+        result = run(
+            "csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", *RUNNER, "--job_endpoint", endpoint
+        )
     check_mistake(result, f"--job_endpoint {endpoint}: no job server answered within 5 seconds")
     assert not (tmp_path / "out").exists()
 
@@ -81,7 +83,11 @@ def test_dataflow_without_credentials(folder: Path, tmp_path: Path, key_file: st
 
 @pytest.mark.parametrize(
     "program",
-    [("-m", "pipelines.cli", "images"), ("-m", "pipelines", "verify", "none"), ("-c", "import pipelines.commands.verify")],
+    [
+        ("-m", "pipelines.cli", "images"),
+        ("-m", "pipelines", "verify", "none"),
+        ("-c", "import pipelines.commands.verify"),
+    ],
 )
 def test_beam_without_googles_clients_says_nothing_of_them(tmp_path: Path, program: tuple[str, ...]) -> None:
     write_files(tmp_path, {"apitools/__init__.py": b"raise ImportError('as where it is not installed')"})

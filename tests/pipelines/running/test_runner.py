@@ -28,7 +28,9 @@ def test_local_runners_are_pinned(flags: list[str], local: bool) -> None:
 
 
 def test_multi_threading_is_refused_with_the_reason() -> None:
-    with pytest.raises(UserError, match=r"multi_threading loses records without an error .*; use in_memory.* or multi_processing"):
+    with pytest.raises(
+        UserError, match=r"multi_threading loses records without an error .*; use in_memory.* or multi_processing"
+    ):
         check_running_mode(PipelineOptions(["--direct_running_mode", "multi_threading"]))
 
 

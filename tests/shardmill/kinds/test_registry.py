@@ -36,7 +36,9 @@ def test_every_kind_has_its_object() -> None:
 @pytest.mark.parametrize("feature", FEATURES)
 @pytest.mark.parametrize("required", [True, False])
 def test_each_kind_finds_itself_in_the_schema(feature: Feature, required: bool) -> None:
-    given = Feature(feature.name, feature.dtype, feature.kind, feature.shape, required, feature.class_names, "", feature.element)
+    given = Feature(
+        feature.name, feature.dtype, feature.kind, feature.shape, required, feature.class_names, "", feature.element
+    )
 
     assert from_pbtxt(to_pbtxt((given,))) == (given,)
 

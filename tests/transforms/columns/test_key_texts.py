@@ -80,7 +80,22 @@ def test_texts_of_columns(column: pa.Array, texts: list[bytes | None]) -> None:
         ("9" * 40, "9" * 40),
         *(
             (text, text)
-            for text in ("007", "-01", "1e39", "1e400", "1_000", " 5", "0x10", "1.2.3", "nan(1)", "tRUE", "", "a", "é", "-")
+            for text in (
+                "007",
+                "-01",
+                "1e39",
+                "1e400",
+                "1_000",
+                " 5",
+                "0x10",
+                "1.2.3",
+                "nan(1)",
+                "tRUE",
+                "",
+                "a",
+                "é",
+                "-",
+            )
         ),
     ],
 )
@@ -105,9 +120,14 @@ def test_leading_zeros_of_what_is_a_number() -> None:
 
 # Each as a Python value; equal keys belong to values that are equal.
 NUMBERS = st.one_of(
-    st.integers(-(1 << 63), (1 << 63) - 1), st.integers(-3, 3), st.integers(-3, 3).map(float), st.floats(-1e6, 1e6, width=32)
+    st.integers(-(1 << 63), (1 << 63) - 1),
+    st.integers(-3, 3),
+    st.integers(-3, 3).map(float),
+    st.floats(-1e6, 1e6, width=32),
 )
-VALUES = st.one_of(NUMBERS, st.booleans(), st.sampled_from(["a", "007", "5.0", "True"]), st.text("ab01.e-", min_size=1, max_size=4))
+VALUES = st.one_of(
+    NUMBERS, st.booleans(), st.sampled_from(["a", "007", "5.0", "True"]), st.text("ab01.e-", min_size=1, max_size=4)
+)
 
 
 @given(st.lists(st.one_of(st.none(), VALUES), max_size=20), st.integers(0, 20))

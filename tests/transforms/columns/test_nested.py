@@ -94,7 +94,9 @@ def test_any_partition_in_any_order_merges_to_the_type_of_all(values: list[Any],
     cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=4)))
     nothing = ColumnType("int64", None, 0)
     parts = [
-        reduce(ColumnType.merge, filter(None, (value_type(value, textual=False) for value in shuffled[begin:end])), nothing)
+        reduce(
+            ColumnType.merge, filter(None, (value_type(value, textual=False) for value in shuffled[begin:end])), nothing
+        )
         for begin, end in zip([0, *cuts], [*cuts, len(values)])
     ]
     merged = reduce(ColumnType.merge, parts)

@@ -73,7 +73,9 @@ def column(*values: str | None) -> pa.Array:
 
 
 @pytest.mark.parametrize(("dtype", "text", "value"), TABLE)
-@pytest.mark.parametrize("beside", [[], ["1"], ["true"], ["1.5", None], [None, "+2", "-3"], ["x", "0x1", "1e39", "9" * 30]])
+@pytest.mark.parametrize(
+    "beside", [[], ["1"], ["true"], ["1.5", None], [None, "+2", "-3"], ["x", "0x1", "1e39", "9" * 30]]
+)
 def test_values(dtype: Spelled, text: str, value: float | None, beside: list[str]) -> None:
     values, misfits = parse_values(column(*beside, text, *beside), dtype)
 

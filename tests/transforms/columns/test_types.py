@@ -190,7 +190,10 @@ def test_features(column: ColumnType, rows: int, feature: Feature) -> None:
 
 def decoded(row: dict[str, Any], types: dict[str, ColumnType]) -> dict[str, list[Any]]:
     entries = encode_columns(row, types)
-    return {name: list(values) for name, values in example.decode_example(example.example_header(len(entries)) + entries).items()}
+    return {
+        name: list(values)
+        for name, values in example.decode_example(example.example_header(len(entries)) + entries).items()
+    }
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,9 @@ from transforms.examples.framing import frame
 
 BINARY = (pa.binary(), pa.large_binary(), pa.string(), pa.large_string())
 LEAVES = (pa.int64(), pa.float32(), *BINARY)
-INTS = st.one_of(st.integers(-(1 << 63), (1 << 63) - 1), st.integers(-3, 300), st.integers(0, 63).map(lambda bits: (1 << bits) - 1))
+INTS = st.one_of(
+    st.integers(-(1 << 63), (1 << 63) - 1), st.integers(-3, 300), st.integers(0, 63).map(lambda bits: (1 << bits) - 1)
+)
 LENGTHS = st.sampled_from([0, 1, 7, 8, 9, 16, 17, 100, 118, 127, 128, 129, 300])
 STRINGS = st.one_of(st.binary(max_size=30), LENGTHS.map(lambda length: b"\xff" * length))
 FLOAT_BITS = st.one_of(
@@ -24,7 +26,8 @@ FLOAT_BITS = st.one_of(
     st.sampled_from([0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0x7FA00001, 0x00000001]),
 )
 NAMES = st.one_of(
-    st.text(st.characters(codec="utf-8"), max_size=12), st.sampled_from([1, 100, 110, 127, 128, 200]).map(lambda n: "n" * n)
+    st.text(st.characters(codec="utf-8"), max_size=12),
+    st.sampled_from([1, 100, 110, 127, 128, 200]).map(lambda n: "n" * n),
 )
 
 
@@ -178,7 +181,11 @@ def test_each_size_before_a_list_grows_at_its_own_limit(limit: int) -> None:
 
 def test_sizes_before_a_string_of_two_megabytes() -> None:
     limit = 1 << 21
-    check(one_column(pa.array([b"v" * (limit - back) for back in (24, 18, 13, 9, 5, 4, 1, 0)], pa.large_binary()), "image"))
+    check(
+        one_column(
+            pa.array([b"v" * (limit - back) for back in (24, 18, 13, 9, 5, 4, 1, 0)], pa.large_binary()), "image"
+        )
+    )
 
 
 def test_sizes_before_a_string_of_a_quarter_gigabyte() -> None:
@@ -204,7 +211,9 @@ def test_sizes_of_values_that_are_not_there_to_read() -> None:
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(untouched)]
         batch = one_column(pa.LargeBinaryArray.from_buffers(pa.large_binary(), 3, buffers))
         sizes = example_sizes(batch)
-        with pytest.raises(ValueError, match=rf"row 1 makes a record of {sizes[1]} bytes, .* up to 2147483647; leave it out"):
+        with pytest.raises(
+            ValueError, match=rf"row 1 makes a record of {sizes[1]} bytes, .* up to 2147483647; leave it out"
+        ):
             encode_examples(batch)
         assert encode_examples(batch.slice(0, 1)).to_pylist() == [example.encode_example({"x": [bytes(5)]})]
         del batch, buffers
@@ -247,7 +256,9 @@ def test_what_lies_under_a_null_does_not_matter() -> None:
     offsets = pa.array([0, 2, 4, 5], pa.int32())
     values = pa.array([1, 2, None, 1 << 40, 5])
     lists = pa.ListArray.from_arrays(offsets, values, mask=pa.array([False, True, False]))
-    fixed = pa.FixedSizeListArray.from_arrays(pa.array([b"a", None, b"c" * 200]), 1, mask=pa.array([False, True, False]))
+    fixed = pa.FixedSizeListArray.from_arrays(
+        pa.array([b"a", None, b"c" * 200]), 1, mask=pa.array([False, True, False])
+    )
 
     check(pa.RecordBatch.from_arrays([lists, fixed], names=["lists", "fixed"]))
 
@@ -265,7 +276,15 @@ def test_a_null_inside_a_list_is_refused(kind: pa.DataType) -> None:
     check(batch.slice(0, 2))
 
 
-OTHERS = (pa.int32(), pa.float64(), pa.bool_(), pa.null(), pa.timestamp("us"), pa.list_(pa.int32()), pa.list_(pa.list_(pa.int64())))
+OTHERS = (
+    pa.int32(),
+    pa.float64(),
+    pa.bool_(),
+    pa.null(),
+    pa.timestamp("us"),
+    pa.list_(pa.int32()),
+    pa.list_(pa.list_(pa.int64())),
+)
 
 
 @pytest.mark.parametrize("kind", OTHERS)
@@ -303,7 +322,10 @@ def table(rows: int, seed: int = 0) -> pa.RecordBatch:
     counts = rng.integers(0, 9, rows)
     offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
     words = [b"w" * size for size in rng.integers(0, 12, int(counts.sum())).tolist()]
-    texts = [b"t" * size for size in rng.choice([3, 100, 130, 200, 900, 2047, 2048, 5000], rows, p=[0.93, *[0.01] * 7]).tolist()]
+    texts = [
+        b"t" * size
+        for size in rng.choice([3, 100, 130, 200, 900, 2047, 2048, 5000], rows, p=[0.93, *[0.01] * 7]).tolist()
+    ]
     columns = {
         "small": pa.array(rng.integers(0, 1000, rows)),
         "ints": pa.array(ints, mask=mask),
@@ -351,6 +373,11 @@ def test_ten_thousand_columns() -> None:
     rng = np.random.default_rng(2)
     columns = []
     for number in range(10_000):
-        kinds = (rng.integers(0, 1000, 2), rng.standard_normal(2).astype(np.float32), [f"word {number}", None], ["x" * 150, ""])
+        kinds = (
+            rng.integers(0, 1000, 2),
+            rng.standard_normal(2).astype(np.float32),
+            [f"word {number}", None],
+            ["x" * 150, ""],
+        )
         columns.append(pa.array(kinds[number % 4]))
     check(pa.RecordBatch.from_arrays(columns, names=[f"column {number}" for number in range(10_000)]))

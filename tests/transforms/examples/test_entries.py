@@ -77,7 +77,8 @@ def test_entries_are_those_of_the_plain_encoder(
 
 
 @pytest.mark.parametrize(
-    ("sizes", "low", "high"), [(7, 7, 7), (np.array([7, 7]), 7, 7), (np.array([9, 0, 3]), 0, 9), (np.zeros(0, np.int64), 0, 0)]
+    ("sizes", "low", "high"),
+    [(7, 7, 7), (np.array([7, 7]), 7, 7), (np.array([9, 0, 3]), 0, 9), (np.zeros(0, np.int64), 0, 0)],
 )
 def test_payload_of_sizes(sizes: Sizes, low: int, high: int) -> None:
     payload = Payload.of(sizes)

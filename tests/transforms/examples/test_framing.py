@@ -15,7 +15,8 @@ from shardmill import tfrecord
 from transforms.examples.framing import frame, payload_hashes
 
 RECORDS = st.lists(
-    st.one_of(st.binary(max_size=40), st.sampled_from([0, 255, 256, 4095, 4096, 70_000]).map(lambda n: b"r" * n)), max_size=20
+    st.one_of(st.binary(max_size=40), st.sampled_from([0, 255, 256, 4095, 4096, 70_000]).map(lambda n: b"r" * n)),
+    max_size=20,
 )
 
 

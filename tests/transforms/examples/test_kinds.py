@@ -29,7 +29,9 @@ def serialized(features: dict[str, tuple[str, list[int]]]) -> bytes:
 
 def counted(records: list[bytes], places: list[tuple[str, int]]) -> Kinds:
     files = pa.array([file for file, _ in places], pa.string())
-    return kinds_of(decode_parts(pa.array(records, pa.large_binary())), files, np.array([number for _, number in places], np.int64))
+    return kinds_of(
+        decode_parts(pa.array(records, pa.large_binary())), files, np.array([number for _, number in places], np.int64)
+    )
 
 
 @given(st.lists(st.tuples(FEATURES, PLACES), max_size=8), st.integers(0, 8))
@@ -50,7 +52,9 @@ def test_the_kinds_are_those_of_every_record(
     wanted = most_frequent(whole)
     bad = misfits(decode_parts(pa.array(records, pa.large_binary())), wanted)
     assert sorted(bad) == [
-        row for row, (features, _) in enumerate(rows) if any(kind and kind != wanted[name] for name, (kind, _) in features.items())
+        row
+        for row, (features, _) in enumerate(rows)
+        if any(kind and kind != wanted[name] for name, (kind, _) in features.items())
     ]
     assert bool(mixed_kinds(whole)) == bool(bad)
 

@@ -45,11 +45,16 @@ def pieces(draw: st.DrawFn, rows: int) -> Piece:
         if kind == "field":
             return Piece(lambda writer: writer.field(items, width), [item.tobytes()[:width] for item in items])
         sizes = rng.integers(0, width, rows, endpoint=True)
-        return Piece(lambda writer: writer.field(items, width, sizes), [item.tobytes()[:size] for item, size in zip(items, sizes)])
+        return Piece(
+            lambda writer: writer.field(items, width, sizes),
+            [item.tobytes()[:size] for item, size in zip(items, sizes)],
+        )
     if kind == "block":
         size = draw(LENGTHS)
         data, starts = rng.integers(0, 256, size + 3 * rows).astype(np.uint8), 3 * np.arange(rows)
-        return Piece(lambda writer: writer.ragged(data, starts, size), [data[start : start + size].tobytes() for start in starts])
+        return Piece(
+            lambda writer: writer.ragged(data, starts, size), [data[start : start + size].tobytes() for start in starts]
+        )
     sizes = np.array(draw(st.lists(draw(st.sampled_from([LENGTHS, st.integers(0, 20)])), min_size=rows, max_size=rows)))
     data, starts = rng.integers(0, 256, int(sizes.sum())).astype(np.uint8), np.cumsum(sizes) - sizes
     expected = [data[start : start + size].tobytes() for start, size in zip(starts, sizes)]

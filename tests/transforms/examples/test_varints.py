@@ -42,7 +42,9 @@ def test_each_length_alone_and_beside_shorter_ones(length: int) -> None:
     assert varint_widths(alone) == length
     assert beginnings(encode_varints(alone, length), [length] * 2) == [varint(first), varint(last)]
     lengths = [1, length, 1, length]
-    assert beginnings(encode_varints(beside, varint_widths(beside)), lengths) == [varint(number) for number in beside.tolist()]
+    assert beginnings(encode_varints(beside, varint_widths(beside)), lengths) == [
+        varint(number) for number in beside.tolist()
+    ]
 
 
 @given(st.lists(st.integers(0, (1 << 63) - 1), min_size=1, max_size=10))

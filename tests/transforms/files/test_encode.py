@@ -1,4 +1,5 @@
-"""What all kinds of files share: order, rejects, labels, names, further columns; with the smallest kind there could be."""
+"""What all kinds of files share: order, rejects, labels, names, further columns; with the smallest kind there could
+be."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -73,7 +74,9 @@ class Failing(Shouting):
 
 
 def test_a_store_that_fails_is_no_reject(tmp_path: Path) -> None:
-    assert [reject.reason for reject in Failing(str(tmp_path))(planned(["a"])).rejects] == ["cannot be read: Input/output error"]
+    assert [reject.reason for reject in Failing(str(tmp_path))(planned(["a"])).rejects] == [
+        "cannot be read: Input/output error"
+    ]
 
     with pytest.raises(OSError, match="503"):
         Failing("gs://bucket")(planned(["a"]))

@@ -84,7 +84,9 @@ def test_shards_are_balanced_and_hold_every_row_once(size: int, balance: str) ->
             size_bytes = [sum(batch["size"].to_pylist()) for shard, batch in shards.items() if shard[0] == split]
             assert max(examples) - min(examples) <= 1 or balance == "bytes"
             assert max(size_bytes) - min(size_bytes) <= 112 or balance == "examples"
-            ordered = [name for shard in sorted(shards) if shard[0] == split for name in shards[shard]["name"].to_pylist()]
+            ordered = [
+                name for shard in sorted(shards) if shard[0] == split for name in shards[shard]["name"].to_pylist()
+            ]
             expected = sorted((row["key"], row["name"]) for row in planned if row["split"] == split)
             assert ordered == [name for _, name in expected]
 
@@ -93,7 +95,9 @@ def test_shards_are_balanced_and_hold_every_row_once(size: int, balance: str) ->
 
 def test_more_shards_than_records() -> None:
     def check(found: list[tuple[ShardKey, pa.RecordBatch]]) -> None:
-        assert sorted((shard, len(batch)) for shard, batch in by_shard(found).items()) == [(("train", n), 1) for n in range(3)]
+        assert sorted((shard, len(batch)) for shard, batch in by_shard(found).items()) == [
+            (("train", n), 1) for n in range(3)
+        ]
 
     run(plan("examples"), batches(rows(3, split="train"), 2), check)
 
@@ -160,7 +164,8 @@ def test_distribute_gives_each_shard_one_slice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("split", "examples", "shards"), [("test", 100, 2), ("test", 1, 1), ("train", 100, 7), ("other", 100, 7), ("train", 0, 0)]
+    ("split", "examples", "shards"),
+    [("test", 100, 2), ("test", 1, 1), ("train", 100, 7), ("other", 100, 7), ("train", 0, 0)],
 )
 def test_shard_count_by_split(split: str, examples: int, shards: int) -> None:
     assert shard_count(COUNTS, split, examples, 10**6) == shards

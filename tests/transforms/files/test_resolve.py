@@ -37,7 +37,9 @@ def row(name: str, line: int, label: str | None = "ant", split: str | None = Non
     return name, 1000, None, label, split, line, json.dumps(columns)
 
 
-def planned(rows: list[Row], layout: Layout = TREE, options: ResolveOptions = PLAIN) -> tuple[list[dict[str, Any]], list[Reject]]:
+def planned(
+    rows: list[Row], layout: Layout = TREE, options: ResolveOptions = PLAIN
+) -> tuple[list[dict[str, Any]], list[Reject]]:
     (batch,) = batches(rows, FOUND)
     rejects, found = [], []
     for item in resolve(batch, layout, options):
@@ -61,7 +63,9 @@ def test_keys_and_splits_are_those_of_the_name() -> None:
     assert [row["split"] for row in found] == [("train", "test")[index] for index in splits]
 
 
-@pytest.mark.parametrize(("options", "moved"), [(ResolveOptions(seed=9), "key"), (ResolveOptions(split_seed=9), "split")])
+@pytest.mark.parametrize(
+    ("options", "moved"), [(ResolveOptions(seed=9), "key"), (ResolveOptions(split_seed=9), "split")]
+)
 def test_each_seed_moves_its_own(options: ResolveOptions, moved: str) -> None:
     rows = [file(f"ant/{index}.jpg") for index in range(200)]
     before, _ = planned(rows)
@@ -108,7 +112,9 @@ def test_a_manifest_says_the_split() -> None:
     ],
 )
 def test_rejects(item: Row, layout: Layout, reason: str) -> None:
-    found, rejects = planned([item, file("train/ant/2.jpg") if layout.folders.split is not None else file("ant/2.jpg")], layout)
+    found, rejects = planned(
+        [item, file("train/ant/2.jpg") if layout.folders.split is not None else file("ant/2.jpg")], layout
+    )
 
     assert [row["name"] for row in found] == ["train/ant/2.jpg" if layout.folders.split is not None else "ant/2.jpg"]
     assert rejects == [Reject(item[0], item[5], "index", reason)]
@@ -170,7 +176,9 @@ def test_columns_are_encoded() -> None:
 
 def test_planned_sizes_grow_with_what_is_written() -> None:
     small, large = planned([file("ant/1.jpg", 1000), file("ant/1.jpg", 5000)])[0]
-    resized, other = planned([file("ant/1.jpg", 1000), file("ant/1.jpg", 5000)], options=ResolveOptions(record_bytes=300))[0]
+    resized, other = planned(
+        [file("ant/1.jpg", 1000), file("ant/1.jpg", 5000)], options=ResolveOptions(record_bytes=300)
+    )[0]
 
     assert large["size"] - small["size"] == 4000
     assert resized["size"] == other["size"] == small["size"] - 700

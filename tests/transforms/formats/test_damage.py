@@ -35,7 +35,10 @@ def test_only_what_is_more_than_a_record_is_a_loss() -> None:
     assert BAD.to_json() == {"source": "a.csv", "line": 3, "stage": "read", "reason": "the row has 2 fields"}
     position = {"source": "c.csv.gz", "line": 41, "stage": "read", "reason": "damaged"}
     assert REST.to_json() == {**position, "records": 60, "size_bytes": 700, "count": "estimated"}
-    assert [reject.is_loss for reject in (BAD, GROUP, REST, CUT, unread_file("e", 9, "index", "no"))] == [False, *[True] * 4]
+    assert [reject.is_loss for reject in (BAD, GROUP, REST, CUT, unread_file("e", 9, "index", "no"))] == [
+        False,
+        *[True] * 4,
+    ]
 
 
 def test_losses_in_words() -> None:
@@ -68,7 +71,9 @@ def test_what_is_known_for_certain_does_not_fail_a_job() -> None:
         (TruncatedError("x", is_cut=True), 4000, 0, (None, 4000, "at least")),
     ],
 )
-def test_the_rest_of_a_compressed_file(error: TruncatedError, size: int, read: int, expected: tuple[object, ...]) -> None:
+def test_the_rest_of_a_compressed_file(
+    error: TruncatedError, size: int, read: int, expected: tuple[object, ...]
+) -> None:
     reject = of_compressed(error, size).reject("a", 1, "read", "x", read, size)
     assert (reject.records, reject.size_bytes, reject.count) == expected
 
@@ -82,7 +87,9 @@ def test_files_of_which_nothing_was_read_are_estimated_by_all_others() -> None:
     assert settle([whole], 1, 500) == ([Reject("e.csv.gz", None, "index", "no", 1, 500, "estimated")], 1)
 
 
-@pytest.mark.parametrize(("suffix", "compress"), [("gz", gzip.compress), ("bz2", bz2.compress), ("zst", zstandard.compress)])
+@pytest.mark.parametrize(
+    ("suffix", "compress"), [("gz", gzip.compress), ("bz2", bz2.compress), ("zst", zstandard.compress)]
+)
 def test_how_far_compressed_data_could_be_read(tmp_path: Path, suffix: str, compress: Callable[[bytes], bytes]) -> None:
     contents = np.random.default_rng(0).bytes(3_000_000)
     data = compress(contents)
@@ -93,7 +100,8 @@ def test_how_far_compressed_data_could_be_read(tmp_path: Path, suffix: str, comp
             stream.readlines()
         error = raised.value
         assert error.is_cut == is_cut
-        assert abs(error.good_bytes - len(data) // 2) < 1 << 20 or not is_cut  # bytes that are not compressed break no stream
+        # Bytes that are not compressed break no stream
+        assert abs(error.good_bytes - len(data) // 2) < 1 << 20 or not is_cut
         assert error.made_bytes <= len(contents)
         assert error.promised_bytes == (len(contents) if is_cut and suffix == "zst" else 0)
 
@@ -141,8 +149,8 @@ TEXTS: dict[str, tuple[str, Callable[..., bytes]]] = {
     "text": ("txt", lines_text),
     "reshard": ("tfrecord", records),
 }
-# Of each route: files that are cut at two thirds, and files that are damaged in their middle. Zstandard has no checksum as it is
-# written by default, so what is damaged there may be other values, and nobody can tell.
+# Of each route: files that are cut at two thirds, and files that are damaged in their middle. Zstandard has no checksum
+# as it is written by default, so what is damaged there may be other values, and nobody can tell.
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "bz2": bz2.compress, "zst": zstandard.compress}
 SUFFIXES = {route: ("gz",) if route == "reshard" else tuple(COMPRESSORS) for route in TEXTS}
 
@@ -212,7 +220,9 @@ def test_compressed_files_that_are_damaged(run: Run, tmp_path: Path, route: str)
     assert lost / 3 < told["records"] < 3 * lost
     losses = Losses(len(rejects), told["records"], told["size_bytes"], 0, True)
     assert str(losses) in table.dataset.manifest.notices
-    refused = run(route, "--input", tmp_path / "in", "--output", tmp_path / "2", "--name", "n", "--on_damaged_file", "reject")
+    refused = run(
+        route, "--input", tmp_path / "in", "--output", tmp_path / "2", "--name", "n", "--on_damaged_file", "reject"
+    )
     assert refused.status == 1
     assert f"{table.dataset.manifest.rejects['records']} of " in refused.err
     assert "more than --max_reject_fraction 0.01 allows" in refused.err
@@ -255,7 +265,9 @@ def test_a_parquet_file_without_its_footer_is_estimated_by_the_others(run: Run, 
         pq.write_table(pa.table({"x": np.random.default_rng(0).random(ROWS)}), folder / f"{name}.parquet")
     data = (folder / "b.parquet").read_bytes()
     (folder / "b.parquet").write_bytes(data[: len(data) // 2])
-    table = check_fails_then_passes(run, folder, tmp_path, "parquet", "b.parquet", "about ", f"{len(data) // 2:,} bytes")
+    table = check_fails_then_passes(
+        run, folder, tmp_path, "parquet", "b.parquet", "about ", f"{len(data) // 2:,} bytes"
+    )
     (reject,) = table.rejects()
     assert abs(reject["records"] - ROWS // 2) < ROWS // 100
     assert (reject["size_bytes"], reject["count"]) == (len(data) // 2, "estimated")
@@ -282,7 +294,9 @@ def test_records_behind_a_broken_length(run: Run, tmp_path: Path) -> None:
 def test_records_that_zlib_compressed_are_read(tmp_path: Path) -> None:
     stored = {f"{level}.tfrecord": zlib.compress(records(level * ROWS), level) for level in (0, 1, 9)}
     table = convert("reshard", write_files(tmp_path / "in", stored), tmp_path, "--no_shuffle")
-    assert [row["id"] for row in table.rows] == [n for level in (0, 1, 9) for n in range(level * ROWS, (level + 1) * ROWS)]
+    assert [row["id"] for row in table.rows] == [
+        n for level in (0, 1, 9) for n in range(level * ROWS, (level + 1) * ROWS)
+    ]
     assert table.rejects() == []
 
 
@@ -296,7 +310,9 @@ def test_a_file_that_is_not_there(run: Run, tmp_path: Path, route: str) -> None:
     elif route == "avro":
         name = "avro"
         with (folder / "a.avro").open("wb") as file:
-            fastavro.writer(file, {"type": "record", "name": "row", "fields": [{"name": "x", "type": "int"}]}, [{"x": 1}])
+            fastavro.writer(
+                file, {"type": "record", "name": "row", "fields": [{"name": "x", "type": "int"}]}, [{"x": 1}]
+            )
     else:
         name, write = TEXTS[route]
         (folder / f"a.{name}").write_bytes(write(0))
@@ -325,4 +341,8 @@ def test_a_block_of_avro_that_is_damaged_is_counted_and_a_file_that_is_cut_is_no
     cut = write_files(tmp_path / "cut", {"a.avro": data, "b.avro": data[:-20]})
     table = check_fails_then_passes(run, cut, tmp_path / "2", "avro", "nobody knows", "is cut short")
     (reject,) = table.rejects()
-    assert (reject["records"], reject["count"], reject["line"]) == (last.num_records, "at least", ROWS - last.num_records + 1)
+    assert (reject["records"], reject["count"], reject["line"]) == (
+        last.num_records,
+        "at least",
+        ROWS - last.num_records + 1,
+    )

@@ -27,13 +27,21 @@ ENCODINGS = [
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("UTF8", "utf-8"), ("utf-8-sig", "utf-8"), ("latin-1", "iso8859-1"), ("Windows-1252", "cp1252"), ("UTF-16", "utf-16")],
+    [
+        ("UTF8", "utf-8"),
+        ("utf-8-sig", "utf-8"),
+        ("latin-1", "iso8859-1"),
+        ("Windows-1252", "cp1252"),
+        ("UTF-16", "utf-16"),
+    ],
 )
 def test_names(name: str, expected: str) -> None:
     assert encoding_name(name) == expected
 
 
-@pytest.mark.parametrize("name", ["", "utf-9", "a\0b", "rot13", "zip", "idna", "punycode", "unicode_escape", "raw_unicode_escape"])
+@pytest.mark.parametrize(
+    "name", ["", "utf-9", "a\0b", "rot13", "zip", "idna", "punycode", "unicode_escape", "raw_unicode_escape"]
+)
 def test_names_that_are_no_good(name: str) -> None:
     with pytest.raises(ValueError, match=r"expected one such as utf-8"):
         encoding_name(name)
@@ -99,7 +107,9 @@ def test_a_stream_is_what_it_holds(text: str, encoding: str, size: int) -> None:
     assert stream.read(5) == b""
 
 
-@given(st.binary(max_size=60), st.sampled_from(["cp1252", "utf-16-le", "gb18030", "shift_jis", "cp037"]), st.integers(3, 9))
+@given(
+    st.binary(max_size=60), st.sampled_from(["cp1252", "utf-16-le", "gb18030", "shift_jis", "cp037"]), st.integers(3, 9)
+)
 def test_a_stream_that_is_not_in_its_encoding(data: bytes, encoding: str, size: int) -> None:
     stream = Utf8Stream(io.BytesIO(data), encoding)
 
@@ -123,7 +133,9 @@ def test_an_encoding_of_no_files_is_refused_by_every_route(
 def test_one_name_stands_for_one_error_handler() -> None:
     """A handler is the whole process's: a second one registered under its name would take the place of the first."""
     sources = [
-        path.read_text() for folder in ("shardmill", "transforms", "pipelines") for path in (REPOSITORY / folder).rglob("*.py")
+        path.read_text()
+        for folder in ("shardmill", "transforms", "pipelines")
+        for path in (REPOSITORY / folder).rglob("*.py")
     ]
 
     assert sum(text.count("codecs.register_error(") for text in sources) == 1

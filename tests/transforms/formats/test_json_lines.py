@@ -32,7 +32,9 @@ def file_ref(folder: Path, data: bytes, name: str = "file.jsonl") -> FileRef:
     return FileRef(name, str(path), len(data))
 
 
-def infer(format_: JsonLinesFormat, file: FileRef, columns: list[str] | None = None, values_of: str | None = None) -> Inferred:
+def infer(
+    format_: JsonLinesFormat, file: FileRef, columns: list[str] | None = None, values_of: str | None = None
+) -> Inferred:
     merged = Inferred()
     for block in format_.index(file):
         assert not isinstance(block, Reject)
@@ -54,7 +56,9 @@ def read(format_: JsonLinesFormat, file: FileRef, types: Types) -> tuple[list[tu
     return found, [reject for part in rows for reject in part.rejects], sum(part.blank for part in rows)
 
 
-def table(folder: Path, *lines: str, fill: tuple[tuple[str, str], ...] = (), types: Types | None = None) -> tuple[Any, ...]:
+def table(
+    folder: Path, *lines: str, fill: tuple[tuple[str, str], ...] = (), types: Types | None = None
+) -> tuple[Any, ...]:
     """Types, rows without their numbers, and rejects as (line, reason)."""
     file = file_ref(folder, "\n".join(lines).encode())
     format_ = JsonLinesFormat(20, fill)
@@ -184,7 +188,11 @@ def test_only_the_columns_asked_for_matter(tmp_path: Path) -> None:
 def test_columns_are_in_the_order_in_which_they_first_appear(tmp_path: Path) -> None:
     types, _, _ = table(tmp_path, '{"b": 1}', '{"c": null, "a": "x", "b": 3}', '{"c": [2]}')
 
-    assert types == {"b": ColumnType("int64", None, 2), "a": ColumnType("bytes", None, 1), "c": ColumnType("int64", 1, 1)}
+    assert types == {
+        "b": ColumnType("int64", None, 2),
+        "a": ColumnType("bytes", None, 1),
+        "c": ColumnType("int64", 1, 1),
+    }
 
 
 def test_a_column_without_any_value_is_none(tmp_path: Path) -> None:
@@ -240,7 +248,9 @@ def test_a_fill_beyond_64_bits_is_text() -> None:
 
 
 def test_values_are_what_they_are_as_strings(tmp_path: Path) -> None:
-    file = file_ref(tmp_path, '{"x": "ä"}\n{"x": 1}\n{"x": true}\n{"x": 1.5}\n{"x": null}\n{"x": "ä"}\n{"x": ["b", 2]}'.encode())
+    file = file_ref(
+        tmp_path, '{"x": "ä"}\n{"x": 1}\n{"x": true}\n{"x": 1.5}\n{"x": null}\n{"x": "ä"}\n{"x": ["b", 2]}'.encode()
+    )
 
     assert infer(JsonLinesFormat(10), file, [], "x").values == frozenset({"ä", "1", "true", "1.5", "b", "2"})
     assert infer(JsonLinesFormat(10, (("x", "none"),)), file, [], "x").values == frozenset(
@@ -327,10 +337,19 @@ def test_a_column_is_converted_as_its_values_are(values: list[Any], column: Colu
         assert array.equals(array_of([convert(value, column) for value in values], column))
 
 
-@given(st.lists(st.integers(-5, 5) | st.none()), st.lists(st.floats(-9, 9) | st.none()), st.lists(st.text("ab") | st.none()))
+@given(
+    st.lists(st.integers(-5, 5) | st.none()),
+    st.lists(st.floats(-9, 9) | st.none()),
+    st.lists(st.text("ab") | st.none()),
+)
 @settings(max_examples=50, deadline=None)
 def test_common_columns_are_converted_whole(integers: list[Any], floats: list[Any], texts: list[Any]) -> None:
-    columns: list[tuple[list[Any], Spelled]] = [(integers, "int64"), (integers, "float32"), (floats, "float32"), (texts, "bytes")]
+    columns: list[tuple[list[Any], Spelled]] = [
+        (integers, "int64"),
+        (integers, "float32"),
+        (floats, "float32"),
+        (texts, "bytes"),
+    ]
     for values, dtype in columns:
         assert column_array(values, ColumnType(dtype, None, 0)) is not None
         assert column_array([[value] for value in values if value is not None], ColumnType(dtype, -1, 0)) is not None
@@ -338,7 +357,9 @@ def test_common_columns_are_converted_whole(integers: list[Any], floats: list[An
 
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3), max_size=12), st.integers(1, 200))
 @settings(max_examples=150, deadline=None)
-def test_any_block_size_gives_the_rows(tmp_path_factory: pytest.TempPathFactory, objects: list[Row], block_size: int) -> None:
+def test_any_block_size_gives_the_rows(
+    tmp_path_factory: pytest.TempPathFactory, objects: list[Row], block_size: int
+) -> None:
     lines = [json.dumps(row).encode() for row in objects]
     lines[2:2] = [b"", b"nonsense", b" \t"]
     file = file_ref(tmp_path_factory.mktemp("json"), b"\n".join(lines))

@@ -19,7 +19,9 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".bz2": bz2.compress,
     ".zst": zstandard.ZstdCompressor().compress,
 }
-TEXTS = st.lists(st.sampled_from([b"\n", b"\r\n", b"a", b"bcd", b"\r", b"\xff\x00", b"long " * 9]), max_size=30).map(b"".join)
+TEXTS = st.lists(st.sampled_from([b"\n", b"\r\n", b"a", b"bcd", b"\r", b"\xff\x00", b"long " * 9]), max_size=30).map(
+    b"".join
+)
 
 
 def file_ref(folder: Path, data: bytes, name: str = "file.txt") -> FileRef:
@@ -66,7 +68,9 @@ def test_any_sizes_give_the_same_lines(
 @pytest.mark.parametrize("suffix", COMPRESS)
 @given(TEXTS, st.integers(1, 40))
 @settings(max_examples=30, deadline=None)
-def test_a_compressed_file_is_one_block(tmp_path_factory: pytest.TempPathFactory, suffix: str, data: bytes, size: int) -> None:
+def test_a_compressed_file_is_one_block(
+    tmp_path_factory: pytest.TempPathFactory, suffix: str, data: bytes, size: int
+) -> None:
     file = file_ref(tmp_path_factory.mktemp("lines"), COMPRESS[suffix](data), f"file.txt{suffix}")
 
     assert list(index_lines(file, size)) == [BlockRef(file, 0, file.size_bytes)]
@@ -120,8 +124,10 @@ def test_the_sentence_of_a_truncated_gzip_file(tmp_path: Path) -> None:
     (reject,) = pieces(file_ref(tmp_path, gzip.compress(b"text\n")[:-3], "file.txt.gz"), 10, 10)[1:]
 
     assert isinstance(reject, Reject)
-    assert reject.reason == (
-        "the gzip data ends too early, at byte 22 of the compressed file, after 5 bytes of contents; all from line 2 on is lost"
+    assert (
+        reject.reason
+        == "the gzip data ends too early, at byte 22 of the compressed file, after 5 bytes of contents; all from line 2"
+        " on is lost"
     )
 
 

@@ -50,7 +50,9 @@ def read(format_: LinesFormat, file: FileRef) -> Found:
     return texts, [reject for part in rows for reject in part.rejects], sum(part.blank for part in rows)
 
 
-def infer(format_: LinesFormat, file: FileRef, columns: list[str] | None = None, values_of: str | None = None) -> Inferred:
+def infer(
+    format_: LinesFormat, file: FileRef, columns: list[str] | None = None, values_of: str | None = None
+) -> Inferred:
     merged = Inferred()
     for block in format_.index(file):
         assert not isinstance(block, Reject)
@@ -224,7 +226,10 @@ def test_infer_gives_up_on_too_many_values(tmp_path: Path) -> None:
 
     for block_size in (1 << 16, 1 << 24):
         assert infer(LinesFormat(block_size), file_ref(tmp_path, b"".join(lines)), None, "text").values is None
-        assert len(infer(LinesFormat(block_size), file_ref(tmp_path, b"".join(lines[1:])), None, "text").values or ()) == MAX_VALUES
+        assert (
+            len(infer(LinesFormat(block_size), file_ref(tmp_path, b"".join(lines[1:])), None, "text").values or ())
+            == MAX_VALUES
+        )
 
 
 def test_the_columns_come_in_the_order_of_the_types(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Existing TFRecord files: what TensorFlow writes is read; whatever the damage, every record is a row or in a reject."""
+"""Existing TFRecord files: what TensorFlow writes is read; whatever the damage, every record is a row or in a
+reject."""
 
 import gzip
 from collections.abc import Iterator
@@ -45,7 +46,9 @@ def read(file: FileRef, size: int = 1 << 20) -> Found:
         part.batch.validate(full=True)
         assert part.batch.schema == pa.schema([("record", pa.large_binary())])
         assert part.blank == 0
-    records = [pair for part in rows for pair in zip(part.lines.tolist(), part.batch["record"].to_pylist(), strict=True)]
+    records = [
+        pair for part in rows for pair in zip(part.lines.tolist(), part.batch["record"].to_pylist(), strict=True)
+    ]
     return records, [reject for part in rows for reject in part.rejects]
 
 
@@ -82,7 +85,9 @@ def test_what_tensorflow_writes(tmp_path: Path, compression: str, size: int) -> 
     file = FileRef("file.tfrecord", str(path), path.stat().st_size)
 
     assert read(file, size) == (numbered(examples), [])
-    assert infer(file, size) == Inferred({"number": ColumnType("int64", 2, 20), "image": ColumnType("bytes", None, 20)}, 20)
+    assert infer(file, size) == Inferred(
+        {"number": ColumnType("int64", 2, 20), "image": ColumnType("bytes", None, 20)}, 20
+    )
 
 
 @given(st.lists(st.integers(0, 400), max_size=20), st.integers(1, 2000), st.booleans())
@@ -231,8 +236,11 @@ def test_records_that_are_no_examples(tmp_path: Path, size: int) -> None:
     file = file_ref(tmp_path, b"".join(map(tfrecord.frame, records)))
     found, rejects = read(file, size)
 
-    assert found == [(1, EXAMPLES[0]), (3, EXAMPLES[1]), (5, b""), (6, EXAMPLES[2])]  # an empty record is an empty Example
-    assert rejects == [Reject("file.tfrecord", number, "read", f"record {number} is not a tf.train.Example") for number in (2, 4)]
+    # An empty record is an empty Example
+    assert found == [(1, EXAMPLES[0]), (3, EXAMPLES[1]), (5, b""), (6, EXAMPLES[2])]
+    assert rejects == [
+        Reject("file.tfrecord", number, "read", f"record {number} is not a tf.train.Example") for number in (2, 4)
+    ]
     assert infer(file, size).rows == 4
 
 
@@ -240,12 +248,16 @@ FEATURES = st.dictionaries(
     st.sampled_from(["a", "b", "c"]),
     st.one_of(
         st.lists(st.binary(max_size=5), min_size=1, max_size=3),
-        st.lists(st.integers(-(1 << 63), (1 << 63) - 1), min_size=1, max_size=3).map(lambda values: np.array(values, np.int64)),
+        st.lists(st.integers(-(1 << 63), (1 << 63) - 1), min_size=1, max_size=3).map(
+            lambda values: np.array(values, np.int64)
+        ),
         st.lists(st.floats(width=32, allow_nan=False), max_size=3).map(lambda values: np.array(values, np.float32)),
     ),
 )
 # Feature `a`, a list without a value: of bytes, of floats, of integers.
-EMPTY_BYTES, EMPTY_FLOATS, EMPTY_INTEGERS = (b"\n\t\n\x07\n\x01a\x12\x02" + tag + b"\x00" for tag in (b"\x0a", b"\x12", b"\x1a"))
+EMPTY_BYTES, EMPTY_FLOATS, EMPTY_INTEGERS = (
+    b"\n\t\n\x07\n\x01a\x12\x02" + tag + b"\x00" for tag in (b"\x0a", b"\x12", b"\x1a")
+)
 ODD_RECORDS = st.sampled_from([b"\xff", b"", EMPTY_BYTES, EMPTY_FLOATS, EMPTY_INTEGERS])
 RECORDS = st.lists(st.one_of(FEATURES.map(encode_example), ODD_RECORDS), max_size=8)
 
@@ -254,7 +266,10 @@ def plain(values: Any, kind: pa.DataType) -> list[Any]:
     """A feature as one of `kind`."""
     found = list(values)
     if kind.value_type == pa.large_binary():
-        return [value if isinstance(value, bytes) else repr(value.item()).encode().replace(b"inf", b"Infinity") for value in found]
+        return [
+            value if isinstance(value, bytes) else repr(value.item()).encode().replace(b"inf", b"Infinity")
+            for value in found
+        ]
     return [float(np.float32(value)) if kind.value_type == pa.float32() else int(value) for value in found]
 
 
@@ -296,7 +311,9 @@ def test_lists_without_values_have_no_say(number: int) -> None:
 
 def test_types() -> None:
     records = [
-        encode_example({"scalar": [1], "pair": [b"x", b"y"], "ragged": np.array([1.5]), "empty": np.zeros(0), "sometimes": [1]}),
+        encode_example(
+            {"scalar": [1], "pair": [b"x", b"y"], "ragged": np.array([1.5]), "empty": np.zeros(0), "sometimes": [1]}
+        ),
         encode_example({"scalar": [2], "pair": [b"x", b"y"], "ragged": np.array([1.5, 2]), "empty": np.zeros(0)}),
     ]
     features, _ = decode_examples(pa.array(records, pa.large_binary()))
@@ -311,7 +328,9 @@ def test_types() -> None:
         },
         2,
     )
-    assert infer_examples(features, ["pair"], "scalar") == Inferred({"pair": ColumnType("bytes", 2, 2)}, 2, frozenset({"1", "2"}))
+    assert infer_examples(features, ["pair"], "scalar") == Inferred(
+        {"pair": ColumnType("bytes", 2, 2)}, 2, frozenset({"1", "2"})
+    )
     assert infer_examples(features, ["pair"], "pair").values == frozenset({"x", "y"})
     assert infer_examples(features, [], "absent") == Inferred({}, 2)
 

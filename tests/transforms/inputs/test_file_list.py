@@ -22,7 +22,8 @@ def rows(folder: Path, text: str | bytes, name: str = "meta.csv", allow_outside:
 
 
 @pytest.mark.parametrize(
-    ("path", "textual"), [("a.csv", True), ("a.CSV", True), ("gs://b/a.jsonl", False), ("a.ndjson", False), ("x.y/a.JSONL", False)]
+    ("path", "textual"),
+    [("a.csv", True), ("a.CSV", True), ("gs://b/a.jsonl", False), ("a.ndjson", False), ("x.y/a.JSONL", False)],
 )
 def test_kinds(path: str, textual: bool) -> None:
     assert is_textual(path) is textual
@@ -153,8 +154,18 @@ def test_a_climb_hidden_behind_the_folder_s_own_path(tmp_path: Path) -> None:
             2,
             "label or split 1.5 is not a string or an integer",
         ),
-        ('{"file_name": "x"}\n{"file_name": "y", "split": [1]}\n', "meta.jsonl", 2, "label or split [1] is not a string"),
-        ('{"file_name": "x"}\n{"file_name": "y", "label": true}\n', "meta.jsonl", 2, "label or split true is not a string"),
+        (
+            '{"file_name": "x"}\n{"file_name": "y", "split": [1]}\n',
+            "meta.jsonl",
+            2,
+            "label or split [1] is not a string",
+        ),
+        (
+            '{"file_name": "x"}\n{"file_name": "y", "label": true}\n',
+            "meta.jsonl",
+            2,
+            "label or split true is not a string",
+        ),
         ('{"file_name": "x"}\n{"file_name": "y", "n": ' + "9" * 5000 + "}\n", "meta.jsonl", 2, "not JSON: "),
     ],
 )
@@ -188,7 +199,11 @@ def test_the_order_of_json_keys_makes_no_other_row(tmp_path: Path) -> None:
         ("name,label\na,b\n", "meta.csv", "has no column file_name or image_uri; its columns are name, label"),
         ("file_name,a,a\n", "meta.csv", "has the column 'a' twice"),
         ("file_name,\n", "meta.csv", "has a column without a name"),
-        ("file_name,height\n", "meta.csv", "has a column 'height', which is the name of a feature that every example has"),
+        (
+            "file_name,height\n",
+            "meta.csv",
+            "has a column 'height', which is the name of a feature that every example has",
+        ),
         ('file_name,a\nx,"never closed\n', "meta.csv", "from line 2: .*check the quotes"),
         ("", "meta.jsonl", "no row has a file_name or image_uri"),
         ('{"name": "a"}\n', "meta.jsonl", "no row has a file_name or image_uri"),

@@ -52,7 +52,10 @@ def test_measure(tmp_path: Path) -> None:
 
     measured, types, rejects = measure(batch, str(tmp_path), True)
 
-    assert list(zip(measured["name"].to_pylist(), measured["size"].to_pylist(), strict=True)) == [("a.jpg", 5), ("c", 3)]
+    assert list(zip(measured["name"].to_pylist(), measured["size"].to_pylist(), strict=True)) == [
+        ("a.jpg", 5),
+        ("c", 3),
+    ]
     assert measured.schema == FOUND
     assert types == {}
     assert rejects == [Reject("b.jpg", 3, "index", "no such file")]
@@ -66,7 +69,9 @@ def test_measure_types_the_columns(tmp_path: Path) -> None:
     _, types, rejects = measure(rows("a", "b", columns=columns), str(tmp_path), False)
 
     assert types == {"n": ColumnType("int64", None, 1), "box": ColumnType("int64", 2, 1)}
-    assert [reject.reason for reject in rejects] == ["column 'bad': {\"x\": 1} is not a number, a string or a list of them"]
+    assert [reject.reason for reject in rejects] == [
+        "column 'bad': {\"x\": 1} is not a number, a string or a list of them"
+    ]
 
 
 def test_list_files(tmp_path: Path) -> None:
@@ -98,7 +103,13 @@ def test_read_manifest(tmp_path: Path) -> None:
         )
         rejects = indexed.rejects | "Rejects" >> beam.Map(lambda reject: (reject.source, reject.line))
         summary = indexed.summary | "Summary" >> beam.Map(
-            lambda s: (s.records, s.rejected, sorted(s.labels.items()), s.columns["price"].dtype, s.columns["price"].present)
+            lambda s: (
+                s.records,
+                s.rejected,
+                sorted(s.labels.items()),
+                s.columns["price"].dtype,
+                s.columns["price"].present,
+            )
         )
         assert_that(files, equal_to([("a.jpg", 3, "cat", 2), ("b.jpg", 3, "dog", 3)]), label="CheckFiles")
         assert_that(rejects, equal_to([("gone.jpg", 4), ("a.jpg", 5), ("../x.jpg", 6)]), label="CheckRejects")

@@ -1,4 +1,5 @@
-"""What folders mean: splits and classes by their names, and a stop where that cannot be known; all routes that have folders."""
+"""What folders mean: splits and classes by their names, and a stop where that cannot be known; all routes that have
+folders."""
 
 import io
 import re
@@ -39,7 +40,9 @@ def tree(route: str, root: Path, *folders: str) -> Path:
     return write_files(root, {f"{folder}/{number}.{suffix}": content for number, folder in enumerate(folders)})
 
 
-def convert(run: Run, route: str, root: Path, output: Path, *flags: object) -> tuple[dict[str, int], tuple[str, ...] | None, str]:
+def convert(
+    run: Run, route: str, root: Path, output: Path, *flags: object
+) -> tuple[dict[str, int], tuple[str, ...] | None, str]:
     """Examples by split, class names, and what was printed."""
     result = run(*ROUTES[route][0], "--input", root, "--output", output, "--name", "n", *flags)
     assert result.status == 0, result.err
@@ -135,7 +138,15 @@ def test_levels_that_there_are_not(run: Run, tmp_path: Path, route: str) -> None
 def test_splits_said_twice(run: Run, tmp_path: Path, route: str) -> None:
     root = tree(route, tmp_path / "in", "training/cat", "testing/cat")
 
-    mistake(run, route, root, tmp_path / "out", "--splits was given", "split folders", flags=("--splits", "train=0.5,test=0.5"))
+    mistake(
+        run,
+        route,
+        root,
+        tmp_path / "out",
+        "--splits was given",
+        "split folders",
+        flags=("--splits", "train=0.5,test=0.5"),
+    )
 
 
 def test_a_second_level_below_the_class_is_said(run: Run, tmp_path: Path, route: str) -> None:
@@ -144,7 +155,9 @@ def test_a_second_level_below_the_class_is_said(run: Run, tmp_path: Path, route:
     _, classes, out = convert(run, route, root, tmp_path / "out")
 
     assert classes == ("cat", "dog")
-    assert "folders below those of classes say nothing: what lies in 'cat/manx' is of class 'cat', and so in 1 more" in out
+    assert (
+        "folders below those of classes say nothing: what lies in 'cat/manx' is of class 'cat', and so in 1 more" in out
+    )
 
 
 def test_the_first_and_last_of_many_classes(run: Run, tmp_path: Path, route: str) -> None:

@@ -33,7 +33,9 @@ def others(pattern: object) -> list[Listed]:
 def test_a_folder(tmp_path: Path) -> None:
     touch(tmp_path, "a.jpg", "cat/b.PNG", "cat/deep/c.webp", "train/cat/d.tiff")
 
-    assert listed(tmp_path) == [Found(name, 5) for name in ("a.jpg", "cat/b.PNG", "cat/deep/c.webp", "train/cat/d.tiff")]
+    assert listed(tmp_path) == [
+        Found(name, 5) for name in ("a.jpg", "cat/b.PNG", "cat/deep/c.webp", "train/cat/d.tiff")
+    ]
     assert listed(f"{tmp_path}/") == listed(tmp_path)
 
 
@@ -57,7 +59,19 @@ def test_an_empty_class_folder_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["a b.jpg", "100%.jpg", "#1.jpg", 'it\'s "q".jpg', "new\nline.jpg", "[x].jpg", "*.jpg", "ü.jpg", "-rf.jpg", "a\\b.jpg"]
+    "name",
+    [
+        "a b.jpg",
+        "100%.jpg",
+        "#1.jpg",
+        'it\'s "q".jpg',
+        "new\nline.jpg",
+        "[x].jpg",
+        "*.jpg",
+        "ü.jpg",
+        "-rf.jpg",
+        "a\\b.jpg",
+    ],
 )
 def test_odd_names(tmp_path: Path, name: str) -> None:
     touch(tmp_path, f"cat/{name}")
@@ -220,7 +234,9 @@ def test_matches_as_the_glob_module_does(tmp_path: Path, pattern: str) -> None:
 def test_what_is_passed_over_is_said_alike_by_every_route(
     run: Run, tmp_path: Path, command: tuple[str, ...], file: str, plural: str
 ) -> None:
-    write_files(tmp_path / "in", {file: b'{"a": 1}\n{"a": 2}\n', "LICENSE": b"", "NOTICE": b"", "x/y.zip": b"", "z/y.zip": b""})
+    write_files(
+        tmp_path / "in", {file: b'{"a": 1}\n{"a": 2}\n', "LICENSE": b"", "NOTICE": b"", "x/y.zip": b"", "z/y.zip": b""}
+    )
     result = run(*command, "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", "--dry_run")
     said = [line for line in (result.out + result.err.replace(";", "\n")).splitlines() if "passed over" in line]
     assert [line.partition("passed over ")[2] for line in said] == [

@@ -1,4 +1,5 @@
-"""Manifests as people have them: Kaggle's `id,breed` with the images in train/, and what is said of a file that is missing."""
+"""Manifests as people have them: Kaggle's `id,breed` with the images in train/, and what is said of a file that is
+missing."""
 
 import json
 from pathlib import Path
@@ -46,7 +47,9 @@ def test_numbers_name_files_in_json(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("flag", range(0, len(KAGGLE), 2))
 def test_each_flag_is_needed(run: Run, tmp_path: Path, flag: int) -> None:
     manifest = source(tmp_path / "in")
-    result = run("images", "--manifest", manifest, "--output", tmp_path, "--name", "dogs", *KAGGLE[:flag], *KAGGLE[flag + 2 :])
+    result = run(
+        "images", "--manifest", manifest, "--output", tmp_path, "--name", "dogs", *KAGGLE[:flag], *KAGGLE[flag + 2 :]
+    )
 
     if KAGGLE[flag] == "--label_column":  # then the breed is a column like any other
         assert "label" not in read_back(tmp_path / "dogs/1.0.0").example("train/000b.jpg")

@@ -54,11 +54,15 @@ def test_matched_counts_the_rejected() -> None:
 PARTS = st.one_of(
     st.builds(
         summary_of,
-        st.lists(st.builds(file, st.text(st.sampled_from("ab/"), max_size=6), st.integers(0, 99)), min_size=1, max_size=5),
+        st.lists(
+            st.builds(file, st.text(st.sampled_from("ab/"), max_size=6), st.integers(0, 99)), min_size=1, max_size=5
+        ),
     ),
     st.builds(
         summary_of,
-        st.lists(st.builds(row, st.sampled_from("ab"), st.integers(1, 9), st.sampled_from("xy")), min_size=1, max_size=4),
+        st.lists(
+            st.builds(row, st.sampled_from("ab"), st.integers(1, 9), st.sampled_from("xy")), min_size=1, max_size=4
+        ),
     ),
     st.builds(summarize_skipped, st.sampled_from([".txt file", "hidden file"]), st.sampled_from("abc")),
     st.builds(lambda rejected: InputSummary(rejected=rejected), st.integers(0, 3)),
@@ -77,7 +81,9 @@ def test_merging_knows_no_order(parts: list[InputSummary], data: st.DataObject) 
     shuffled = data.draw(st.permutations(parts))
     cut = data.draw(st.integers(0, len(parts)))
     combine = Merging(InputSummary, InputSummary.merge)
-    halves = [reduce(combine.add_input, half, combine.create_accumulator()) for half in (shuffled[:cut], shuffled[cut:])]
+    halves = [
+        reduce(combine.add_input, half, combine.create_accumulator()) for half in (shuffled[:cut], shuffled[cut:])
+    ]
 
     expected = reduce(InputSummary.merge, parts, InputSummary())
 

@@ -1,4 +1,5 @@
-"""Boxes and points in a manifest never stay behind while their picture is resized or turned: the job refuses, or they stay true."""
+"""Boxes and points in a manifest never stay behind while their picture is resized or turned: the job refuses, or they
+stay true."""
 
 import io
 import json
@@ -58,7 +59,9 @@ def test_what_stays_true(kind: str, mode: str, true: bool) -> None:
     if true:
         check_coordinates({"boxes": BOXES}, {"boxes": kind}, mode)
     else:
-        with pytest.raises(UserError, match=f"^--resize_mode {mode} would leave the coordinates in 'boxes' where they were"):
+        with pytest.raises(
+            UserError, match=f"^--resize_mode {mode} would leave the coordinates in 'boxes' where they were"
+        ):
             check_coordinates({"boxes": BOXES}, {"boxes": kind}, mode)
 
 
@@ -84,9 +87,13 @@ def command(run: Run, manifest: Path, *flags: object) -> Any:
     return run("images", "--manifest", manifest, "--output", manifest.parent.parent, "--name", "n", *flags)
 
 
-@pytest.mark.parametrize("flags", [("--resize", "8x8"), ("--resize", "8x8", "--resize_mode", "cover"), ("--image_format", "png")])
+@pytest.mark.parametrize(
+    "flags", [("--resize", "8x8"), ("--resize", "8x8", "--resize_mode", "cover"), ("--image_format", "png")]
+)
 @pytest.mark.parametrize("dry", [(), ("--dry_run",)])
-def test_columns_that_may_hold_coordinates_stop_the_job_and_are_named(run: Run, manifest: Path, flags: Any, dry: Any) -> None:
+def test_columns_that_may_hold_coordinates_stop_the_job_and_are_named(
+    run: Run, manifest: Path, flags: Any, dry: Any
+) -> None:
     result = command(run, manifest, *flags, *dry)
 
     assert result.status == 2
@@ -112,7 +119,9 @@ def test_fractions_stay_true_and_a_picture_that_exif_turns_is_a_reject(run: Run,
     assert contents.example("plain.jpg")["boxes"].tolist() == [0, 0.5, 1, 1]  # type: ignore[union-attr]
     (reject,) = contents.rejects()
     assert reject["source"] == "turned.jpg"
-    assert reject["reason"].startswith("EXIF (orientation 6) would turn the picture, but not the coordinates in 'boxes'")
+    assert reject["reason"].startswith(
+        "EXIF (orientation 6) would turn the picture, but not the coordinates in 'boxes'"
+    )
     assert contents.dataset.manifest.configuration["coordinates"] == {"boxes": "relative", "vector": "none"}
 
 
@@ -132,10 +141,16 @@ def test_no_coordinates_no_reject(run: Run, manifest: Path) -> None:
             "in 'boxes' where they were",
         ),
         (("--resize", "8x8", "--coordinates", "boxes=pixels,vector=none"), "in 'boxes' where they were"),
-        (("--resize", "8x8", "--coordinates", "box=none"), "--coordinates box: no such column; the columns are age, boxes, vector"),
+        (
+            ("--resize", "8x8", "--coordinates", "box=none"),
+            "--coordinates box: no such column; the columns are age, boxes, vector",
+        ),
         (("--resize", "8x8", "--coordinates", "boxes=yxyx"), "with each kind one of none, relative, pixels"),
         (("--resize", "8x8", "--coordinates", "boxes=none,boxes=pixels"), "names the column 'boxes' twice"),
-        (("--coordinates", "boxes=pixels"), "--coordinates is about the columns of a --manifest whose images are re-encoded"),
+        (
+            ("--coordinates", "boxes=pixels"),
+            "--coordinates is about the columns of a --manifest whose images are re-encoded",
+        ),
     ],
 )
 def test_mistakes(run: Run, manifest: Path, flags: Any, sentence: str) -> None:

@@ -22,7 +22,9 @@ def tree(*folders: str) -> InputSummary:
 
 
 def manifest(labels: list[str], splits: list[str] | None = None, **columns: ColumnType) -> InputSummary:
-    return InputSummary(len(labels), labels=Counter(labels), splits=Counter(splits or [""] * len(labels)), columns=columns)
+    return InputSummary(
+        len(labels), labels=Counter(labels), splits=Counter(splits or [""] * len(labels)), columns=columns
+    )
 
 
 def layout(summary: InputSummary, **options: object) -> Layout:
@@ -91,7 +93,10 @@ def test_a_split_folder_beside_a_class_is_said() -> None:
     ],
 )
 def test_manifests(
-    summary: InputSummary, splits: tuple[str, ...], fractions: tuple[Fraction, ...] | None, classes: tuple[str, ...] | None
+    summary: InputSummary,
+    splits: tuple[str, ...],
+    fractions: tuple[Fraction, ...] | None,
+    classes: tuple[str, ...] | None,
 ) -> None:
     made = layout(summary)
 
@@ -108,7 +113,9 @@ def test_given_splits() -> None:
     assert (made.splits, made.fractions) == (("train", "test"), (Fraction(1, 2), Fraction(1, 2)))
 
 
-@pytest.mark.parametrize(("text", "split"), [("val", "validation"), ("VAL", "validation"), ("Train", "train"), ("Zoo", "Zoo")])
+@pytest.mark.parametrize(
+    ("text", "split"), [("val", "validation"), ("VAL", "validation"), ("Train", "train"), ("Zoo", "Zoo")]
+)
 def test_split_names(text: str, split: str) -> None:
     assert split_name(text) == split
 
@@ -128,9 +135,16 @@ def test_frozen_labels() -> None:
         (
             InputSummary(skipped={".txt file": (3, "a.txt"), "hidden file": (1, ".x")}),
             {},
-            r"^no images in --input photos: passed over 3 .txt files, such as 'a.txt'; passed over 1 hidden file, .* a glob",
+            (
+                r"^no images in --input photos: passed over 3 .txt files, such as 'a.txt'; passed over 1 hidden file,"
+                r" .* a glob"
+            ),
         ),
-        (tree("train/a", "test/a"), {"fractions": HALVES}, "^--splits was given, but the input's split folders say the split; "),
+        (
+            tree("train/a", "test/a"),
+            {"fractions": HALVES},
+            "^--splits was given, but the input's split folders say the split; ",
+        ),
         (
             manifest(["a"], ["train"]),
             {"fractions": HALVES},
@@ -150,10 +164,22 @@ def test_frozen_labels() -> None:
             {"fractions": HALVES, "stratify_by": "label"},
             "^--stratify_by label: no such column; there are no labels and no columns",
         ),
-        (manifest(["a"], user=NUMBER), {"fractions": HALVES, "group_by": "usr"}, "no such column; the columns are label, user$"),
-        (manifest(["a"], ["my-split"]), {}, "^split 'my-split' in --input photos: expected letters, digits and '_' only$"),
+        (
+            manifest(["a"], user=NUMBER),
+            {"fractions": HALVES, "group_by": "usr"},
+            "no such column; the columns are label, user$",
+        ),
+        (
+            manifest(["a"], ["my-split"]),
+            {},
+            "^split 'my-split' in --input photos: expected letters, digits and '_' only$",
+        ),
         (tree("cat"), {"split_shards": ("test",)}, "^--num_shards test=…: no such split; the splits are train$"),
-        (tree("train/a", "test/a"), {"split_shards": ("val",)}, "^--num_shards val=…: no such split; the splits are train, test$"),
+        (
+            tree("train/a", "test/a"),
+            {"split_shards": ("val",)},
+            "^--num_shards val=…: no such split; the splits are train, test$",
+        ),
         (tree(" cat"), {}, "^class name ' cat' cannot stand in a labels file"),
     ],
 )

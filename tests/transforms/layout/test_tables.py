@@ -112,7 +112,10 @@ def test_a_schema_of_strings_needs_the_classes_of_its_label_alone() -> None:
 
     assert options.needs_inference
     assert wanted_columns(options) == ["city"]
-    assert layout(Inferred({"city": TYPES["city"]}, 9, frozenset({"Oslo"})), schema=SCHEMA, label="city").class_names is not None
+    assert (
+        layout(Inferred({"city": TYPES["city"]}, 9, frozenset({"Oslo"})), schema=SCHEMA, label="city").class_names
+        is not None
+    )
 
 
 def test_which_columns_are_inferred() -> None:
@@ -155,7 +158,9 @@ def test_a_column_that_a_schema_wants() -> None:
 
 def test_headers_that_differ_are_named() -> None:
     other = TABLE.merge(summarize_header(("id", "age", "city", "ok", "vide"), "b.csv"))
-    with pytest.raises(UserError, match=r"headers differ: 'b.csv' lacks 'empty' and has 'vide' beside what 'a.csv' has$"):
+    with pytest.raises(
+        UserError, match=r"headers differ: 'b.csv' lacks 'empty' and has 'vide' beside what 'a.csv' has$"
+    ):
         layout(summary=other)
     assert layout(summary=TABLE.merge(summarize_header(HEADER[::-1], "b.csv"))).features == layout().features
 
@@ -191,7 +196,9 @@ def test_split_folders() -> None:
     ],
 )
 def test_lines(names: list[str], numbers: bool, features: list[str], classes: tuple[str, ...] | None) -> None:
-    made = make_line_layout(summarize_files((name, 1) for name in names), Inferred(), TableOptions("--input x"), numbers)
+    made = make_line_layout(
+        summarize_files((name, 1) for name in names), Inferred(), TableOptions("--input x"), numbers
+    )
 
     assert [feature.name for feature in made.features] == features
     assert (made.class_names.names if made.class_names else None) == classes

@@ -49,7 +49,9 @@ def test_options_are_those_of_all_bases() -> None:
     }
 
 
-@pytest.mark.parametrize("values", [{"corners": "4", "scale": "2", "pair": "a=b"}, {"corners": 4, "scale": 2, "pair": ("a", "b")}])
+@pytest.mark.parametrize(
+    "values", [{"corners": "4", "scale": "2", "pair": "a=b"}, {"corners": 4, "scale": 2, "pair": ("a", "b")}]
+)
 def test_texts_and_values_mean_the_same(values: dict[str, Any]) -> None:
     assert Drawing(where="x", **values) == Drawing(where="x", corners=4, scale=2.0, pair=("a", "b"))
 

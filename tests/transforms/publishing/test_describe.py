@@ -15,14 +15,25 @@ from shardmill.manifest import Manifest
 from shardmill.naming import ShardName
 from shardmill.rejects import Reject
 from shardmill.seal import crc32c
-from transforms.publishing.describe import Build, PublishOptions, make_manifest, metadata_texts, notices, rejects_text, stats_json
+from transforms.publishing.describe import (
+    Build,
+    PublishOptions,
+    make_manifest,
+    metadata_texts,
+    notices,
+    rejects_text,
+    stats_json,
+)
 from transforms.sharding.balance import ShardCount
 from transforms.sharding.divisions import Division
 from transforms.sharding.key_histogram import to_cuts
 from transforms.statistics.files import ImageStats, merge_by_split
 from transforms.writing.shard_info import ShardInfo
 
-FEATURES = (Feature("image", "bytes", "image"), Feature("label", "int64", "class_label", class_names=("ant", "bee", "cow")))
+FEATURES = (
+    Feature("image", "bytes", "image"),
+    Feature("label", "int64", "class_label", class_names=("ant", "bee", "cow")),
+)
 OPTIONS = PublishOptions(
     "out/", "pets", "1.0.0", False, 0.01, {"": ShardCount(2)}, "photos/", {"seed": 0}, {"shardmill": "0.1.0"}, "1"
 )
@@ -140,7 +151,9 @@ def test_an_empty_split_has_a_manifest_entry_but_none_for_tfds() -> None:
     made = make_manifest(build, FEATURES, OPTIONS)
 
     assert made.split("test").shards == ()
-    assert [split["name"] for split in json.loads(metadata_texts(made, build)["dataset_info.json"])["splits"]] == ["train"]
+    assert [split["name"] for split in json.loads(metadata_texts(made, build)["dataset_info.json"])["splits"]] == [
+        "train"
+    ]
     assert stats_json(made, build)["splits"]["test"]["features"] == {}
     assert "split 'test' is empty" in made.notices
 
@@ -163,7 +176,8 @@ def test_classes_in_one_split_or_none_are_said() -> None:
     assert notices(BUILD, FEATURES, OPTIONS) == ["class 'cow' has no examples"]
     lopsided = made_of(BUILD, [shard("train", 0, 2, {0: 3, 1: 1, 2: 1}), shard("test", 0, 2, {0: 2})])
     assert notices(lopsided, FEATURES, OPTIONS) == [
-        "2 classes, such as 'bee', have examples in one split only ('bee': train); --stratify_by label spreads each class"
+        "2 classes, such as 'bee', have examples in one split only ('bee': train); --stratify_by label spreads each"
+        " class"
     ]
     single = made_of(BUILD, [shard("train", 0, 2, {0: 3, 1: 1, 2: 1})])
     assert notices(single, FEATURES, OPTIONS) == []

@@ -1,4 +1,5 @@
-"""The journal of a publication: what is not one, or names what lies elsewhere, is refused before anything is touched."""
+"""The journal of a publication: what is not one, or names what lies elsewhere, is refused before anything is
+touched."""
 
 import json
 from pathlib import Path

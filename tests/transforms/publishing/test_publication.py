@@ -108,7 +108,8 @@ class StoppedError(OSError):
 
 
 def begun(tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, moved: int = 0) -> Journal:
-    """The journal of a publication that stopped when so many files were renamed; none of the older version was touched at 0."""
+    """The journal of a publication that stopped when so many files were renamed; none of the older version was touched
+    at 0."""
     made = build(directory, "new", counts=SHARDS)
 
     def stop(*_: object) -> None:
@@ -123,7 +124,9 @@ def begun(tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, move
         patch.setattr(storage, "rename", rename_some)
         if not moved:
             patch.setattr("transforms.publishing.publication._place", stop)
-        with pytest.raises(JobError, match=r"was begun but failed: stopped; the next run, or `shardmill verify --repair"):
+        with pytest.raises(
+            JobError, match=r"was begun but failed: stopped; the next run, or `shardmill verify --repair"
+        ):
             publish(made, FEATURES, options(tmp_path, job="new"))
     journal = read_journal(str(directory))
     assert journal is not None
@@ -153,7 +156,10 @@ def test_what_is_gone_is_said_and_nothing_is_published(
         (directory / name).write_bytes(data[:-1] + b"!")
     before = contents(tmp_path)
     number = len(journal.moves)
-    sentence = rf"cannot be completed: 1 of its {number} files are gone, such as {name}, .*; it is no data set; run its job again$"
+    sentence = (
+        rf"cannot be completed: 1 of its {number} files are gone, such as {name}, .*; it is no data set; run its job"
+        r" again$"
+    )
     for _ in range(2):
         with pytest.raises(LostFilesError, match=sentence):
             complete(str(directory), journal)
@@ -174,6 +180,8 @@ def test_the_older_version_stands_where_files_of_the_newer_are_gone(
     before = contents(tmp_path)
     lose(directory, begun(tmp_path, directory, monkeypatch))
     (said,) = taking_up.repair(str(directory))
-    assert "files are gone, such as flowers-test.tfrecord-00000-of-00001, which was beam-temp-flowers-new/test-0;" in said
+    assert (
+        "files are gone, such as flowers-test.tfrecord-00000-of-00001, which was beam-temp-flowers-new/test-0;" in said
+    )
     assert said.endswith("the version published before stands")
     assert contents(tmp_path) == before

@@ -41,7 +41,8 @@ def build(directory: Path, attempt: str = "1", rejects: int = 0, counts: Mapping
     temporary = directory / naming.temporary_folder("flowers", attempt)
     locks.release(job_folder.claim(str(directory), temporary.name))
     divisions: Divisions = {
-        split: Division(10 * number, 0, to_cuts([(index, 0) for index in range(1, number)])) for split, number in counts.items()
+        split: Division(10 * number, 0, to_cuts([(index, 0) for index in range(1, number)]))
+        for split, number in counts.items()
     }
     shards = []
     for split, number in counts.items():
@@ -75,10 +76,19 @@ def test_what_is_published(tmp_path: Path, directory: Path) -> None:
     paths = run(tmp_path, directory)
 
     names = [
-        str(ShardName("flowers", split, index, SHARDS[split])) for split in ("test", "train") for index in range(SHARDS[split])
+        str(ShardName("flowers", split, index, SHARDS[split]))
+        for split in ("test", "train")
+        for index in range(SHARDS[split])
     ]
     assert paths == [str(directory / name) for name in names]
-    described = {"features.json", "dataset_info.json", "schema.pbtxt", "stats.json", "manifest.json", "label.labels.txt"}
+    described = {
+        "features.json",
+        "dataset_info.json",
+        "schema.pbtxt",
+        "stats.json",
+        "manifest.json",
+        "label.labels.txt",
+    }
     assert contents(directory).keys() == {*names, *described, "_SUCCESS"}
     assert (directory / names[1]).read_text() == "1: test 1"
     assert (directory.parent / naming.LATEST).read_text() == "1.0.0\n"
@@ -235,7 +245,10 @@ def test_the_limit_of_rejects(tmp_path: Path, directory: Path, rejects: int, fra
         assert publish(made, FEATURES, chosen)
         assert not Path(chosen.failed_rejects).exists()
         return
-    sentence = f"^{rejects} of 60 records were rejected, more than --max_reject_fraction {fraction} allows; .*: the file is empty"
+    sentence = (
+        f"^{rejects} of 60 records were rejected, more than --max_reject_fraction {fraction} allows; .*: the file is"
+        " empty"
+    )
     with pytest.raises(JobError, match=sentence):
         publish(made, FEATURES, chosen)
     assert not (directory / naming.SUCCESS).exists()
@@ -268,7 +281,9 @@ def test_a_failed_job_leaves_the_published_data_set(tmp_path: Path, directory: P
     with pytest.raises(JobError):
         publish(made, FEATURES, options(tmp_path, job="2"))
 
-    assert {name: data for name, data in contents(directory).items() if not name.startswith(naming.TEMP_PREFIX)} == before
+    assert {
+        name: data for name, data in contents(directory).items() if not name.startswith(naming.TEMP_PREFIX)
+    } == before
 
 
 def test_lost_records_fail_the_job(tmp_path: Path, directory: Path) -> None:
@@ -293,9 +308,13 @@ def test_shards_missing_or_twice_fail_the_job(directory: Path) -> None:
     shards = list(made.shards)
     check_complete(shards[::-1], made.divisions)
 
-    with pytest.raises(JobError, match=r"^expected 6 shards, got 5; missing: \[\('train', 0\)\], more than once: \[\]$"):
+    with pytest.raises(
+        JobError, match=r"^expected 6 shards, got 5; missing: \[\('train', 0\)\], more than once: \[\]$"
+    ):
         check_complete(shards[1:], made.divisions)
-    with pytest.raises(JobError, match=r"^expected 6 shards, got 7; missing: \[\], more than once: \[\('train', 2\)\]$"):
+    with pytest.raises(
+        JobError, match=r"^expected 6 shards, got 7; missing: \[\], more than once: \[\('train', 2\)\]$"
+    ):
         check_complete([*shards, shards[2]], made.divisions)
     with pytest.raises(
         JobError, match=r"^expected 6 shards, got 6; missing: \[\('test', 1\)\], more than once: \[\('train', 0\)\]$"

@@ -33,7 +33,8 @@ def keys_of(data: bytes) -> list[Key]:
 
 
 keys_and_groups = st.lists(
-    st.tuples(st.tuples(st.integers(0, 5) | st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1)), st.integers(0, 1)), min_size=1
+    st.tuples(st.tuples(st.integers(0, 5) | st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1)), st.integers(0, 1)),
+    min_size=1,
 )
 
 
@@ -42,7 +43,9 @@ def test_order_is_that_of_group_key_and_tie(rows: list[tuple[Key, int]]) -> None
     keys, ties = (np.array([row[0][i] for row in rows], np.uint64) for i in (0, 1))
     groups = np.array([group for _, group in rows])
 
-    assert [(rows[i][1], *rows[i][0]) for i in key_order(keys, ties, groups)] == sorted((group, *key) for key, group in rows)
+    assert [(rows[i][1], *rows[i][0]) for i in key_order(keys, ties, groups)] == sorted(
+        (group, *key) for key, group in rows
+    )
     assert [rows[i][0] for i in key_order(keys, ties)] == sorted(key for key, _ in rows)
 
 
@@ -82,7 +85,8 @@ def test_a_run_is_never_written_over(tmp_path: Path) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4))), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=4)
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4))),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=4),
 )
 def test_boundaries_are_where_part_of_changes(keys: list[Key], cuts: list[Key]) -> None:
     ordered, cut = sorted(keys), to_cuts(cuts)
@@ -96,11 +100,17 @@ def test_boundaries_are_where_part_of_changes(keys: list[Key], cuts: list[Key]) 
 @settings(max_examples=40, deadline=None)
 @given(keys_and_groups, st.integers(1, 5), st.integers(1, 400), st.data())
 def test_slices_of_any_runs_merge_to_the_same_shards(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Key, int]], number: int, segment_bytes: int, data: st.DataObject
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[Key, int]],
+    number: int,
+    segment_bytes: int,
+    data: st.DataObject,
 ) -> None:
     folder = tmp_path_factory.mktemp("runs")
     place = data.draw(st.lists(st.integers(0, number - 1), min_size=len(rows), max_size=len(rows)))
-    cuts = {split: data.draw(st.lists(st.sampled_from([key for key, _ in rows]), max_size=2)) for split in ("train", "test")}
+    cuts = {
+        split: data.draw(st.lists(st.sampled_from([key for key, _ in rows]), max_size=2)) for split in ("train", "test")
+    }
     divisions = {split: Division(0, 0, to_cuts(keys)) for split, keys in cuts.items()}
     slices: dict[tuple[str, int], list[tuple[object, ...]]] = {}
     for run_number in set(place):
@@ -129,8 +139,12 @@ def test_segments_are_of_the_size_asked_for(tmp_path: Path) -> None:
     for number in range(4):
         keys = rng.integers(0, 2**64, 5000, np.uint64)
         framed = pa.array([tfrecord.frame(bytes(100))] * 5000, pa.large_binary())
-        run = write_run(str(tmp_path / str(number)), KeyedRecords(framed, keys, keys, np.zeros(5000, np.int64), ["train"]))
-        ((_, values),) = slice_run(run, {"train": Division(20_000, 0, Cuts(np.empty(0, np.uint64), np.empty(0, np.uint64)))})
+        run = write_run(
+            str(tmp_path / str(number)), KeyedRecords(framed, keys, keys, np.zeros(5000, np.int64), ["train"])
+        )
+        ((_, values),) = slice_run(
+            run, {"train": Division(20_000, 0, Cuts(np.empty(0, np.uint64), np.empty(0, np.uint64)))}
+        )
         batches.append(to_batch([[value] for value in values], SLICE))
     _, tasks = RunShards(116_000).plan(batches)
     sizes = [sum(int(piece.sizes.sum()) for piece in task) for task in tasks]

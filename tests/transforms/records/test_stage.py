@@ -1,4 +1,5 @@
-"""What staging saw, merged without a change to elements that a runner may hand out again; and runs of a bounded number of rows."""
+"""What staging saw, merged without a change to elements that a runner may hand out again; and runs of a bounded number
+of rows."""
 
 import copy
 from pathlib import Path

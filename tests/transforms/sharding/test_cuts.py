@@ -21,9 +21,12 @@ from transforms.sharding.key_histogram import Cuts, pick, pick_keys, to_cuts
 Rows = list[tuple[str, int, int, int]]  # (group, key, tie, size)
 
 RANDOM = random.Random(11)
-SPREAD: Rows = [(group, RANDOM.getrandbits(64), index, 100 + index % 7) for index in range(3000) for group in ("train", "test")]
+SPREAD: Rows = [
+    (group, RANDOM.getrandbits(64), index, 100 + index % 7) for index in range(3000) for group in ("train", "test")
+]
 TIED: Rows = [("train", 42, index * 7919 % 3001, 100) for index in range(3000)]
-DENSE: Rows = [("train", 1 << 63 | index, 0, 1 + index % 90) for index in range(3000)]  # all in one bin of the histogram
+# All in one bin of the histogram
+DENSE: Rows = [("train", 1 << 63 | index, 0, 1 + index % 90) for index in range(3000)]
 
 
 def group(rows: Rows) -> Grouped:

@@ -16,7 +16,9 @@ Pair = tuple[int, int]
 # Keys where bins meet, at both ends of the range, and anywhere.
 BORDERS = [0, 1, BIN - 1, BIN, BIN + 1, 7 * BIN, 7 * BIN - 1, TOP - BIN, TOP - BIN + 1, TOP - 1, TOP]
 KEYS = st.one_of(st.sampled_from(BORDERS), st.integers(0, TOP), st.integers(0, 3))
-PAIRS = st.lists(st.tuples(KEYS, st.one_of(st.integers(0, TOP), st.integers(0, 9))), min_size=1, max_size=120, unique=True)
+PAIRS = st.lists(
+    st.tuples(KEYS, st.one_of(st.integers(0, TOP), st.integers(0, 9))), min_size=1, max_size=120, unique=True
+)
 
 
 def arrays(pairs: list[Pair]) -> tuple[np.ndarray, np.ndarray]:
@@ -82,7 +84,9 @@ def test_a_million_keys() -> None:
     pairs = [
         pair
         for key_bin, rank, _ in located
-        for pair in pick(inside[inside_bins == key_bin], np.zeros(np.count_nonzero(inside_bins == key_bin), np.uint64), [rank])
+        for pair in pick(
+            inside[inside_bins == key_bin], np.zeros(np.count_nonzero(inside_bins == key_bin), np.uint64), [rank]
+        )
     ]
 
     shares = np.bincount(to_cuts(pairs).part_of(keys, ties))
@@ -144,4 +148,8 @@ def test_merged_histograms_are_that_of_all_keys(number: int) -> None:
     merged = merge(histogram(keys[part], sizes[part]) for part in np.array_split(np.arange(number), 7))
 
     assert (merged.bins.tolist(), merged.counts.tolist()) == (whole.bins.tolist(), whole.counts.tolist())
-    assert (merged.bins.dtype, merged.counts.dtype, merged.size_bytes) == (whole.bins.dtype, whole.counts.dtype, int(sizes.sum()))
+    assert (merged.bins.dtype, merged.counts.dtype, merged.size_bytes) == (
+        whole.bins.dtype,
+        whole.counts.dtype,
+        int(sizes.sum()),
+    )

@@ -16,7 +16,9 @@ NAMES = [f"class/{index:06}.jpg" for index in range(20_000)]
 
 
 def test_hashes_are_xxh3_of_utf_8() -> None:
-    assert keys.hash_strings(["", "rösti"], 5).tolist() == [xxhash.xxh3_64_intdigest(text.encode(), 5) for text in ("", "rösti")]
+    assert keys.hash_strings(["", "rösti"], 5).tolist() == [
+        xxhash.xxh3_64_intdigest(text.encode(), 5) for text in ("", "rösti")
+    ]
     assert keys.hash_strings(["a"], 0).dtype == np.uint64
 
 

@@ -1,4 +1,5 @@
-"""Bins against the numbers they count: any parts in any order give the same, and no quantile is further off than they say."""
+"""Bins against the numbers they count: any parts in any order give the same, and no quantile is further off than they
+say."""
 
 from typing import Any
 
@@ -34,7 +35,9 @@ def bins_of(*parts: np.ndarray) -> ValueBins:
 
 
 def same(one: ValueBins, other: ValueBins) -> bool:
-    return one.shift == other.shift and np.array_equal(one.keys, other.keys) and np.array_equal(one.counts, other.counts)
+    return (
+        one.shift == other.shift and np.array_equal(one.keys, other.keys) and np.array_equal(one.counts, other.counts)
+    )
 
 
 @settings(deadline=None, max_examples=60)
@@ -93,7 +96,15 @@ def test_quantiles(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "error"),
-    [("normal", 0.008), ("skewed", 0.008), ("times", 2e-5), ("few", 0), ("huge", 0.008), ("outlier", 0.008), ("any bits", 0.25)],
+    [
+        ("normal", 0.008),
+        ("skewed", 0.008),
+        ("times", 2e-5),
+        ("few", 0),
+        ("huge", 0.008),
+        ("outlier", 0.008),
+        ("any bits", 0.25),
+    ],
 )
 def test_errors(name: str, error: float) -> None:
     assert bins_of(SAMPLES[name]).relative_error() <= error

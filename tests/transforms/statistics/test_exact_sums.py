@@ -12,7 +12,9 @@ from hypothesis.extra import numpy as arrays
 from transforms.statistics.exact_sums import FLOAT32_FRACTION_BITS, ExactSums
 
 INTEGERS = st.lists(st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-100, 100), min_size=1, max_size=50)
-FLOATS = arrays.arrays(np.float32, st.integers(1, 50), elements=st.floats(allow_nan=False, allow_infinity=False, width=32))
+FLOATS = arrays.arrays(
+    np.float32, st.integers(1, 50), elements=st.floats(allow_nan=False, allow_infinity=False, width=32)
+)
 
 
 def sums_of(values: list[int] | np.ndarray) -> ExactSums:
@@ -26,7 +28,8 @@ def sums_of(values: list[int] | np.ndarray) -> ExactSums:
 
 
 def nearest_root(square: Fraction) -> float:
-    """The float nearest to the root: of the neighbours of an approximation, by exact comparison with what lies between them."""
+    """The float nearest to the root: of the neighbours of an approximation, by exact comparison with what lies between
+    them."""
     scale = 1 << 1100
     guess = math.isqrt(square.numerator * scale**2 // square.denominator) / scale
     for low in (math.nextafter(guess, 0), guess):

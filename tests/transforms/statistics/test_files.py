@@ -73,10 +73,16 @@ def image_stats(size: int, format_: str, label: int) -> ImageStats:
 
 
 def test_images_of_a_split_are_merged() -> None:
-    parts = [("train", image_stats(600, "jpeg", 0)), ("test", image_stats(12, "gif", 1)), ("train", image_stats(60, "png", 0))]
+    parts = [
+        ("train", image_stats(600, "jpeg", 0)),
+        ("test", image_stats(12, "gif", 1)),
+        ("train", image_stats(60, "png", 0)),
+    ]
     merged = merge_by_split(parts)
 
-    assert merged == merge_by_split([("train", image_stats(60, "png", 0)), ("train", image_stats(600, "jpeg", 0)), parts[1]])
+    assert merged == merge_by_split(
+        [("train", image_stats(60, "png", 0)), ("train", image_stats(600, "jpeg", 0)), parts[1]]
+    )
     train = merged["train"].to_json({"label": ("ant", "bee")})
     assert train["image"]["formats"] == {"jpeg": 1, "png": 1}
     assert train["image"]["size_bytes"]["mean"] == 330

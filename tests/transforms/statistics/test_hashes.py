@@ -77,13 +77,16 @@ def test_regular_numbers_spread_evenly(name: str) -> None:
     check_even(mix(SERIES[name].astype(np.int64).view(np.uint64)))
 
 
-@pytest.mark.parametrize("form", ["{}", "{:08d}", "user-{}", "{:020d}", "{:x}", "https://example.com/images/{}.jpg", "{:>70}"])
+@pytest.mark.parametrize(
+    "form", ["{}", "{:08d}", "user-{}", "{:020d}", "{:x}", "https://example.com/images/{}.jpg", "{:>70}"]
+)
 def test_regular_strings_spread_evenly(form: str) -> None:
     check_even(np.array(hashes_of([form.format(number).encode() for number in range(100_000)]), np.uint64))
 
 
 def check_even(hashes: np.ndarray) -> None:
-    """All different, and as even over 256 parts of their range as random numbers: a chi-squared of at most 7 deviations."""
+    """All different, and as even over 256 parts of their range as random numbers: a chi-squared of at most 7
+    deviations."""
     counts = np.bincount((hashes >> np.uint64(56)).astype(np.int64), minlength=256)
     expected = len(hashes) / 256
 

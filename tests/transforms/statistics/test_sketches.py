@@ -1,4 +1,5 @@
-"""Sketches against what they sketch: exact where they say so, close where not, and the same for any parts in any order."""
+"""Sketches against what they sketch: exact where they say so, close where not, and the same for any parts in any
+order."""
 
 from collections import Counter
 from typing import Any
@@ -85,7 +86,9 @@ def test_hashes_of_many_values_may_repeat() -> None:
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.integers(0, 5000), st.sampled_from([3, 2000, 1 << 62]), st.lists(st.integers(0, 5000), max_size=4), st.booleans())
+@given(
+    st.integers(0, 5000), st.sampled_from([3, 2000, 1 << 62]), st.lists(st.integers(0, 5000), max_size=4), st.booleans()
+)
 def test_a_sample_of_parts_in_any_order(size: int, ties: int, cuts: list[int], backwards: bool) -> None:
     """Even where ties are equal, or not spread at all."""
     generator = np.random.default_rng(size)

@@ -1,4 +1,5 @@
-"""Statistics of tables: any batches, merged in any order, give the same; of each feature, what it has and what it lacks."""
+"""Statistics of tables: any batches, merged in any order, give the same; of each feature, what it has and what it
+lacks."""
 
 import itertools
 import json
@@ -39,7 +40,9 @@ def table_of(size: int, seed: int = 0) -> pa.RecordBatch:
         "few": pa.array(some(generator.choice(["a", "b", "ü"], size).tolist()), pa.string()),
         "list": pa.array(some(lists), pa.large_list(pa.int64())),
         "floats": pa.array(some([[0.5 * number for number in each] for each in lists]), pa.list_(pa.float32())),
-        "words": pa.array(some([[b"w%d" % number for number in each] for each in lists]), pa.large_list(pa.large_binary())),
+        "words": pa.array(
+            some([[b"w%d" % number for number in each] for each in lists]), pa.large_list(pa.large_binary())
+        ),
         "missing": pa.nulls(size, pa.int64()),
     }
     return pa.RecordBatch.from_pydict(columns)
@@ -60,7 +63,10 @@ TEXTS = {size: text_of(TableStats.of(table, ties_of(size), labels=["label"])) fo
 
 @settings(deadline=None, max_examples=40)
 @given(
-    st.sampled_from(sorted(TABLES)), st.lists(st.integers(0, 7000), max_size=6), st.randoms(use_true_random=False), st.booleans()
+    st.sampled_from(sorted(TABLES)),
+    st.lists(st.integers(0, 7000), max_size=6),
+    st.randoms(use_true_random=False),
+    st.booleans(),
 )
 def test_any_batches_in_any_order_give_the_same(size: int, cuts: list[int], order: Any, pickled: bool) -> None:
     bounds = [0, *sorted(min(cut, size) for cut in cuts), size]
@@ -85,7 +91,10 @@ def test_any_batches_in_any_order_give_the_same(size: int, cuts: list[int], orde
 def test_any_order_of_rows_gives_the_same(seed: int) -> None:
     order = np.random.default_rng(seed).permutation(1100)
 
-    assert text_of(TableStats.of(TABLES[1100].take(pa.array(order)), ties_of(1100)[order], labels=["label"])) == TEXTS[1100]
+    assert (
+        text_of(TableStats.of(TABLES[1100].take(pa.array(order)), ties_of(1100)[order], labels=["label"]))
+        == TEXTS[1100]
+    )
 
 
 def test_more_values_than_are_counted_at_once() -> None:
@@ -234,7 +243,10 @@ def test_columns_that_some_examples_lack() -> None:
 
 
 def test_a_column_of_several_kinds_is_only_counted() -> None:
-    batches = [pa.RecordBatch.from_pydict({"c": column}) for column in (pa.array([1]), pa.array([b"x", None]), pa.array([2, 3]))]
+    batches = [
+        pa.RecordBatch.from_pydict({"c": column})
+        for column in (pa.array([1]), pa.array([b"x", None]), pa.array([2, 3]))
+    ]
     merged, added = TableStats(), TableStats()
     for batch in batches:
         merged.merge(TableStats.of(batch, ties_of(len(batch))))

@@ -101,7 +101,9 @@ def test_many_integers(values: np.ndarray) -> None:
     quantiles = np.percentile(values, PERCENTS, method="inverted_cdf").tolist()
 
     assert not stats["distinct"]["exact"]
-    assert stats["distinct"]["count"] == pytest.approx(len(np.unique(values)), rel=4 * stats["distinct"]["relative_error"])
+    assert stats["distinct"]["count"] == pytest.approx(
+        len(np.unique(values)), rel=4 * stats["distinct"]["relative_error"]
+    )
     assert stats["distinct"]["count"] <= len(values)
     assert (stats["min"], stats["max"]) == (values.min(), values.max())
     assert stats["mean"] == sum(values.tolist()) / len(values)
@@ -117,7 +119,9 @@ def test_integers_below_64_are_exact_among_millions() -> None:
     values = np.append(np.arange(64).repeat(3000), np.arange(10**6, 10**6 + 5000))
     stats = integers(values)
 
-    assert list(stats["quantiles"].values())[:-2] == np.percentile(values, PERCENTS[:-2], method="inverted_cdf").tolist()
+    assert (
+        list(stats["quantiles"].values())[:-2] == np.percentile(values, PERCENTS[:-2], method="inverted_cdf").tolist()
+    )
 
 
 def test_values_that_occur_once_are_no_top_values() -> None:
@@ -135,7 +139,10 @@ def test_class_ids_are_counted_each_however_many() -> None:
 def test_classes_without_names() -> None:
     ids = [2, 0, 2, 9]
 
-    assert json_of(ClassStats(), ids, pa.int64(), ["a", "b", "c"]) == {"classes": {"a": 1, "b": 0, "c": 2}, "ids_without_a_name": 1}
+    assert json_of(ClassStats(), ids, pa.int64(), ["a", "b", "c"]) == {
+        "classes": {"a": 1, "b": 0, "c": 2},
+        "ids_without_a_name": 1,
+    }
     assert json_of(ClassStats(), ids, pa.int64()) == {
         "distinct": {"count": 3, "exact": True},
         "top_values": [{"value": 2, "count": 2}, {"value": 0, "count": 1}, {"value": 9, "count": 1}],

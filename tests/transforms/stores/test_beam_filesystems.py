@@ -97,6 +97,11 @@ def test_the_command_reads_and_writes_it(tmp_path: Path) -> None:
     assert main(["images", "--input", str(tree), "--output", str(tmp_path / "local"), *common]) == 0
     urls = ["--input", f"{_PREFIX}{tree}", "--output", f"{_PREFIX}{tmp_path}/remote"]
     assert main(["images", *urls, *common]) == 0
-    for name in ("pets-train.tfrecord-00000-of-00002", "pets-train.tfrecord-00001-of-00002", "schema.pbtxt", "stats.json"):
+    for name in (
+        "pets-train.tfrecord-00000-of-00002",
+        "pets-train.tfrecord-00001-of-00002",
+        "schema.pbtxt",
+        "stats.json",
+    ):
         one, other = (tmp_path / kind / "pets" / "1.0.0" / name for kind in ("local", "remote"))
         assert one.read_bytes() == other.read_bytes()

@@ -28,7 +28,8 @@ def write(folder: Path, name: str, data: bytes) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "compressed"), [("a.csv", False), ("a.csv.gz", True), ("A.GZ", True), ("a.bz2", True), ("a.zst", True), ("gz", False)]
+    ("name", "compressed"),
+    [("a.csv", False), ("a.csv.gz", True), ("A.GZ", True), ("a.bz2", True), ("a.zst", True), ("gz", False)],
 )
 def test_names(name: str, compressed: bool) -> None:
     assert is_compressed(name) is compressed
@@ -61,7 +62,9 @@ def test_lines(tmp_path: Path, suffix: str) -> None:
 def test_members_and_padding(tmp_path: Path, suffix: str) -> None:
     members = [TEXT[:100_000], b"", TEXT[100_000:100_001], TEXT[100_001:]]
 
-    with open_decompressed(*write(tmp_path, f"a{suffix}", b"".join(map(COMPRESS[suffix], members)) + bytes(1000))) as stream:
+    with open_decompressed(
+        *write(tmp_path, f"a{suffix}", b"".join(map(COMPRESS[suffix], members)) + bytes(1000))
+    ) as stream:
         assert stream.read() == TEXT
 
 
@@ -114,7 +117,9 @@ def test_cut_short(tmp_path: Path, suffix: str, size: int) -> None:
 
     assert TEXT.startswith(text)
     assert len(text) >= 300_000
-    assert f"ends too early, at byte {len(part):,} of the compressed file, after {len(text):,} bytes of contents" in error
+    assert (
+        f"ends too early, at byte {len(part):,} of the compressed file, after {len(text):,} bytes of contents" in error
+    )
 
 
 def test_all_of_a_gzip_file_that_was_cut_short_survives(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ ODD = ["[x]*?.jpg", "a b%20#.jpg", "new\nline", "ü.jpg"]
 
 
 @pytest.mark.parametrize(
-    ("directory", "name", "path"), [("a", "b", "a/b"), ("a/", "b", "a/b"), ("/", "b", "/b"), ("gs://b/a/", "c", "gs://b/a/c")]
+    ("directory", "name", "path"),
+    [("a", "b", "a/b"), ("a/", "b", "a/b"), ("/", "b", "/b"), ("gs://b/a/", "c", "gs://b/a/c")],
 )
 def test_join(directory: str, name: str, path: str) -> None:
     assert storage.join(directory, name) == path

@@ -250,7 +250,13 @@ _FEATURES = (
     Feature("tags", "bytes", shape=(None,)),
     Feature("note", "bytes", "text", required=False),
 )
-_GOOD: Mapping[str, Any] = {"image": [b"x"], "label": [1], "box": [0.0, 0.0, 1.0, 1.0], "tags": [b"a", b"b", b"c"], "note": [b"n"]}
+_GOOD: Mapping[str, Any] = {
+    "image": [b"x"],
+    "label": [1],
+    "box": [0.0, 0.0, 1.0, 1.0],
+    "tags": [b"a", b"b", b"c"],
+    "note": [b"n"],
+}
 
 
 def _manifest(features: tuple[Feature, ...] = _FEATURES, **configuration: Any) -> Manifest:
@@ -317,9 +323,12 @@ def test_decode_refuses_what_the_job_would_have_refused() -> None:
 
 
 def _dataset(folder: Path, records: list[bytes], features: tuple[Feature, ...]) -> tuple[Dataset, ShardEntry]:
-    """A data set of one shard with these records, whatever they are, and a manifest that agrees in size and checksum."""
+    """A data set of one shard with these records, whatever they are, and a manifest that agrees in size and
+    checksum."""
     data = b"".join(map(frame, records))
-    shard = ShardEntry("tiny-train.tfrecord-00000-of-00001", len(records), len(data), f"{google_crc32c.value(data):08x}")
+    shard = ShardEntry(
+        "tiny-train.tfrecord-00000-of-00001", len(records), len(data), f"{google_crc32c.value(data):08x}"
+    )
     (folder / shard.file).write_bytes(data)
     manifest = replace(_manifest(features), splits=(SplitEntry("train", (shard,)),))
     return Dataset(str(folder), manifest, LocalFiles()), shard
@@ -381,5 +390,9 @@ def test_transform_reports_on_every_shard(directory: Path) -> None:
     dataset = open_dataset(str(directory))
     shards = dataset.manifest.split("train").shards
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
-        faults = pipeline | beam.Create([("train", shard) for shard in shards]) | VerifyShards(dataset, decode=True, threads=2)
+        faults = (
+            pipeline
+            | beam.Create([("train", shard) for shard in shards])
+            | VerifyShards(dataset, decode=True, threads=2)
+        )
         assert_that(faults, equal_to([(_SHARD, [Fault(_SHARD, "is missing")]), (shards[1].file, [])]))

@@ -1,4 +1,5 @@
-"""The coder of RecordBatches is registered wherever a PCollection of them is made: unregistered, Beam would pickle them."""
+"""The coder of RecordBatches is registered wherever a PCollection of them is made: unregistered, Beam would pickle
+them."""
 
 import ast
 
@@ -12,7 +13,11 @@ from transforms.workers.coder import RecordBatchCoder
 def makes_batches(module: str) -> bool:
     """Whether a module of PTransforms says anything of batches."""
     libraries = {name.split(".")[0] for name in imported(module)}
-    return module != "transforms.workers.coder" and "pa.RecordBatch" in ast.unparse(parsed(module)) and "apache_beam" in libraries
+    return (
+        module != "transforms.workers.coder"
+        and "pa.RecordBatch" in ast.unparse(parsed(module))
+        and "apache_beam" in libraries
+    )
 
 
 def brought(module: str) -> set[str]:

@@ -1,4 +1,5 @@
-"""Elements gathered within a bundle: nothing is lost, nothing is larger than asked, and side inputs reach the end of a bundle."""
+"""Elements gathered within a bundle: nothing is lost, nothing is larger than asked, and side inputs reach the end of a
+bundle."""
 
 from collections.abc import Iterator
 from itertools import pairwise

@@ -23,7 +23,9 @@ def test_any_grouping_merges_all_and_changes_no_element(elements: list[list[int]
     combine = Merging(list, extend)
     parts = [reduce(combine.add_input, part, combine.create_accumulator()) for part in (elements[:cut], elements[cut:])]
 
-    assert combine.extract_output(combine.merge_accumulators(parts)) == [number for element in elements for number in element]
+    assert combine.extract_output(combine.merge_accumulators(parts)) == [
+        number for element in elements for number in element
+    ]
     assert elements == before
 
 

@@ -25,7 +25,9 @@ def test_everything_comes_out_once(threads: int) -> None:
     with pipeline() as root:
         factor = root | "Factor" >> beam.Create([10])
         numbers = root | "Numbers" >> beam.Create(range(50))
-        out = numbers | beam.ParDo(ThreadedFlatMap(spread, threads), AsSingleton(factor)).with_outputs("odd", main="all")
+        out = numbers | beam.ParDo(ThreadedFlatMap(spread, threads), AsSingleton(factor)).with_outputs(
+            "odd", main="all"
+        )
         assert_that(out["all"], equal_to([10 * n for n in range(50)]), label="All")
         assert_that(out["odd"], equal_to(list(range(1, 50, 2))), label="Odd")
 

@@ -67,7 +67,9 @@ def temporary_in(directory: Path) -> str:
     return tempfile.mkdtemp(prefix=f"{TEMP_PREFIX}photos-", dir=directory)
 
 
-def write(images: Path, output: Path, compress: bool = False, files_per_task: int = 64, **options: Any) -> list[ShardInfo]:
+def write(
+    images: Path, output: Path, compress: bool = False, files_per_task: int = 64, **options: Any
+) -> list[ShardInfo]:
     """Run the PTransform; the ShardInfo of each shard, in order."""
     output.mkdir()
     source = FileShards(ImageEncoder(str(images)), files_per_task)
@@ -119,7 +121,10 @@ def test_shards(images: Path, tmp_path: Path, compress: bool) -> None:
 @pytest.mark.parametrize("compress", [False, True])
 def test_threads_do_not_change_the_bytes(images: Path, tmp_path: Path, compress: bool) -> None:
     def contents(output: Path, threads: int, files_per_task: int) -> list[bytes]:
-        return [Path(info.temporary).read_bytes() for info in write(images, output, compress, files_per_task, threads=threads)]
+        return [
+            Path(info.temporary).read_bytes()
+            for info in write(images, output, compress, files_per_task, threads=threads)
+        ]
 
     inline = contents(tmp_path / "inline", 1, 64)
 
@@ -305,7 +310,9 @@ class FailingSource:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_the_error_of_closing_does_not_hide_why_it_is_closed(tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_closing_does_not_hide_why_it_is_closed(
+    tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On an object store that fails, sending the rest fails as well."""
     closed = []
 

@@ -18,7 +18,8 @@ from transforms.stores import storage
 
 @dataclass(slots=True)
 class ArrayStats:
-    """Statistics of some arrays: sizes in bytes, the range of their finite values unless they are complex, labels by id."""
+    """Statistics of some arrays: sizes in bytes, the range of their finite values unless they are complex, labels by
+    id."""
 
     feature: str
     sizes: NumberStats = field(default_factory=NumberStats)
@@ -64,7 +65,9 @@ class ArrayStats:
         """What stands in stats.json for a split: statistics by feature."""
         values = {"min": self.low, "max": self.high, "nan": self.nan or None, "infinity": self.infinity or None}
         known = {name: value for name, value in values.items() if value is not None}
-        features: dict[str, Any] = {self.feature: {"size_bytes": self.sizes.to_json(), **({"values": known} if known else {})}}
+        features: dict[str, Any] = {
+            self.feature: {"size_bytes": self.sizes.to_json(), **({"values": known} if known else {})}
+        }
         for feature, names in class_names.items():
             features[feature] = {"classes": {name: self.labels[index] for index, name in enumerate(names)}}
         return features

@@ -111,7 +111,9 @@ def _checked_type(dtype: "np.dtype[np.generic]", shape: tuple[int, ...]) -> Arra
     if dtype.kind not in "biufc" or dtype.subdtype is not None:
         raise NpyError(f"an array of dtype {str(dtype)[:40]}; only numbers and booleans can be read")
     if dtype.name not in ELEMENTS:
-        raise NpyError(f"an array of {dtype.name}, which tf.io.decode_raw does not read; expected one of {', '.join(ELEMENTS)}")
+        raise NpyError(
+            f"an array of {dtype.name}, which tf.io.decode_raw does not read; expected one of {', '.join(ELEMENTS)}"
+        )
     found = ArrayType(dtype.name, tuple(map(int, shape)))
     if any(size < 0 for size in found.shape):
         raise NpyError(f"its header claims {found}")

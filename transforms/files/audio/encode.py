@@ -1,4 +1,5 @@
-"""From references to WAV files to framed examples: read, check, decode if asked, serialize. Pure but for reading the files."""
+"""From references to WAV files to framed examples: read, check, decode if asked, serialize. Pure but for reading the
+files."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +17,8 @@ from transforms.stores import storage
 
 @dataclass(frozen=True)
 class AudioEncoder(FileEncoder):
-    """Encodes references as tf.train.Example: audio, label, filename, sample_rate, channels, frames, then a manifest's columns.
+    """Encodes references as tf.train.Example: audio, label, filename, sample_rate, channels, frames, then a manifest's
+    columns.
 
     Attributes:
       root: the folder that names are relative to.

@@ -43,8 +43,8 @@ def audio_notices(stats: AudioStats, decoded: bool) -> list[str]:
     notices = []
     if len(stats.rates) > 1:
         notices.append(
-            f"the files have {len(stats.rates)} sample rates, {min(stats.rates):,} to {max(stats.rates):,} Hz; none is resampled: "
-            "each example's is its `sample_rate`"
+            f"the files have {len(stats.rates)} sample rates, {min(stats.rates):,} to {max(stats.rates):,} Hz; none is"
+            " resampled: each example's is its `sample_rate`"
         )
     if len(stats.channels) > 1:
         flat = "; `audio` is flat, a frame's samples side by side: reshape it to (-1, channels)" if decoded else ""
@@ -54,8 +54,8 @@ def audio_notices(stats: AudioStats, decoded: bool) -> list[str]:
     if stats.odd:
         kinds = ", ".join(f"{number:,} {name}" for name, number in sorted(stats.odd.items()))
         notices.append(
-            f"tf.audio.decode_wav refuses {stats.odd.total():,} of the files ({kinds}): it takes PCM of 16 bits without an "
-            f"extensible header or unusual chunks; shardmill.load and shardmill.examples decode them; {REMEDY}"
+            f"tf.audio.decode_wav refuses {stats.odd.total():,} of the files ({kinds}): it takes PCM of 16 bits without"
+            f" an extensible header or unusual chunks; shardmill.load and shardmill.examples decode them; {REMEDY}"
         )
     encodings = ", ".join(sorted(stats.encodings))
     if len(stats.channels) > 1 or len(stats.encodings) > 1 or "float32" in stats.encodings or stats.odd["pcm16"]:

@@ -1,7 +1,7 @@
 """The header of a BMP (Windows' BITMAPFILEHEADER and BITMAPINFOHEADER) as TensorFlow's decoder reads it.
 
-That decoder (tensorflow/core/kernels/image/decode_image_op.cc) looks at no compression, no masks and no palette: it copies rows of
-1, 3 or 4 bytes a pixel, blue first, whatever they mean, if the sizes add up to those of the file.
+That decoder (tensorflow/core/kernels/image/decode_image_op.cc) looks at no compression, no masks and no palette: it
+copies rows of 1, 3 or 4 bytes a pixel, blue first, whatever they mean, if the sizes add up to those of the file.
 """
 
 import struct
@@ -44,7 +44,9 @@ def check(data: bytes) -> None:
     width, height = measure(data)
     expected = start + (width * bits // 8 + 3) // 4 * 4 * height
     if start < _FILE_HEADER + size or len(data) != expected:
-        raise UnreadableError(f"a bmp of {len(data)} bytes, where its header says {expected}, which TensorFlow does not decode")
+        raise UnreadableError(
+            f"a bmp of {len(data)} bytes, where its header says {expected}, which TensorFlow does not decode"
+        )
 
 
 def _check_pixels(data: bytes, bits: int, compression: int) -> None:

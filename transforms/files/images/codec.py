@@ -25,7 +25,8 @@ class Reencode:
     Attributes:
       format: `jpeg` or `png`, or "" for what suits each image: jpeg stays jpeg, all else becomes png.
       size: (width, height) in pixels, or None to keep each image's own.
-      mode: `exact` stretches; `cover` fills the size and crops the centre; `contain` fits within it and pads with black.
+      mode: `exact` stretches; `cover` fills the size and crops the centre; `contain` fits within it and pads with
+        black.
       quality: of jpeg, 1 to 100.
     """
 
@@ -107,7 +108,9 @@ def _resize(image: Image.Image, size: tuple[int, int], mode: str) -> Image.Image
 def _contain(image: Image.Image, size: tuple[int, int]) -> Image.Image:
     """ImageOps.pad, which rounds the short side of a very long image to nothing and fails."""
     scale = min(size[0] / image.width, size[1] / image.height)
-    fitted = image.resize((max(round(image.width * scale), 1), max(round(image.height * scale), 1)), Image.Resampling.BICUBIC)
+    fitted = image.resize(
+        (max(round(image.width * scale), 1), max(round(image.height * scale), 1)), Image.Resampling.BICUBIC
+    )
     padded = Image.new("RGB", size)
     padded.paste(fitted, ((size[0] - fitted.width) // 2, (size[1] - fitted.height) // 2))
     return padded

@@ -24,7 +24,8 @@ class ImageEncoder(FileEncoder):
 
     Attributes:
       root: the folder that names are relative to.
-      verify: how far an image is checked: `header` (format, dimensions, end of file), `decode` (every pixel) or `none` (not at
+      verify: how far an image is checked: `header` (format, dimensions, end of file), `decode` (every pixel) or `none`
+        (not at
         all: then height and width are not known, and no features).
       reencode: how images are re-encoded; None passes their bytes through untouched.
       max_pixels: images of more are refused, before anything is decoded.
@@ -50,7 +51,9 @@ class ImageEncoder(FileEncoder):
     def encode_file(self, path: str, size: int) -> Encoded:
         """Read, check and re-encode an image."""
         image, header = self._image(path)
-        return Encoded(image, _size_entries(header.height, header.width, self.renames) if self.measures else b"", header)
+        return Encoded(
+            image, _size_entries(header.height, header.width, self.renames) if self.measures else b"", header
+        )
 
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> ImageStats:
         """The statistics of some images."""
@@ -84,8 +87,8 @@ class ImageEncoder(FileEncoder):
     def _check_pixels(self, header: ImageHeader) -> None:
         if header.width * header.height > self.max_pixels:
             raise ImageError(
-                f"a {header.format} of {header.width} x {header.height} pixels is more than --max_pixels {self.max_pixels}: "
-                "a decompression bomb?"
+                f"a {header.format} of {header.width} x {header.height} pixels is more than --max_pixels"
+                f" {self.max_pixels}: a decompression bomb?"
             )
 
 

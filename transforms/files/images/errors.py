@@ -8,7 +8,8 @@ class ImageError(ValueError):
 
 
 class UnreadableError(ImageError):
-    """A whole image that TensorFlow's decoder refuses or reads wrongly, and Pillow does not; the message names the flag."""
+    """A whole image that TensorFlow's decoder refuses or reads wrongly, and Pillow does not; the message names the
+    flag."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}; {REMEDY}")

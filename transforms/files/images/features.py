@@ -34,8 +34,8 @@ def turned_notices(turned: int) -> list[str]:
         return []
     images = "1 image is" if turned == 1 else f"{turned:,} images are"
     return [
-        f"{images} stored sideways, upside down or mirrored, with an EXIF orientation that TensorFlow, TFDS, shardmill.load and "
-        "shardmill.examples do not heed; --image_format jpeg turns them upright"
+        f"{images} stored sideways, upside down or mirrored, with an EXIF orientation that TensorFlow, TFDS,"
+        " shardmill.load and shardmill.examples do not heed; --image_format jpeg turns them upright"
     ]
 
 

@@ -37,7 +37,8 @@ def describe(data: bytes) -> str:
     """What `data` is, with its article, such as `a zip archive`; "" where it is nothing known."""
     if data[4:8] == b"ftyp":
         end = min(int.from_bytes(data[:4], "big"), 64)
-        brands = [data[8:12], *(data[at : at + 4] for at in range(16, end, 4))]  # the major one, then those it is compatible with
+        # The major one, then those it is compatible with
+        brands = [data[8:12], *(data[at : at + 4] for at in range(16, end, 4))]
         for known, what in _BRANDS:
             if known & set(brands):
                 return what

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from shardmill.features import Feature, Features
 
-# JPEG (T.81, B.1.1.3), PNG (section 5.2), GIF 87a and 89a, BMP with the sizes that its second header may have, WebP in RIFF.
+# JPEG (T.81, B.1.1.3), PNG (section 5.2), GIF 87a and 89a, BMP with the sizes that its second header may have, WebP in
+# RIFF.
 _IMAGE = re.compile(
     rb"(?P<jpeg>\xff\xd8\xff)|(?P<png>\x89PNG\r\n\x1a\n)|(?P<gif>GIF8[79]a)|(?P<webp>RIFF.{4}WEBP)"
     rb"|(?P<bmp>BM.{12}[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0)",
@@ -23,7 +24,8 @@ Formats = Mapping[str, Counter[str]]  # of each feature's values
 
 
 def formats_of(features: pa.RecordBatch) -> Formats:
-    """The image formats of each feature with one string a row; where the first value is no image, nothing more is looked at."""
+    """The image formats of each feature with one string a row; where the first value is no image, nothing more is
+    looked at."""
     found: dict[str, Counter[str]] = {}
     for name, column in zip(features.schema.names, features.columns, strict=True):
         values = _strings(column)
@@ -61,7 +63,9 @@ def mark_images(features: Features, formats: Formats) -> tuple[Features, list[st
         found = formats.get(feature.name, Counter())
         if found and _OTHER not in found and _may_be_image(feature):
             feature = replace(feature, kind="image", encoding=next(iter(found)) if len(found) == 1 else "")
-            notices.append(f"feature {feature.name!r} is an image, by the first bytes of all its values: {_shown(found)}")
+            notices.append(
+                f"feature {feature.name!r} is an image, by the first bytes of all its values: {_shown(found)}"
+            )
         marked.append(feature)
     return tuple(marked), notices
 
@@ -74,6 +78,8 @@ def _shown(found: Counter[str]) -> str:
     counts = ", ".join(f"{number:,} {name}" for name, number in sorted(found.items()))
     animations = [name for name in ("gif", "webp") if found[name]]
     hint = (
-        f"; TFDS cannot decode {' and '.join(animations)}, tf.io.decode_image(…, expand_animations=False) can" if animations else ""
+        f"; TFDS cannot decode {' and '.join(animations)}, tf.io.decode_image(…, expand_animations=False) can"
+        if animations
+        else ""
     )
     return counts + hint

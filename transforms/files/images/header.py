@@ -1,4 +1,5 @@
-"""Image formats from their bytes: recognise, measure, and see whether TensorFlow's decoders would take the file. None is called."""
+"""Image formats from their bytes: recognise, measure, and see whether TensorFlow's decoders would take the file. None
+is called."""
 
 from dataclasses import dataclass, field, replace
 

@@ -9,7 +9,8 @@ from transforms.files.images.errors import ImageError, UnreadableError
 from transforms.files.images.exif import UPRIGHT, orientation
 
 _SOF = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # frame headers; C4, C8 and CC are DHT, JPG and DAC
-_DECODED = frozenset({0xC0, 0xC1, 0xC2, 0xC9, 0xCA})  # sequential and progressive, Huffman and arithmetic, as libjpeg-turbo does
+# Sequential and progressive, Huffman and arithmetic, as libjpeg-turbo does
+_DECODED = frozenset({0xC0, 0xC1, 0xC2, 0xC9, 0xCA})
 _ALONE = frozenset(range(0xD0, 0xD8)) | {0x01}  # markers without a length: RSTn, TEM
 _SOI, _EOI, _SOS, _DHT, _DAC, _DQT, _DNL, _DRI, _APP1, _COM = 0xD8, 0xD9, 0xDA, 0xC4, 0xCC, 0xDB, 0xDC, 0xDD, 0xE1, 0xFE
 _AFTER_SCAN = frozenset({_SOS, _DHT, _DAC, _DQT, _DNL, _DRI, _COM, *range(0xE0, 0xF0)})
@@ -49,7 +50,9 @@ def read_segments(data: bytes) -> tuple[int, int, int, int]:
 
 def _check_frame(marker: int, bits: int, width: int) -> None:
     if marker not in _DECODED:
-        raise UnreadableError(f"a jpeg of the kind SOF{marker - 0xC0} (lossless or hierarchical), which TensorFlow does not decode")
+        raise UnreadableError(
+            f"a jpeg of the kind SOF{marker - 0xC0} (lossless or hierarchical), which TensorFlow does not decode"
+        )
     if bits != 8:
         raise UnreadableError(f"a jpeg of {bits} bits a sample, which TensorFlow does not decode")
     if width:

@@ -4,4 +4,5 @@ from shardmill.image_limits import MAX_PIXELS as MAX_PIXELS
 
 VERIFY = ("header", "decode", "none")  # how far an image is checked: its structure, every pixel, or not at all
 FORMATS = ("jpeg", "png")  # what images are re-encoded as
-RESIZE_MODES = ("exact", "cover", "contain")  # stretch; fill the size and crop the centre; fit within it and pad with black
+# Stretch; fill the size and crop the centre; fit within it and pad with black
+RESIZE_MODES = ("exact", "cover", "contain")

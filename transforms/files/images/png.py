@@ -10,7 +10,8 @@ _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # of a pixel, by colour type
 _PALETTE = 3
 _FILTERS = 4  # the highest number of one
 _BEYOND = 1 << 16  # bytes that may follow the last row, as some encoders write them
-_ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))  # left, top, steps
+# Left, top, steps
+_ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
 _MAX_SIDE = 1_000_000  # pixels: PNG_USER_WIDTH_MAX and PNG_USER_HEIGHT_MAX of libpng
 
 

@@ -47,7 +47,9 @@ def check(data: bytes) -> int:
         kinds.add(kind)
         position += 8 + size + size % 2
     if (data[20] & _ANIMATED and data[12:16] == b"VP8X") or kinds & {b"ANIM", b"ANMF"}:
-        raise UnreadableError("an animated webp, on which tf.io.decode_image(…, expand_animations=False) corrupts memory")
+        raise UnreadableError(
+            "an animated webp, on which tf.io.decode_image(…, expand_animations=False) corrupts memory"
+        )
     if _has_alpha(data, kinds):
         raise UnreadableError("a webp with transparency, which TensorFlow does not decode as RGB")
     if not kinds & {b"VP8 ", b"VP8L"}:

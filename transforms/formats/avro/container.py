@@ -1,7 +1,8 @@
 """An Avro container file: its header, and its blocks of records between sync markers.
 
 Source: Apache Avro 1.12, Specification, "Object Container Files" (https://avro.apache.org/docs/1.12.0/specification/).
-fastavro decodes records; blocks are found and decompressed here, so that files are split, and a damaged block is told apart.
+fastavro decodes records; blocks are found and decompressed here, so that files are split, and a damaged block is told
+apart.
 """
 
 import bz2
@@ -95,7 +96,9 @@ def read_header(stream: BinaryIO, file: FileRef) -> Header:
     """The header of a file, at whose start `stream` is; raises UnreadableError, or UserError for what is no table."""
     data = stream.read(_HEAD_BYTES)
     if not data.startswith(_MAGIC):
-        raise UnreadableError(f"not an Avro file: it {f'begins with {data[:4]!r}' if data else 'is empty'}; expected {_MAGIC!r}")
+        raise UnreadableError(
+            f"not an Avro file: it {f'begins with {data[:4]!r}' if data else 'is empty'}; expected {_MAGIC!r}"
+        )
     while True:
         buffer = BytesIO(data)
         try:
@@ -125,7 +128,8 @@ def read_header(stream: BinaryIO, file: FileRef) -> Header:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """A block of a file: where it starts and ends, its sync marker included, how many records it says it has, and their bytes."""
+    """A block of a file: where it starts and ends, its sync marker included, how many records it says it has, and their
+    bytes."""
 
     start: int
     end: int
@@ -146,7 +150,8 @@ class CutError(UnreadableError):
 
 
 def frames_of(stream: BinaryIO, header: Header, offset: int, end: int, with_data: bool) -> Iterator[Frame]:
-    """The blocks from `offset` to `end`; raises UnreadableError where there is none, after which nothing can be found."""
+    """The blocks from `offset` to `end`; raises UnreadableError where there is none, after which nothing can be
+    found."""
     while offset < end:
         stream.seek(offset)
         head = stream.read(min(2 * _LONG_BYTES, end - offset))
@@ -154,9 +159,13 @@ def frames_of(stream: BinaryIO, header: Header, offset: int, end: int, with_data
         size, position = _long(head, position)
         start, stop = offset + position, offset + position + size
         if records < 0 or not 0 <= size <= _MAX_BLOCK_BYTES or records >> 10 > size:
-            raise UnreadableError(f"the block at byte {offset:,} says that it has {records:,} records in {size:,} bytes")
+            raise UnreadableError(
+                f"the block at byte {offset:,} says that it has {records:,} records in {size:,} bytes"
+            )
         if stop + _MARKER_BYTES > end:
-            raise CutError(f"the block at byte {offset:,} is cut short, {end - start:,} of {size + _MARKER_BYTES:,} bytes", records)
+            raise CutError(
+                f"the block at byte {offset:,} is cut short, {end - start:,} of {size + _MARKER_BYTES:,} bytes", records
+            )
         stream.seek(start if with_data else stop)
         data = stream.read(size) if with_data else b""
         if stream.read(_MARKER_BYTES) != header.sync:

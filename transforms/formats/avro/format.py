@@ -36,10 +36,11 @@ _BATCH_ROWS = 1 << 16
 class AvroFormat:
     """A row for each record of an Avro container file.
 
-    Ints and longs become int64, floats and doubles float32, strings, bytes, fixed and enums bytes; dates, times, timestamps and
-    decimals become text as Arrow casts them to strings; arrays of these become lists, and arrays of arrays too. A null of a union
-    is a missing value. Records, maps and other unions cannot be read, only dropped. The lines are the records' numbers in their
-    file, from 1. A block that cannot be decoded loses the records that its header counts.
+    Ints and longs become int64, floats and doubles float32, strings, bytes, fixed and enums bytes; dates, times,
+    timestamps and decimals become text as Arrow casts them to strings; arrays of these become lists, and arrays of
+    arrays too. A null of a union is a missing value. Records, maps and other unions cannot be read, only dropped. The
+    lines are the records' numbers in their file, from 1. A block that cannot be decoded loses the records that its
+    header counts.
 
     Attributes:
       block_size: bytes of a BlockRef, about: of as many blocks of the file as that takes.
@@ -52,7 +53,8 @@ class AvroFormat:
     drop: tuple[str, ...] = ()
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
-        """Blocks of the file, some together; what is wrong with them is left to `read`: the last one ends where the file does.
+        """Blocks of the file, some together; what is wrong with them is left to `read`: the last one ends where the
+        file does.
 
         Raises:
           UserError: a column is there twice, or the file holds no records but other values.
@@ -78,7 +80,9 @@ class AvroFormat:
                     yield BlockRef(file, start, frame.end - start, first, header.columns, row - first)
                     start, first = frame.end, row
             if start < file.size_bytes:
-                yield BlockRef(file, start, file.size_bytes - start, first, header.columns, row - first if whole else None)
+                yield BlockRef(
+                    file, start, file.size_bytes - start, first, header.columns, row - first if whole else None
+                )
 
     def header(self, file: FileRef) -> tuple[str, ...]:
         """The fields of the file's schema; () if that cannot be read."""
@@ -103,7 +107,11 @@ class AvroFormat:
         for part in _parts(block, wanted if values_of is None else [*wanted, values_of]):
             if isinstance(part, _Part):
                 types = {name: found for name in wanted if (found := part.infer(name, fills)) is not None}
-                values = distinct_values(part.batch, values_of, fills.get(values_of)) if values_of is not None else frozenset()
+                values = (
+                    distinct_values(part.batch, values_of, fills.get(values_of))
+                    if values_of is not None
+                    else frozenset()
+                )
                 joined = join_values(merged.values, values)
                 merged = merged.merge(Inferred(types, len(part.numbers), joined))
         yield merged
@@ -175,7 +183,9 @@ def _parts(block: BlockRef, names: Iterable[str]) -> Iterator[_Part | Reject]:
 def _joined(parts: Sequence[_Part]) -> Iterator[_Part]:
     """All rows of `parts`, at least one, in parts of the size that is typed at once."""
     numbers = np.concatenate([part.numbers for part in parts])
-    whole = pa.concat_batches([part.batch for part in parts]) if parts[0].batch.num_columns else to_batch({}, len(numbers))
+    whole = (
+        pa.concat_batches([part.batch for part in parts]) if parts[0].batch.num_columns else to_batch({}, len(numbers))
+    )
     for start in range(0, len(numbers), _BATCH_ROWS):
         yield _Part(whole.slice(start, _BATCH_ROWS), numbers[start : start + _BATCH_ROWS])
 

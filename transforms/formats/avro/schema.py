@@ -41,7 +41,8 @@ _LOGICAL = {
 
 
 def kinds_of(fields: Sequence[Any], named: Mapping[str, Any]) -> dict[str, pa.DataType | str]:
-    """What Arrow calls the values of each field, whose types may be `named` ones; in words where no feature can hold them."""
+    """What Arrow calls the values of each field, whose types may be `named` ones; in words where no feature can hold
+    them."""
     kinds: dict[str, pa.DataType | str] = {}
     for field in fields:
         try:
@@ -84,13 +85,18 @@ def _kind(schema: Any, named: Mapping[str, Any]) -> pa.DataType:
 
 
 def as_stored(schema: Any) -> Any:
-    """A schema of the same bytes, whose strings are bytes of any encoding, and whose logical types are left to Arrow."""
+    """A schema of the same bytes, whose strings are bytes of any encoding, and whose logical types are left to
+    Arrow."""
     if isinstance(schema, list):
         several = len(schema) > 2  # a union may not have bytes twice
         return [branch if several and branch == "string" else as_stored(branch) for branch in schema]
     if not isinstance(schema, dict):
         return "bytes" if schema == "string" else schema
-    kept = {name: value for name, value in schema.items() if name in ("name", "namespace", "size", "symbols", "precision", "scale")}
+    kept = {
+        name: value
+        for name, value in schema.items()
+        if name in ("name", "namespace", "size", "symbols", "precision", "scale")
+    }
     kept |= {"logical": schema["logicalType"]} if "logicalType" in schema else {}
     kept |= {name: as_stored(schema[name]) for name in ("type", "items", "values") if name in schema}
     return kept | ({"fields": [as_stored(field) for field in schema["fields"]]} if "fields" in schema else {})

@@ -22,7 +22,17 @@ from transforms.formats.base import MAX_TEXT_BYTES, BlockRef, FileRef, KeyColumn
 from transforms.formats.csv.dialect import MISSING, Dialect
 from transforms.formats.csv.header import START_BYTES, check_start, column_problem, header_columns
 from transforms.formats.csv.parse import Parsed, Table, parse_piece
-from transforms.formats.csv.pieces import Head, Lost, Piece, TooLong, bounded, read_head, read_pieces, read_ranges, unclosed
+from transforms.formats.csv.pieces import (
+    Head,
+    Lost,
+    Piece,
+    TooLong,
+    bounded,
+    read_head,
+    read_pieces,
+    read_ranges,
+    unclosed,
+)
 from transforms.formats.csv.scan import stitch
 from transforms.formats.damage import of_compressed, unread_file
 from transforms.formats.encodings import BOM, Stream, Utf8Stream, encoding_name, keeps_bytes, to_utf8
@@ -37,8 +47,8 @@ class CsvFormat:
     """RFC 4180 as Arrow reads it.
 
     Attributes:
-      delimiter, quote: one ASCII character each; without a quote, "", fields are what stands between the delimiters. Without a
-        delimiter, "", it is a tab in files called .tsv, compressed or not, and a comma in others.
+      delimiter, quote: one ASCII character each; without a quote, "", fields are what stands between the delimiters.
+        Without a delimiter, "", it is a tab in files called .tsv, compressed or not, and a comma in others.
       columns: the columns of files without a header; None if the first record of each file is one.
       encoding: of the files, as Python calls it; the values of bytes columns are UTF-8.
       missing: the texts that stand for a missing value, in quotes too.
@@ -65,7 +75,9 @@ class CsvFormat:
         object.__setattr__(self, "encoding", encoding_name(self.encoding))
         for what, char in (("delimiter", self.delimiter), ("quote", self.quote)):
             if char and (len(char) != 1 or not char.isascii() or char.isalnum() or char in "\r\n\0"):
-                raise ValueError(f"the {what} {char!r} is no good; expected one ASCII character that is no letter or digit")
+                raise ValueError(
+                    f"the {what} {char!r} is no good; expected one ASCII character that is no letter or digit"
+                )
         if self.delimiter and self.delimiter == self.quote:
             raise ValueError(f"the delimiter and the quote are both {self.quote!r}; expected two different characters")
         if self.columns is not None and (problem := column_problem(self.columns)):
@@ -102,7 +114,8 @@ class CsvFormat:
             yield unread_file(file.name, file.size_bytes, "index", f"cannot be read: {error_text(error)}")
 
     def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
-        """The types of `columns` (None: all the file has) over the block's rows, and the distinct values of `values_of`.
+        """The types of `columns` (None: all the file has) over the block's rows, and the distinct values of
+        `values_of`.
 
         Raises:
           UserError: a quote is never closed, in a file that cannot be cut into blocks.
@@ -163,8 +176,11 @@ class CsvFormat:
         by_line = sorted([*parsed.rejects, *rejects.values()], key=lambda reject: reject.line or 0)
         return Rows(batch.filter(pa.array(keep)), parsed.lines[keep], by_line, parsed.blank)
 
-    def _texts(self, piece: Piece, block: BlockRef, wanted: Iterable[str], with_lines: bool) -> tuple[dict[str, pa.Array], Parsed]:
-        """The columns `wanted` as text, with missing values filled; those that the file lacks are missing in all rows."""
+    def _texts(
+        self, piece: Piece, block: BlockRef, wanted: Iterable[str], with_lines: bool
+    ) -> tuple[dict[str, pa.Array], Parsed]:
+        """The columns `wanted` as text, with missing values filled; those that the file lacks are missing in all
+        rows."""
         names = list(wanted)
         columns = set(block.columns)
         there = [name for name in names if name in columns]
@@ -194,13 +210,17 @@ class CsvFormat:
                 return
             with self._open(file) as (stream, _):
                 head = (
-                    Head(b"", 1, 0, 1, b"") if self.columns is not None else read_head(stream, self._dialect(file.name), file.name)
+                    Head(b"", 1, 0, 1, b"")
+                    if self.columns is not None
+                    else read_head(stream, self._dialect(file.name), file.name)
                 )
                 yield from read_pieces(stream, self._dialect(file.name), self.block_size, file.name, head)
         except OSError as error:
             raise_if_store_failed(error, file.path)
             what = error.strerror or error
-            raise JobError(f"{file.name} can no longer be read: {what}; leave the input as it is while a job runs") from error
+            raise JobError(
+                f"{file.name} can no longer be read: {what}; leave the input as it is while a job runs"
+            ) from error
 
     def _pieces_of_range(self, block: BlockRef) -> Iterator[Piece | TooLong | Lost]:
         """A block as one piece, or, where one of its records may be too long, several."""
@@ -219,11 +239,14 @@ class CsvFormat:
 
     def _is_cut(self, file: FileRef) -> bool:
         """Whether blocks can be found in the file's bytes as they are."""
-        return not is_compressed(file.name) and keeps_bytes(self.encoding, f"{self.delimiter},\t{self.quote}\r\n".encode())
+        return not is_compressed(file.name) and keeps_bytes(
+            self.encoding, f"{self.delimiter},\t{self.quote}\r\n".encode()
+        )
 
     @contextlib.contextmanager
     def _open(self, file: FileRef) -> Iterator[tuple[Stream, int]]:
-        """The text of `file` after a byte order mark, and the mark's length: as it is if it can be cut, or else UTF-8."""
+        """The text of `file` after a byte order mark, and the mark's length: as it is if it can be cut, or else
+        UTF-8."""
         with open_decompressed(file.path, file.name) as raw:
             start = raw.read(START_BYTES)
             check_start(start, file.name, self.encoding)

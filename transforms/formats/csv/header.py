@@ -23,7 +23,8 @@ START_BYTES = 8  # as many as the longest of these
 
 
 def check_start(start: bytes, name: str, encoding: str) -> None:
-    """Check that the file `name`, which begins with `start`, is not known to be something else; raises UserError if it is."""
+    """Check that the file `name`, which begins with `start`, is not known to be something else; raises UserError if it
+    is."""
     for magic, what in _MAGIC:
         if start.startswith(magic) and not encoding.startswith(("utf-16", "utf-32")):
             raise UserError(f"{name} is not CSV; it begins like {what}")
@@ -50,7 +51,9 @@ def header_columns(text: bytes, dialect: Dialect, where: str, encoding: str) -> 
     if not is_utf8(text):
         raise UserError(f"{where}: the header is not {encoding}; give the encoding of the file with --encoding")
     if is_malformed(text, dialect):
-        raise UserError(f"{where}: in the header, text goes on after the quote that closes a name; expected the delimiter")
+        raise UserError(
+            f"{where}: in the header, text goes on after the quote that closes a name; expected the delimiter"
+        )
     columns = parse_header(text, dialect)
     if problem := column_problem(columns):
         raise UserError(f"{where}: the header {problem}")

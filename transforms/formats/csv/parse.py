@@ -57,7 +57,8 @@ class Parsed:
 
 
 def parse_piece(piece: Piece, table: Table, wanted: Sequence[str], with_lines: bool) -> Parsed:
-    """The records of `piece`, as the columns `wanted`, which the table has; `lines`, `rejects` and `blank` only `with_lines`."""
+    """The records of `piece`, as the columns `wanted`, which the table has; `lines`, `rejects` and `blank` only
+    `with_lines`."""
     check_length(len(piece.text), piece.line, table.name)
     if is_blank(piece.text):
         columns, rows = _parse(b"", table, wanted)
@@ -93,21 +94,28 @@ def parse_piece(piece: Piece, table: Table, wanted: Sequence[str], with_lines: b
     if not with_lines:
         return Parsed(columns, rows, np.zeros(0, np.int64), [], 0)
     lines = found.lines + piece.line
-    rejects = [Reject(table.name, int(lines[number]), _STAGE, reason) for number, reason in sorted(chain.from_iterable(reasons))]
+    rejects = [
+        Reject(table.name, int(lines[number]), _STAGE, reason)
+        for number, reason in sorted(chain.from_iterable(reasons))
+    ]
     return Parsed(columns, rows, lines[keep], rejects, int(np.count_nonzero(found.blank)))
 
 
 def _parse(text: bytes, table: Table, wanted: Sequence[str]) -> tuple[list[pa.Array], int]:
-    """The columns `wanted`, and the number of rows; raises pa.ArrowInvalid if a record has not as many fields as the table."""
+    """The columns `wanted`, and the number of rows; raises pa.ArrowInvalid if a record has not as many fields as the
+    table."""
     if not text:
         return [pa.array([], pa.binary()) for _ in wanted], 0
     if text.startswith(BOM):  # which Arrow would leave out, though here it is data; the line is blank
         text = b"\n" + text
-    numbers = {column: str(number) for number, column in enumerate(table.columns)}  # Arrow's names need not be the file's
+    # Arrow's names need not be the file's
+    numbers = {column: str(number) for number, column in enumerate(table.columns)}
     included = [numbers[column] for column in wanted] or ["0"]
     read = pa.csv.read_csv(
         pa.BufferReader(text),
-        read_options=pa.csv.ReadOptions(column_names=list(numbers.values()), use_threads=False, block_size=len(text) + 1),
+        read_options=pa.csv.ReadOptions(
+            column_names=list(numbers.values()), use_threads=False, block_size=len(text) + 1
+        ),
         parse_options=_options(table.dialect),
         convert_options=pa.csv.ConvertOptions(
             include_columns=included,
@@ -124,12 +132,16 @@ def parse_header(text: bytes, dialect: Dialect) -> tuple[str, ...]:
     """The fields of the one record in `text`, which is UTF-8."""
     text = text.rstrip(b"\r\n") + b"\n"  # without its end, Arrow does not see a record
     options = pa.csv.ReadOptions(use_threads=False, block_size=len(text) + 1)
-    return tuple(pa.csv.read_csv(pa.BufferReader(text), read_options=options, parse_options=_options(dialect)).column_names)
+    return tuple(
+        pa.csv.read_csv(pa.BufferReader(text), read_options=options, parse_options=_options(dialect)).column_names
+    )
 
 
 def _options(dialect: Dialect) -> pa.csv.ParseOptions:
     return pa.csv.ParseOptions(
-        delimiter=dialect.delimiter.decode(), quote_char=dialect.quote.decode() or False, newlines_in_values=bool(dialect.quote)
+        delimiter=dialect.delimiter.decode(),
+        quote_char=dialect.quote.decode() or False,
+        newlines_in_values=bool(dialect.quote),
     )
 
 
@@ -141,7 +153,8 @@ def _kept(text: bytes, found: Records, keep: Flags) -> bytes:
     """The records to keep, one after the other."""
     if keep.all():
         return text
-    edges = np.flatnonzero(np.diff(keep.astype(np.int8), prepend=0, append=0))  # where runs of kept records begin and end
+    # Where runs of kept records begin and end
+    edges = np.flatnonzero(np.diff(keep.astype(np.int8), prepend=0, append=0))
     begins, ends = found.starts[edges[::2]].tolist(), found.stops[edges[1::2] - 1].tolist()
     return b"".join(text[begin:end] for begin, end in zip(begins, ends))
 
@@ -192,7 +205,10 @@ def _undecodable_reasons(
 
 def _ragged_reasons(numbers: Positions, fields: Positions, table: Table) -> Iterator[tuple[int, str]]:
     for number, count in zip(numbers.tolist(), fields[numbers].tolist()):
-        yield number, f"the row has {count} field{'s' if count > 1 else ''}; expected {len(table.columns)}, one for each column"
+        yield (
+            number,
+            f"the row has {count} field{'s' if count > 1 else ''}; expected {len(table.columns)}, one for each column",
+        )
 
 
 def _field_counts(text: bytes, found: Records, dialect: Dialect) -> Positions:

@@ -56,7 +56,8 @@ class TooLong:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What cannot be read: all from the record that starts on `line`; and why, with how far the compressed data could be."""
+    """What cannot be read: all from the record that starts on `line`; and why, with how far the compressed data could
+    be."""
 
     line: int
     error: TruncatedError
@@ -82,7 +83,9 @@ def read_head(stream: Stream, dialect: Dialect, name: str) -> Head:
             size = min(size, _BLANK_READ)
             continue
         found = records(text, dialect)
-        whole = [number for number in (~found.blank).nonzero()[0][:1].tolist() if not more or found.stops[number] < len(text)]
+        whole = [
+            number for number in (~found.blank).nonzero()[0][:1].tolist() if not more or found.stops[number] < len(text)
+        ]
         if whole:
             start, stop = int(found.starts[whole[0]]), int(found.stops[whole[0]])
             break
@@ -91,7 +94,8 @@ def read_head(stream: Stream, dialect: Dialect, name: str) -> Head:
             break
         if len(text) > _MAX_HEADER:
             raise UserError(
-                f"{name}: no record ends within the first {len(text):,} bytes; expected lines of CSV: is it a text file?"
+                f"{name}: no record ends within the first {len(text):,} bytes; expected lines of CSV: is it a text"
+                " file?"
             )
     lines = scan(text, dialect, 0, start).lines
     if not more and stop == len(text) and scan(text[start:], dialect).sides[0].inside:
@@ -101,12 +105,15 @@ def read_head(stream: Stream, dialect: Dialect, name: str) -> Head:
 
 
 def _blank_bytes(text: bytes, at_end: bool) -> int:
-    """How many bytes of blank lines `text` starts with; a CR as the last byte, unless it is the last of all, may be half of one."""
+    """How many bytes of blank lines `text` starts with; a CR as the last byte, unless it is the last of all, may be
+    half of one."""
     blank = len(text) - len(text.lstrip(_NEWLINES))
     return blank - 1 if blank == len(text) and text.endswith(b"\r") and not at_end else blank
 
 
-def read_ranges(stream: Stream, dialect: Dialect, size: int, at: int, rest: bytes = b"") -> Iterator[tuple[bytes, Range]]:
+def read_ranges(
+    stream: Stream, dialect: Dialect, size: int, at: int, rest: bytes = b""
+) -> Iterator[tuple[bytes, Range]]:
     """The text of `rest` and then of `stream`, in consecutive parts of about `size` bytes, and what each is.
 
     Args:
@@ -142,7 +149,8 @@ def _up_to_a_cut(text: bytes, dialect: Dialect) -> bytes:
 
 
 def read_pieces(stream: Stream, dialect: Dialect, size: int, name: str, head: Head) -> Iterator[Piece | TooLong | Lost]:
-    """The records of the text after `head`, in pieces of about `size` bytes; a Lost at the end if its compressed data is damaged.
+    """The records of the text after `head`, in pieces of about `size` bytes; a Lost at the end if its compressed data
+    is damaged.
 
     Raises:
       UserError: a quote is never closed.
@@ -198,7 +206,8 @@ def _first_end(data: bytes, before: bytes, inside: bool, dialect: Dialect) -> in
 
 
 def bounded(piece: Piece, dialect: Dialect, name: str) -> Iterator[Piece]:
-    """The records of `piece`, some of the file `name`, in pieces of MAX_LINES lines, about, or of nothing but blank ones."""
+    """The records of `piece`, some of the file `name`, in pieces of MAX_LINES lines, about, or of nothing but blank
+    ones."""
     text = piece.text
     if len(text) <= MAX_LINES or count_lines(text) <= MAX_LINES or is_blank(text):
         yield piece
@@ -217,14 +226,14 @@ def check_length(size_bytes: int, line: int, name: str) -> None:
     """Check that the records from `line` on can be parsed in one go; raises UserError if they are too long."""
     if size_bytes > MAX_PIECE:
         raise UserError(
-            f"{name}, line {line}: {size_bytes:,} bytes cannot be parsed at once, and a record may have at most {MAX_PIECE:,}; "
-            "is a quote never closed? give --quote '' if quotes mean nothing in this file"
+            f"{name}, line {line}: {size_bytes:,} bytes cannot be parsed at once, and a record may have at most"
+            f" {MAX_PIECE:,}; is a quote never closed? give --quote '' if quotes mean nothing in this file"
         )
 
 
 def unclosed(name: str, line: int, dialect: Dialect) -> UserError:
     """The error of a field of the file `name` that opens a quote on `line` and does not close it."""
     return UserError(
-        f"{name}, line {line}: a field opens with {dialect.quote.decode()} there and is never closed; close it, doubling the "
-        "quotes within, or give --quote '' if quotes mean nothing in this file"
+        f"{name}, line {line}: a field opens with {dialect.quote.decode()} there and is never closed; close it,"
+        " doubling the quotes within, or give --quote '' if quotes mean nothing in this file"
     )

@@ -1,9 +1,10 @@
 """Where the records of a CSV text begin and end: RFC 4180 as Arrow reads it, over bytes, vectorised.
 
-A quote opens a field only where the field starts, and a lone quote elsewhere in a field without quotes is itself. So of the runs
-of consecutive quotes, those of even length change nothing; one of odd length after a delimiter or a line end opens a field or
-closes one; another one of odd length closes a field, or is text. Whatever precedes a range of bytes, its newlines are ends of
-records or not depending on one bit only, whether it starts inside quotes: ranges are scanned apart, for both, and then stitched.
+A quote opens a field only where the field starts, and a lone quote elsewhere in a field without quotes is itself. So of
+the runs of consecutive quotes, those of even length change nothing; one of odd length after a delimiter or a line end
+opens a field or closes one; another one of odd length closes a field, or is text. Whatever precedes a range of bytes,
+its newlines are ends of records or not depending on one bit only, whether it starts inside quotes: ranges are scanned
+apart, for both, and then stitched.
 
 Lines end in LF, CR LF or a lone CR.
 """
@@ -32,8 +33,8 @@ class Side:
       inside: whether it ends inside quotes.
       last: where the last record that ends in it does, after the newline; None if none does.
       last_lines: the lines of the range up to there.
-      opened, opened_lines: where the field opens that is still open at the range's end, and the lines up to there; None if it is
-        none, or was open before.
+      opened, opened_lines: where the field opens that is still open at the range's end, and the lines up to there; None
+        if it is none, or was open before.
     """
 
     inside: bool
@@ -77,7 +78,8 @@ def scan(data: bytes, dialect: Dialect, begin: int = 0, end: int | None = None, 
     """Scan data[begin:end].
 
     Args:
-      data: with one byte before `begin`, unless the text starts there, and up to a byte past `end` that is no quote, unless the
+      data: with one byte before `begin`, unless the text starts there, and up to a byte past `end` that is no quote,
+        unless the
         text ends earlier: a run of quotes belongs to the range in which it starts, a newline to that of its last byte.
       dialect: how the text is written.
       begin, end: the range; all of `data` by default.
@@ -86,7 +88,10 @@ def scan(data: bytes, dialect: Dialect, begin: int = 0, end: int | None = None, 
     end = len(data) if end is None else end
     if not dialect.quote or data.find(dialect.quote, begin, end) < 0:
         return _scan_without_quotes(data, begin, end, at)
-    parts = (_scan_with_quotes(data, dialect, start, min(start + _SCAN_BYTES, end), at) for start in range(begin, end, _SCAN_BYTES))
+    parts = (
+        _scan_with_quotes(data, dialect, start, min(start + _SCAN_BYTES, end), at)
+        for start in range(begin, end, _SCAN_BYTES)
+    )
     return reduce(Range.then, parts)
 
 
@@ -197,7 +202,8 @@ class Stitched:
     """Consecutive ranges in one: where to cut them into blocks.
 
     Attributes:
-      cuts: (position, line from 1) of records: of the text's first one, and where the last one that ends in each range does.
+      cuts: (position, line from 1) of records: of the text's first one, and where the last one that ends in each range
+        does.
       open_line: the line of the field that is open at the end, None if none is.
     """
 
@@ -206,7 +212,8 @@ class Stitched:
 
 
 def stitch(ranges: Iterable[Range], begin: int = 0, line: int = 1) -> Stitched:
-    """The consecutive `ranges` of a text whose first record is at `begin`, on line `line`, as if it had been scanned at once."""
+    """The consecutive `ranges` of a text whose first record is at `begin`, on line `line`, as if it had been scanned at
+    once."""
     cuts, inside, open_line = [(begin, line)], False, None
     for part in ranges:
         side = part.sides[inside]
@@ -227,7 +234,8 @@ class Records:
       starts, stops: where each begins and ends, its newline included; the next one begins there.
       lines: on which line each starts, from 0.
       blank: which consist of nothing but the newline.
-      malformed: which have a quoted field that goes on after its closing quote, as if a stray quote had swallowed some records.
+      malformed: which have a quoted field that goes on after its closing quote, as if a stray quote had swallowed some
+        records.
     """
 
     starts: Positions

@@ -37,7 +37,9 @@ class OpenedParquet:
             self.metadata = self._parquet.metadata
             self._encrypted = self._source.checked(self._encrypted_columns, "its footer: ")
             footer = (
-                self._source.checked(lambda: with_variable_lists(self.metadata), "its footer: ") if not self._encrypted else None
+                self._source.checked(lambda: with_variable_lists(self.metadata), "its footer: ")
+                if not self._encrypted
+                else None
             )
             if footer is not None:
                 self._parquet = self._source.checked(lambda: self._open(footer), "its footer: ")
@@ -50,7 +52,11 @@ class OpenedParquet:
 
     def _open(self, footer: pq.FileMetaData | None = None) -> pq.ParquetFile:
         return pq.ParquetFile(
-            self._source.file, metadata=footer, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
+            self._source.file,
+            metadata=footer,
+            buffer_size=_BUFFER_BYTES,
+            pre_buffer=False,
+            page_checksum_verification=True,
         )
 
     def _encrypted_columns(self) -> frozenset[int]:
@@ -73,8 +79,8 @@ class OpenedParquet:
             return None
         if not self._encrypted.isdisjoint(self._leaves_of(name)):
             raise UserError(
-                f"{self._file.name}: column {name!r} is encrypted, and there is no key; decrypt the file, or leave the column out "
-                f"with --drop {name}"
+                f"{self._file.name}: column {name!r} is encrypted, and there is no key; decrypt the file, or leave the"
+                f" column out with --drop {name}"
             )
         try:
             return spelled_type(self._schema.field(name).type)
@@ -102,7 +108,11 @@ class OpenedParquet:
     def size_bytes(self, group: int) -> int:
         """The compressed bytes of a row group, encrypted columns apart, whose size is encrypted too."""
         chunks = self.metadata.row_group(group)
-        return sum(chunks.column(leaf).total_compressed_size for leaf in range(chunks.num_columns) if leaf not in self._encrypted)
+        return sum(
+            chunks.column(leaf).total_compressed_size
+            for leaf in range(chunks.num_columns)
+            if leaf not in self._encrypted
+        )
 
     def _leaves_of(self, name: str) -> range:
         """The numbers of the columns in the file that hold a column."""
@@ -124,7 +134,9 @@ class OpenedParquet:
         row_bytes = max(group.total_byte_size / max(group.num_rows, 1), 1)
         rows = min(max(int(_BATCH_BYTES / row_bytes), 1), _BATCH_ROWS)
         batches = self._source.checked(
-            lambda: self._parquet.iter_batches(batch_size=rows, row_groups=[block.offset], columns=there, use_threads=False)
+            lambda: self._parquet.iter_batches(
+                batch_size=rows, row_groups=[block.offset], columns=there, use_threads=False
+            )
         )
         while (batch := self._source.checked(lambda: next(batches, None))) is not None:
             yield batch.select(there)
@@ -141,7 +153,8 @@ class _Source:
         self.closed = False
 
     def checked(self, function: Any, what: str = "") -> Any:
-        """What `function` returns; raises UnreadableError where Arrow refuses the data, or the error of an object store."""
+        """What `function` returns; raises UnreadableError where Arrow refuses the data, or the error of an object
+        store."""
         try:
             return function()
         except (pa.ArrowException, OSError, ValueError) as error:

@@ -1,4 +1,5 @@
-"""What Arrow does not say of a Parquet footer, or cannot be asked without dying: encrypted columns, and lists of a fixed size.
+"""What Arrow does not say of a Parquet footer, or cannot be asked without dying: encrypted columns, and lists of a
+fixed size.
 
 The footer is a struct of Thrift's compact protocol; numbers of fields are those of parquet.thrift
 (https://github.com/apache/parquet-format), the encoding is that of thrift-compact-protocol.md in apache/thrift.
@@ -36,7 +37,8 @@ def encrypted_columns(footer: bytes) -> frozenset[int]:
 
 
 class _Thrift:
-    """Values of the compact protocol, read one after the other; a struct is a dictionary by the numbers of its fields."""
+    """Values of the compact protocol, read one after the other; a struct is a dictionary by the numbers of its
+    fields."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._position = data, 0
@@ -101,7 +103,8 @@ class _Thrift:
 def with_variable_lists(metadata: pq.FileMetaData) -> pq.FileMetaData | None:
     """The same footer, in whose Arrow schema lists of a fixed size are of any size; None if there are no such lists.
 
-    In Parquet both are written alike, and a null has no items: Arrow refuses all of a row group for one in a list of a fixed size.
+    In Parquet both are written alike, and a null has no items: Arrow refuses all of a row group for one in a list of a
+      fixed size.
     """
     stored = (metadata.metadata or {}).get(_ARROW_SCHEMA)
     if stored is None:

@@ -27,14 +27,14 @@ from transforms.formats.parquet.file import OpenedParquet
 class ParquetFormat:
     """A row for each row of a Parquet file.
 
-    Integers become int64, floats float32, strings and binary bytes; dates, times, timestamps, durations and decimals become text as
-    Arrow casts them to strings; lists of these become lists, and lists of lists too. A row with a value that does not fit, such as
-    an unsigned integer beyond int64, a finite number beyond float32 or inner lists of two lengths, is a reject. Structs and maps
-    cannot be read, only dropped.
+    Integers become int64, floats float32, strings and binary bytes; dates, times, timestamps, durations and decimals
+    become text as Arrow casts them to strings; lists of these become lists, and lists of lists too. A row with a value
+    that does not fit, such as an unsigned integer beyond int64, a finite number beyond float32 or inner lists of two
+    lengths, is a reject. Structs and maps cannot be read, only dropped.
 
     Attributes:
-      fill: columns, and the text of the value that stands in them for a missing one: JSON of a number or a string, true or false,
-        or any text.
+      fill: columns, and the text of the value that stands in them for a missing one: JSON of a number or a string, true
+        or false, or any text.
       drop: columns that are not looked at where the types of all are asked for.
     """
 
@@ -42,7 +42,8 @@ class ParquetFormat:
     drop: tuple[str, ...] = ()
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
-        """The row groups: `offset` is the number of one, `first_line` that of its first row, `length` its compressed bytes.
+        """The row groups: `offset` is the number of one, `first_line` that of its first row, `length` its compressed
+        bytes.
 
         Raises:
           UserError: a column is there twice.
@@ -108,7 +109,9 @@ class ParquetFormat:
             reason = f"row group {block.offset} cannot be read from row {row:,} on, all of which is lost: {why}"
             yield no_rows(types, [_lost_rows(block, row, reason)], keys)
 
-    def _infer(self, opened: OpenedParquet, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Inferred:
+    def _infer(
+        self, opened: OpenedParquet, block: BlockRef, columns: Iterable[str] | None, values_of: str | None
+    ) -> Inferred:
         fills = parse_fills(self.fill)
         every = [name for name in (*opened.columns, *fills) if name not in self.drop]
         wanted = list(dict.fromkeys(every if columns is None else columns))

@@ -48,7 +48,9 @@ def test_the_first_file_of_all_batches_says_the_type(tmp_path: Path) -> None:
         layout = make_array_layout(summary, OPTIONS, ArrayOptions(str(tmp_path)))
 
         assert (layout.array, layout.reason) == (FLOATS, "as in a/1.npy")
-        assert layout.notices == ("the arrays are float32 of 4 x 3, as is 'a/1.npy', the first by name; others are rejected",)
+        assert layout.notices == (
+            "the arrays are float32 of 4 x 3, as is 'a/1.npy', the first by name; others are rejected",
+        )
         assert layout.class_names is not None
 
 
@@ -98,9 +100,12 @@ def test_a_first_file_that_says_nothing(tmp_path: Path, content: bytes | None, s
 
 def test_arrays_that_no_example_holds(tmp_path: Path) -> None:
     with pytest.raises(
-        UserError, match=r"^--shape and --dtype: float64 of 50000 x 50000 is 20,000,000,000 bytes; an example holds 2 GB"
+        UserError,
+        match=r"^--shape and --dtype: float64 of 50000 x 50000 is 20,000,000,000 bytes; an example holds 2 GB",
     ):
-        make_array_layout(summarize_batch(found("a")), OPTIONS, ArrayOptions("", given=ArrayType("float64", (50_000, 50_000))))
+        make_array_layout(
+            summarize_batch(found("a")), OPTIONS, ArrayOptions("", given=ArrayType("float64", (50_000, 50_000)))
+        )
 
 
 def test_no_file_at_all() -> None:

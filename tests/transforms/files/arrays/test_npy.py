@@ -37,7 +37,9 @@ def with_header(text: str, version: int = 1, data: bytes = b"") -> bytes:
     st.sampled_from([(1, 0), (2, 0), (3, 0)]),
 )
 @settings(max_examples=300, deadline=None)
-def test_any_array_in_any_order_of_axes_and_bytes(array: np.ndarray, axes: Any, order: Any, version: tuple[int, int]) -> None:
+def test_any_array_in_any_order_of_axes_and_bytes(
+    array: np.ndarray, axes: Any, order: Any, version: tuple[int, int]
+) -> None:
     data = npy(np.asarray(array, array.dtype.newbyteorder(order), order=axes), version)
     header = read_header(data[:HEADER_BYTES])
 
@@ -51,7 +53,9 @@ def test_tensorflow_reads_each_type() -> None:
 
     for element in ELEMENTS:
         array = np.array([[0, 1, 1], [1, 0, 1]], element)
-        decoded = tf.reshape(tf.io.decode_raw(read_array(npy(np.asfortranarray(array))), tf.as_dtype(element)), array.shape)
+        decoded = tf.reshape(
+            tf.io.decode_raw(read_array(npy(np.asfortranarray(array))), tf.as_dtype(element)), array.shape
+        )
         assert np.array_equal(decoded.numpy(), array)
 
 
@@ -89,13 +93,19 @@ BAD: dict[str, tuple[bytes, str]] = {
     "cut off": (GOOD[:-1], "truncated: 1 of the 96 bytes of int64 of 3 x 4 are missing"),
     "no values": (GOOD[:128], "truncated: 96 of the 96 bytes"),
     "two arrays": (GOOD + GOOD, f"{len(GOOD)} bytes follow int64 of 3 x 4; expected one array and no more"),
-    "objects": (npy(np.array([Bomb()], object), allow_pickle=True), "an array of dtype object; only numbers and booleans"),
+    "objects": (
+        npy(np.array([Bomb()], object), allow_pickle=True),
+        "an array of dtype object; only numbers and booleans",
+    ),
     "strings": (npy(np.array(["a", "bc"])), "an array of dtype <U2; only numbers and booleans"),
     "bytes": (npy(np.array([b"a"])), "an array of dtype |S1; only"),
     "dates": (npy(np.array(["2024-02-29"], "M8[D]")), "an array of dtype datetime64[D]; only"),
     "a structure": (npy(np.zeros(2, "i4,f4")), "an array of dtype [('f0', '<i4'), ('f1', '<f4')]; only"),
     "names beyond latin-1": (npy(np.zeros(2, [("ж", "i4")]), (3, 0)), "an array of dtype [("),
-    "uint32": (npy(np.zeros(2, np.uint32)), "an array of uint32, which tf.io.decode_raw does not read; expected one of float16"),
+    "uint32": (
+        npy(np.zeros(2, np.uint32)),
+        "an array of uint32, which tf.io.decode_raw does not read; expected one of float16",
+    ),
     "uint64": (npy(np.zeros(2, np.uint64)), "an array of uint64, which"),
     "longdouble": (npy(np.zeros(2, np.longdouble)), "an array of float128, which"),
     "no size": (npy(np.zeros((0, 4), np.float32)), "float32 of 0 x 4 holds no values"),
@@ -107,12 +117,18 @@ BAD: dict[str, tuple[bytes, str]] = {
         with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 4)}"),
         "its header claims float32 of -1",
     ),
-    "dimensions": (with_header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': {(1,) * 99}}}"), "an array of 99 dimensions"),
+    "dimensions": (
+        with_header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': {(1,) * 99}}}"),
+        "an array of 99 dimensions",
+    ),
     "code": (with_header("__import__('os').system('false')"), "its header cannot be read"),
     "nesting": (with_header("(" * 9000), "its header cannot be read"),
     "unbalanced": (with_header("{'descr': ("), "its header cannot be read"),
     "other keys": (with_header("{'shape': (1,)}"), "its header cannot be read"),
-    "a size that is no number": (with_header("{'descr': '<f4', 'fortran_order': False, 'shape': ('a',)}"), "its header cannot"),
+    "a size that is no number": (
+        with_header("{'descr': '<f4', 'fortran_order': False, 'shape': ('a',)}"),
+        "its header cannot",
+    ),
     "no type": (with_header("{'descr': '<q9', 'fortran_order': False, 'shape': (1,)}"), "its header cannot be read"),
     "a long header": (with_header(" " * 60_000), "its header cannot be read"),
     "a header of 4 GB": (b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}", "its header cannot be read"),
@@ -129,7 +145,9 @@ def test_what_is_no_array(name: str) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("array", [np.zeros((64, 65), np.float32), np.zeros((64, 64), np.float64), np.zeros(4096, np.float32)])
+@pytest.mark.parametrize(
+    "array", [np.zeros((64, 65), np.float32), np.zeros((64, 64), np.float64), np.zeros(4096, np.float32)]
+)
 def test_arrays_of_another_type(array: np.ndarray) -> None:
     shape = " x ".join(map(str, array.shape))
 

@@ -10,7 +10,15 @@ from shardmill.wav import read_header
 from tests.support.sounds import SAMPLES, chunk, form, riff, scipy_wav, wav
 from transforms.files.audio.decodable import is_decodable
 
-FORMATS = (form(), form() + b"\0\0", form(0xFFFE, extended=1), form(channels=2), form(bits=8), form(bits=24), form(3, bits=32))
+FORMATS = (
+    form(),
+    form() + b"\0\0",
+    form(0xFFFE, extended=1),
+    form(channels=2),
+    form(bits=8),
+    form(bits=24),
+    form(3, bits=32),
+)
 BEFORE = (b"JUNK", b"bext", b"iXML", b"qlty", b"mext", b"levl", b"link", b"axml", b"LIST", b"junk", b"fact")
 EXTRA = (b"", chunk(b"LIST", b"even"), chunk(b"LIST", b"odd"), chunk(b"LIST", b"odd")[:-1])
 FILES = [
@@ -18,7 +26,11 @@ FILES = [
         riff(chunk(b"fmt ", form), between, chunk(b"data", SAMPLES), after)
         for form, between, after in itertools.product(FORMATS, EXTRA[:3], EXTRA)
     ),
-    *(riff(chunk(name, b"x" * size), chunk(b"fmt ", form()), chunk(b"data", SAMPLES)) for name in BEFORE for size in (0, 3, 4)),
+    *(
+        riff(chunk(name, b"x" * size), chunk(b"fmt ", form()), chunk(b"data", SAMPLES))
+        for name in BEFORE
+        for size in (0, 3, 4)
+    ),
     *(wav(9, channels, bits) for channels in (1, 2, 7) for bits in (8, 16, 24, 32)),
     riff(chunk(b"fmt ", form()), chunk(b"data", SAMPLES)) + b"\0",
     riff(chunk(b"fmt ", form()), chunk(b"data", SAMPLES)) + bytes(8),

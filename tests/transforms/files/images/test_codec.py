@@ -120,7 +120,9 @@ def grey_png(bits: int, *levels: int) -> bytes:
     row = b"\0" + packed.to_bytes(-(-bits * len(levels) // 8), "big")
     header = struct.pack(">IIBBBBB", len(levels), 1, bits, 0, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"tRNS", struct.pack(">H", levels[0])), (b"IDAT", zlib.compress(row)), (b"IEND", b""))
-    framed = (struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks)
+    framed = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
     return b"\x89PNG\r\n\x1a\n" + b"".join(framed)
 
 
@@ -147,7 +149,9 @@ def test_a_transparent_colour_of_16_bits() -> None:
     header = struct.pack(">IIBBBBB", 2, 1, 16, 2, 0, 0, 0)
     key = struct.pack(">3H", 0x1234, 0x5678, 0x9ABC)
     chunks = ((b"IHDR", header), (b"tRNS", key), (b"IDAT", zlib.compress(row)), (b"IEND", b""))
-    framed = (struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks)
+    framed = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
 
     out = decode(reencode(b"\x89PNG\r\n\x1a\n" + b"".join(framed), Reencode("png"))[0])
 
@@ -206,7 +210,9 @@ def test_cmyk(ink: tuple[int, ...], colour: tuple[int, ...]) -> None:
     assert rgb_of(Image.new("CMYK", (2, 1), ink), "TIFF")[0] == colour
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "LAB", "I", "F", "I;16", "I;16B", "YCbCr", "HSV"])
+@pytest.mark.parametrize(
+    "mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "LAB", "I", "F", "I;16", "I;16B", "YCbCr", "HSV"]
+)
 def test_every_mode_becomes_rgb(mode: str) -> None:
     image = to_rgb(Image.new(mode, (2, 3)))
 
@@ -338,14 +344,19 @@ def png_of(pixels: bytes, height: int, interlaced: bool = False) -> bytes:
     """A grey PNG, 3 pixels wide, of compressed rows whose filters are in `pixels`."""
     header = struct.pack(">IIBBBBB", 3, height, 8, 0, 0, 0, interlaced)
     chunks = ((b"IHDR", header), (b"IDAT", pixels), (b"IEND", b""))
-    framed = (struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks)
+    framed = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
     return b"\x89PNG\r\n\x1a\n" + b"".join(framed)
 
 
 @pytest.mark.parametrize(
     ("pixels", "sentence"),
     [
-        (zlib.compress(bytes(8)), "does not decode: the compressed pixels end early"),  # of which Pillow makes a black row
+        (
+            zlib.compress(bytes(8)),
+            "does not decode: the compressed pixels end early",
+        ),  # of which Pillow makes a black row
         (zlib.compress(bytes(12))[:-1], "does not decode: the compressed pixels end early"),
         (zlib.compress(bytes(12))[:-1] + b"!", "does not decode: .*incorrect data check"),
         (zlib.compress(bytes(8) + b"\x05\0\0\0"), "does not decode: a row has a filter that the format does not have"),
@@ -372,6 +383,8 @@ def test_good_images_decode(format_: str) -> None:
 def test_a_side_too_long_for_a_jpeg_is_refused() -> None:
     data = encode(Image.new("RGB", (70_000, 1)), "PNG")
 
-    with pytest.raises(ImageError, match=r"^cannot be re-encoded as jpeg: 70000 x 1 pixels, where a side may have 65500$"):
+    with pytest.raises(
+        ImageError, match=r"^cannot be re-encoded as jpeg: 70000 x 1 pixels, where a side may have 65500$"
+    ):
         reencode(data, Reencode("jpeg"))
     assert reencode(data, Reencode("png"))[1:] == ("png", 70_000, 1)

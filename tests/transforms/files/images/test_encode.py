@@ -1,4 +1,5 @@
-"""Files to framed examples: what is stored, what is refused and why, and that one file never changes another's bytes."""
+"""Files to framed examples: what is stored, what is refused and why, and that one file never changes another's
+bytes."""
 
 import io
 from pathlib import Path
@@ -61,7 +62,13 @@ def test_bytes_pass_through_untouched(root: Path) -> None:
     chunk = ImageEncoder(str(root))(planned(names, label=[0, 1, 2, 3, 300]))
 
     assert examples(chunk) == [
-        {"image": [(root / name).read_bytes()], "label": [label], "filename": [name.encode()], "height": [6], "width": [8]}
+        {
+            "image": [(root / name).read_bytes()],
+            "label": [label],
+            "filename": [name.encode()],
+            "height": [6],
+            "width": [8],
+        }
         for name, label in zip(names, (0, 1, 2, 3, 300), strict=True)
     ]
     assert not chunk.rejects
@@ -105,7 +112,9 @@ def test_a_uri_is_read_in_place_of_the_name(root: Path) -> None:
 def test_rejects(root: Path, name: str, reason: str) -> None:
     chunk = ImageEncoder(str(root))(planned([name], line=[7]))
 
-    assert [(reject.source, reject.line, reject.stage, reject.reason) for reject in chunk.rejects] == [(name, 7, "write", reason)]
+    assert [(reject.source, reject.line, reject.stage, reject.reason) for reject in chunk.rejects] == [
+        (name, 7, "write", reason)
+    ]
     assert (chunk.framed, chunk.examples, image_stats(chunk).sizes.count) == (b"", 0, 0)
 
 

@@ -62,7 +62,10 @@ IMAGES: dict[str, tuple[bytes, str]] = {
     "gif-animated": (encode(picture("P"), "GIF", save_all=True, append_images=[picture("L")], loop=0), "gif"),
     "bmp": (encode(picture(), "BMP"), "bmp"),
     "bmp-palette": (encode(picture("P"), "BMP"), "bmp"),
-    "bmp-top-down": (bmp(struct.pack("<IiiHHIIiiII", 40, WIDTH, -HEIGHT, 1, 24, 0, 0, 0, 0, 0, 0), bytes(ROW * HEIGHT)), "bmp"),
+    "bmp-top-down": (
+        bmp(struct.pack("<IiiHHIIiiII", 40, WIDTH, -HEIGHT, 1, 24, 0, 0, 0, 0, 0, 0), bytes(ROW * HEIGHT)),
+        "bmp",
+    ),
     "bmp-os2": (bmp(struct.pack("<IHHHH", 12, WIDTH, HEIGHT, 1, 24), bytes(ROW * HEIGHT)), "bmp"),
     "webp-lossy": (encode(picture(), "WEBP"), "webp"),
     "webp-lossless": (encode(picture(), "WEBP", lossless=True), "webp"),
@@ -179,8 +182,14 @@ def test_a_tiff_is_recognised_only(data: bytes) -> None:
         (b"GIF89a" + bytes(20), "a gif of 0 x 0 pixels"),
         (bmp(struct.pack("<Iii", 40, -4, 4), bytes(40)), "a bmp of -4 x 4 pixels"),
         (b"PK\x03\x04" + bytes(30), "not an image: a zip archive"),
-        (b"\n <!DOCTYPE HTML><p>", "not an image: a web page (HTML), which a server may have answered in place of an image"),
-        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "a HEIC photo, which neither TensorFlow nor Pillow decodes: convert it first"),
+        (
+            b"\n <!DOCTYPE HTML><p>",
+            "not an image: a web page (HTML), which a server may have answered in place of an image",
+        ),
+        (
+            b"\0\0\0\x18ftypheic\0\0\0\0mif1heic",
+            "a HEIC photo, which neither TensorFlow nor Pillow decodes: convert it first",
+        ),
         (
             encode(picture(), "AVIF"),
             "an AVIF image, which TensorFlow does not decode; --image_format jpeg or png makes one that it reads",
@@ -215,7 +224,12 @@ def test_the_exif_orientation(format_: str, order: str) -> None:
 
 def test_a_broken_exif_block_turns_nothing() -> None:
     data, _ = IMAGES["jpeg"]
-    for payload in (b"Exif\0\0garbage!", b"Exif\0\0II*\0\xff\xff\xff\xff", b"Exif\0\0", b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12"):
+    for payload in (
+        b"Exif\0\0garbage!",
+        b"Exif\0\0II*\0\xff\xff\xff\xff",
+        b"Exif\0\0",
+        b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12",
+    ):
         segment = b"\xff\xe1" + (len(payload) + 2).to_bytes(2, "big") + payload
 
         assert check(data[:2] + segment + data[2:]).orientation == 1

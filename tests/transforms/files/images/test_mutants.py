@@ -30,7 +30,9 @@ def bmp(bits: int, pixels: bytes, compression: int = 0, behind: bytes = b"", wid
 GREYS = b"".join(bytes((level, level, level, 0)) for level in range(256))
 MASKS = struct.pack("<III", 0xFF0000, 0xFF00, 0xFF)
 ROWS = bytes(range(24))
-PNG, JPEG, GIF, WEBP = (encode(picture("P" if kind == "GIF" else "RGB"), kind) for kind in ("PNG", "JPEG", "GIF", "WEBP"))
+PNG, JPEG, GIF, WEBP = (
+    encode(picture("P" if kind == "GIF" else "RGB"), kind) for kind in ("PNG", "JPEG", "GIF", "WEBP")
+)
 SCAN = JPEG.index(b"\xff\xda") + 14
 
 
@@ -53,7 +55,10 @@ def without_colours(gif: bytes) -> bytes:
         (PNG[:-1], "truncated: the png has no end"),
         (PNG[:-4] + b"oops", "a png whose chunk 'IEND' at byte .* is damaged: its CRC is wrong"),
         (PNG[:60] + bytes((PNG[60] ^ 1,)) + PNG[61:], "a png whose chunk 'IDAT' at byte 33 is damaged"),
-        (JPEG[:SCAN] + b"\xff\xd8" + JPEG[SCAN:], "a jpeg with the marker 0xd8 at byte .*, among its compressed pixels"),
+        (
+            JPEG[:SCAN] + b"\xff\xd8" + JPEG[SCAN:],
+            "a jpeg with the marker 0xd8 at byte .*, among its compressed pixels",
+        ),
         (JPEG[:SCAN] + b"\xff\xc4\0\x05\0\0\0" + JPEG[SCAN:], "a jpeg with 0x.. at byte .*, where a marker is due"),
         (without_colours(GIF), "a gif whose frame 1 has no colour map"),
         (GIF[:13] + GIF[13 : 13 + 768] + b";", "a gif without a frame"),

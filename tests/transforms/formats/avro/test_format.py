@@ -51,7 +51,9 @@ def blocks(file: FileRef, format_: AvroFormat) -> list[BlockRef]:
     return [block for block in found if isinstance(block, BlockRef)]
 
 
-def infer(file: FileRef, format_: AvroFormat, columns: list[str] | None = None, values_of: str | None = None) -> Inferred:
+def infer(
+    file: FileRef, format_: AvroFormat, columns: list[str] | None = None, values_of: str | None = None
+) -> Inferred:
     merged = Inferred()
     for block in blocks(file, format_):
         for part in format_.infer(block, columns, values_of):
@@ -59,7 +61,9 @@ def infer(file: FileRef, format_: AvroFormat, columns: list[str] | None = None, 
     return merged
 
 
-def read(file: FileRef, types: dict[str, ColumnType], format_: AvroFormat) -> tuple[list[tuple[int, Row]], list[Reject]]:
+def read(
+    file: FileRef, types: dict[str, ColumnType], format_: AvroFormat
+) -> tuple[list[tuple[int, Row]], list[Reject]]:
     parts = [part for block in blocks(file, format_) for part in format_.read(block, types)]
     for part in parts:
         part.batch.validate(full=True)
@@ -106,11 +110,18 @@ ENUM = {"type": "enum", "name": "letters", "symbols": ["a", "b"]}
         (array("int"), [[1, 2], [3, 4]], ColumnType("int64", 2, 2), [[1, 2], [3, 4]]),
         (["null", array("string")], [["a"], None, ["b", "c"]], ColumnType("bytes", -1, 2), [[b"a"], [], [b"b", b"c"]]),
         (array("int"), [[], []], ColumnType("int64", 0, 2), [[], []]),
-        (array(array("float")), [[[1, 2]], [[3, 4], [5, 6]]], ColumnType("float32", -1, 2, (2,)), [[1, 2], [3, 4, 5, 6]]),
+        (
+            array(array("float")),
+            [[[1, 2]], [[3, 4], [5, 6]]],
+            ColumnType("float32", -1, 2, (2,)),
+            [[1, 2], [3, 4, 5, 6]],
+        ),
         (array(ENUM), [["a", "b"]], ColumnType("bytes", 2, 1), [[b"a", b"b"]]),
     ],
 )
-def test_every_type(tmp_path: Path, kind: Any, values: list[Any], expected_type: ColumnType | None, expected: list[Any]) -> None:
+def test_every_type(
+    tmp_path: Path, kind: Any, values: list[Any], expected_type: ColumnType | None, expected: list[Any]
+) -> None:
     assert column(tmp_path, kind, values) == (expected_type, expected, [])
 
 
@@ -150,7 +161,9 @@ DECIMAL = {"precision": 9, "scale": 7}
         (logical("bytes", "decimal", precision=2, scale=5), b"ab", pa.array([b"ab"])),  # invalid, and so passed over
     ],
 )
-def test_logical_types_are_what_parquet_makes_of_them(tmp_path: Path, kind: Any, stored: Any, expected: pa.Array | None) -> None:
+def test_logical_types_are_what_parquet_makes_of_them(
+    tmp_path: Path, kind: Any, stored: Any, expected: pa.Array | None
+) -> None:
     bare = {name: value for name, value in kind.items() if name in ("type", "name", "size")}
     data = avro(record(x=bare), [{"x": stored}])  # as it is stored, and then as its schema says
     told = json.dumps(record(x=kind))
@@ -323,7 +336,10 @@ def test_what_is_no_avro_is_one_reject(tmp_path: Path, content: bytes, reason: s
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        (record(x="int")["fields"] and {**record(), "fields": [{"name": "x", "type": "int"}] * 2}, "column 'x' is there twice"),
+        (
+            record(x="int")["fields"] and {**record(), "fields": [{"name": "x", "type": "int"}] * 2},
+            "column 'x' is there twice",
+        ),
         ("string", "each value is of type string; expected records"),
         (array("int"), "each value is of type array; expected records"),
         (["null", "int"], "each value is of type union; expected records"),
@@ -413,7 +429,9 @@ def test_where_no_block_follows_the_rest_is_estimated(tmp_path: Path, block_size
 
 @settings(max_examples=150, deadline=None)
 @given(at=st.integers(START, len(GOOD) - 1), byte=st.integers(0, 255), codec=st.sampled_from(["null", "deflate"]))
-def test_any_byte_that_is_damaged_is_no_crash(tmp_path_factory: pytest.TempPathFactory, at: int, byte: int, codec: str) -> None:
+def test_any_byte_that_is_damaged_is_no_crash(
+    tmp_path_factory: pytest.TempPathFactory, at: int, byte: int, codec: str
+) -> None:
     data = GOOD if codec == "null" else avro(record(x="long"), [{"x": n} for n in range(100)], 20, codec)
     at = min(at, len(data) - 1)
     file = file_ref(tmp_path_factory.mktemp("avro"), data[:at] + bytes([byte]) + data[at + 1 :])

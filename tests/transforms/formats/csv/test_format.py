@@ -205,7 +205,9 @@ def test_a_file_that_changed_since_it_was_indexed(tmp_path: Path) -> None:
     file = write(tmp_path, "a\n1\n2\n")
     (block,) = blocks(CSV, file)
     write(tmp_path, "a\n1\n")
-    with pytest.raises(JobError, match=r"a.csv can no longer be read: it has 4 bytes instead of 6 or more; leave the input"):
+    with pytest.raises(
+        JobError, match=r"a.csv can no longer be read: it has 4 bytes instead of 6 or more; leave the input"
+    ):
         list(CSV.read(block, types(a="int64")))
     Path(file.path).unlink()
     with pytest.raises(JobError, match=r"a.csv can no longer be read: No such file or directory; leave the input"):
@@ -271,7 +273,10 @@ def test_missing_is_what_is_said_to_be(tmp_path: Path) -> None:
         {"a": None, "b": b"NA"},
         {"a": None, "b": b""},
     ]
-    assert read(CsvFormat(missing=()), file, types(b="bytes", a="bytes"))[0] == [{"b": b"NA", "a": b"-"}, {"b": b"", "a": b"?"}]
+    assert read(CsvFormat(missing=()), file, types(b="bytes", a="bytes"))[0] == [
+        {"b": b"NA", "a": b"-"},
+        {"b": b"", "a": b"?"},
+    ]
     assert infer(CsvFormat(missing=()), file).types["b"] == ColumnType("bytes", None, 2)
 
 
@@ -307,7 +312,9 @@ def test_types(tmp_path: Path) -> None:
     file = write(tmp_path, 'i,f,b,t\n+1,1,true,"x, ""y"""\n007,1e3,FALSE, z \n,-inf,True,\n')
 
     for part in CSV.read(blocks(CSV, file)[0], types(t="bytes", b="bool", f="float32", i="int64")):
-        assert part.batch.schema == pa.schema([("t", pa.large_binary()), ("b", pa.int64()), ("f", pa.float32()), ("i", pa.int64())])
+        assert part.batch.schema == pa.schema(
+            [("t", pa.large_binary()), ("b", pa.int64()), ("f", pa.float32()), ("i", pa.int64())]
+        )
         assert part.batch.to_pylist() == [
             {"t": b'x, "y"', "b": 1, "f": 1.0, "i": 1},
             {"t": b" z ", "b": 0, "f": 1000.0, "i": 7},
@@ -318,7 +325,9 @@ def test_types(tmp_path: Path) -> None:
 def test_a_column_that_the_file_lacks_is_missing(tmp_path: Path) -> None:
     file = write(tmp_path, "a\n1\n2\n")
 
-    assert read(CSV, file, types(z="float32", a="int64", y="bytes"))[0] == [{"z": None, "a": n, "y": None} for n in (1, 2)]
+    assert read(CSV, file, types(z="float32", a="int64", y="bytes"))[0] == [
+        {"z": None, "a": n, "y": None} for n in (1, 2)
+    ]
     assert read(CSV, file, types(z="float32"))[0] == [{"z": None}] * 2
     assert read(CSV, file, {})[1] == [2, 3]
 
@@ -371,7 +380,10 @@ def test_a_stray_quote_that_swallows_rows(tmp_path: Path) -> None:
         rows, lines, rejects, _ = read(CsvFormat(block_size=size), file, types(a="int64"))
 
         assert (rows, lines) == ([{"a": 5}], [6])
-        what = "text goes on after the quote that closes a field; expected the delimiter or the line's end: is a quote stray?"
+        what = (
+            "text goes on after the quote that closes a field; expected the delimiter or the line's end: is a quote"
+            " stray?"
+        )
         assert reasons(rejects) == [(2, f"lines 2 to 4: {what}"), (5, what), (7, what)]
 
 
@@ -402,7 +414,10 @@ def test_a_byte_order_mark_is_data_but_at_the_start(tmp_path: Path) -> None:
     file = write(tmp_path, "\ufeffa,b\n\ufeffx,1\n\ufeffy,2\n")
 
     for size in SIZES:
-        assert [row["a"].decode() for row in read(CsvFormat(block_size=size), file, types(a="bytes"))[0]] == ["\ufeffx", "\ufeffy"]
+        assert [row["a"].decode() for row in read(CsvFormat(block_size=size), file, types(a="bytes"))[0]] == [
+            "\ufeffx",
+            "\ufeffy",
+        ]
 
 
 def test_types_of_lists(tmp_path: Path) -> None:
@@ -477,7 +492,19 @@ WORDS = 'naïve,Ünï\r\n1,é\r\n2,"ü\nß"\r\n\r\n3,ä\r\n'
 
 @pytest.mark.parametrize(
     "encoding",
-    ["utf-8", "latin-1", "cp1252", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "mac_roman", "cp037", "utf-7"],
+    [
+        "utf-8",
+        "latin-1",
+        "cp1252",
+        "utf-8-sig",
+        "utf-16",
+        "utf-16-le",
+        "utf-16-be",
+        "utf-32",
+        "mac_roman",
+        "cp037",
+        "utf-7",
+    ],
 )
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
@@ -486,7 +513,9 @@ def test_encodings(tmp_path: Path, encoding: str, size: int, name: str) -> None:
     file = write(tmp_path, gzip.compress(data) if name.endswith("gz") else data, name)
     found = CsvFormat(encoding=encoding, block_size=size)
 
-    rows, lines, rejects, blank = read(found, file, {"Ünï": ColumnType("bytes", None, 1), "naïve": ColumnType("int64", None, 1)})
+    rows, lines, rejects, blank = read(
+        found, file, {"Ünï": ColumnType("bytes", None, 1), "naïve": ColumnType("int64", None, 1)}
+    )
 
     assert found.header(file) == ("naïve", "Ünï")
     assert [(row["naïve"], row["Ünï"].decode()) for row in rows] == [(1, "é"), (2, "ü\nß"), (3, "ä")]
@@ -503,7 +532,9 @@ def test_characters_that_hold_the_bytes_of_others(tmp_path: Path, encoding: str,
     if text.encode(encoding).decode(encoding) != text:
         pytest.skip("the encoding has no such delimiter")
 
-    rows, lines, rejects, _ = read(CsvFormat(delimiter, encoding=encoding, block_size=50), file, types(a="bytes", b="bytes"))
+    rows, lines, rejects, _ = read(
+        CsvFormat(delimiter, encoding=encoding, block_size=50), file, types(a="bytes", b="bytes")
+    )
 
     assert rejects == []
     assert [row["a"].decode() for row in rows] == list(letters)
@@ -638,7 +669,9 @@ many = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCh
     st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]),
     SMALL,
 )
-def test_what_the_csv_module_writes(tmp_path: Path, fields: list[tuple[str, str]], end: str, quoting: Any, size: int) -> None:
+def test_what_the_csv_module_writes(
+    tmp_path: Path, fields: list[tuple[str, str]], end: str, quoting: Any, size: int
+) -> None:
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator=end, quoting=quoting).writerows([("a", "b"), *fields])
     file = write(tmp_path, text.getvalue())
@@ -698,7 +731,9 @@ def test_every_record_is_a_row_a_reject_or_blank(tmp_path: Path, text: str, size
         ]
     assert len(rows) + len(rejects) + blank == len(records)
     if not rejects:
-        assert [row["a"] for row in rows] == [None if record[0] in MISSING else record[0].encode() for record in records if record]
+        assert [row["a"] for row in rows] == [
+            None if record[0] in MISSING else record[0].encode() for record in records if record
+        ]
 
 
 @many

@@ -9,13 +9,25 @@ from hypothesis import strategies as st
 from shardmill.errors import UserError
 from transforms.formats.csv import pieces as csv_pieces
 from transforms.formats.csv.dialect import Dialect
-from transforms.formats.csv.pieces import MAX_PIECE, Head, Lost, Piece, bounded, check_length, read_head, read_pieces, read_ranges
+from transforms.formats.csv.pieces import (
+    MAX_PIECE,
+    Head,
+    Lost,
+    Piece,
+    bounded,
+    check_length,
+    read_head,
+    read_pieces,
+    read_ranges,
+)
 from transforms.formats.csv.scan import line_ends, records
 from transforms.stores.compressed import TruncatedError
 
 CSV = Dialect()
 NOTHING = Head(b"", 1, 0, 1, b"")
-RAW = st.lists(st.sampled_from([b'"', b'""', b",", b"\n", b"\r\n", b"\r", b"a", b',"', b'",', b'"\n']), max_size=40).map(b"".join)
+RAW = st.lists(
+    st.sampled_from([b'"', b'""', b",", b"\n", b"\r\n", b"\r", b"a", b',"', b'",', b'"\n']), max_size=40
+).map(b"".join)
 
 
 class Dribble:
@@ -64,7 +76,9 @@ def test_ranges_hold_the_text(text: bytes, size: int, rest: int, dribble: int) -
     found = list(read_ranges(Dribble(text[rest:], dribble), CSV, size, 100, text[:rest]))
 
     assert b"".join(data for data, _ in found) == text
-    assert [part.stop for _, part in found] == [100 + sum(len(data) for data, _ in found[: n + 1]) for n in range(len(found))]
+    assert [part.stop for _, part in found] == [
+        100 + sum(len(data) for data, _ in found[: n + 1]) for n in range(len(found))
+    ]
 
 
 @given(RAW, st.integers(1, 9))
@@ -114,7 +128,11 @@ def test_pieces_of_few_lines_are_the_same_records(text: bytes, most: int) -> Non
         assert lines[at] == piece.line if text else piece.line == 5
         at += len(piece.text)
         of_piece = records(piece.text, CSV)
-        assert len(line_ends(piece.text)) <= 3 * most or of_piece.blank.all() or len(of_piece.starts) < len(line_ends(piece.text))
+        assert (
+            len(line_ends(piece.text)) <= 3 * most
+            or of_piece.blank.all()
+            or len(of_piece.starts) < len(line_ends(piece.text))
+        )
     assert b"".join(piece.text for piece in found) == text
 
 

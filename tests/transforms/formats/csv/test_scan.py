@@ -15,7 +15,9 @@ from transforms.formats.csv.scan import Range, count_lines, delimiters, line_end
 
 CSV = Dialect()
 NASTY = st.lists(
-    st.sampled_from([b'"', b'""', b'"""', b",", b"\n", b"\r\n", b"\r", b"a", b"bc", b" ", b';"', b',"', b'",', b'"\n', b'\n"']),
+    st.sampled_from(
+        [b'"', b'""', b'"""', b",", b"\n", b"\r\n", b"\r", b"a", b"bc", b" ", b';"', b',"', b'",', b'"\n', b'\n"']
+    ),
     max_size=40,
 ).map(b"".join)
 
@@ -92,7 +94,16 @@ def test_records(data: bytes, starts: list[int], lines: list[int]) -> None:
 
 
 def test_blank_records() -> None:
-    assert records(b'\na\n\r\n\rb\n""\n \n"\n"', CSV).blank.tolist() == [True, False, True, True, False, False, False, False]
+    assert records(b'\na\n\r\n\rb\n""\n \n"\n"', CSV).blank.tolist() == [
+        True,
+        False,
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +151,9 @@ def test_of() -> None:
 def test_line_ends(data: bytes) -> None:
     lines = data.splitlines(keepends=True)
 
-    assert (line_ends(data) + 1).tolist() == np.cumsum([len(line) for line in lines if line[-1:] in b"\r\n"]).astype(int).tolist()
+    assert (line_ends(data) + 1).tolist() == np.cumsum([len(line) for line in lines if line[-1:] in b"\r\n"]).astype(
+        int
+    ).tolist()
 
 
 @given(NASTY, st.integers(1, 3))

@@ -48,7 +48,9 @@ def blocks(file: FileRef) -> list[BlockRef]:
     return [block for block in found if isinstance(block, BlockRef)]
 
 
-def infer(file: FileRef, format_: ParquetFormat, columns: list[str] | None = None, values_of: str | None = None) -> Inferred:
+def infer(
+    file: FileRef, format_: ParquetFormat, columns: list[str] | None = None, values_of: str | None = None
+) -> Inferred:
     merged = Inferred()
     for block in blocks(file):
         for part in format_.infer(block, columns, values_of):
@@ -56,7 +58,9 @@ def infer(file: FileRef, format_: ParquetFormat, columns: list[str] | None = Non
     return merged
 
 
-def read(file: FileRef, types: Types, format_: ParquetFormat) -> tuple[list[tuple[int, dict[str, Any]]], list[tuple[int, str]]]:
+def read(
+    file: FileRef, types: Types, format_: ParquetFormat
+) -> tuple[list[tuple[int, dict[str, Any]]], list[tuple[int, str]]]:
     rows = [part for block in blocks(file) for part in format_.read(block, types)]
     for part in rows:
         part.batch.validate(full=True)
@@ -125,13 +129,23 @@ BYTES = ColumnType("bytes", None, 2)
         (pa.array([[DAY]]), ColumnType("bytes", 1, 1), [[b"2024-02-29"]]),
         (pa.array([[[1, 2]], None, [[3, 4]]]), ColumnType("int64", 1, 2, (2,)), [[1, 2], None, [3, 4]]),
         (pa.array([[[1, 2]], None, [[3, 4], [5, 6]]]), ColumnType("int64", -1, 2, (2,)), [[1, 2], [], [3, 4, 5, 6]]),
-        (pa.array([[[1.5]], []], pa.list_(pa.list_(pa.float64(), 1))), ColumnType("float32", -1, 2, (1,), 1), [[1.5], []]),
+        (
+            pa.array([[[1.5]], []], pa.list_(pa.list_(pa.float64(), 1))),
+            ColumnType("float32", -1, 2, (1,), 1),
+            [[1.5], []],
+        ),
         (pa.array([[[["a"], ["b"]]]]), ColumnType("bytes", 1, 1, (2, 1)), [[b"a", b"b"]]),
-        (pa.array([["a", "a"]], pa.list_(pa.dictionary(pa.int32(), pa.string()))), ColumnType("bytes", 2, 1), [[b"a", b"a"]]),
+        (
+            pa.array([["a", "a"]], pa.list_(pa.dictionary(pa.int32(), pa.string()))),
+            ColumnType("bytes", 2, 1),
+            [[b"a", b"a"]],
+        ),
     ],
 )
 @pytest.mark.parametrize("statistics", [True, False])
-def test_every_type(tmp_path: Path, array: pa.Array, expected_type: ColumnType, expected: list[Any], statistics: bool) -> None:
+def test_every_type(
+    tmp_path: Path, array: pa.Array, expected_type: ColumnType, expected: list[Any], statistics: bool
+) -> None:
     assert column(tmp_path, array, write_statistics=statistics) == (expected_type, expected, [])
 
 
@@ -147,7 +161,10 @@ def test_nan_is_a_value(tmp_path: Path) -> None:
     [
         (pa.array([1, 1 << 63, 2], pa.uint64()), "9223372036854775808 does not fit a 64-bit integer"),
         (pa.array([1, 1e39, 2]), "1e+39 is beyond the range of float32"),
-        (pa.array([[1], [1, 1 << 63], [2]], pa.list_(pa.uint64())), "9223372036854775808 does not fit a 64-bit integer"),
+        (
+            pa.array([[1], [1, 1 << 63], [2]], pa.list_(pa.uint64())),
+            "9223372036854775808 does not fit a 64-bit integer",
+        ),
         (pa.array([[1.0], [2, -1e39, 3], [2]]), "-1e+39 is beyond the range of float32"),
         (pa.array([[1.0], [2, None], [2]]), "a list with a null in it"),
         (pa.array([["a"], ["b", None], []]), "a list with a null in it"),
@@ -183,7 +200,9 @@ def test_values_that_no_feature_can_hold(tmp_path: Path, array: pa.Array, reason
         (pa.array([[[1]]]), ColumnType("int64", None, 0), "a list of 1 x 1, where one value was expected"),
     ],
 )
-def test_values_that_do_not_fit_a_type_that_was_given(tmp_path: Path, array: pa.Array, types: ColumnType, reason: str) -> None:
+def test_values_that_do_not_fit_a_type_that_was_given(
+    tmp_path: Path, array: pa.Array, types: ColumnType, reason: str
+) -> None:
     assert column(tmp_path, array, types=types) == (types, [], [(1, f"column 'x': {reason}")])
 
 
@@ -220,7 +239,11 @@ TYPES = st.one_of(
 @given(COLUMNS, TYPES, st.integers(1, 4), st.none() | st.sampled_from(["0", "1.5", "x", "true"]))
 @settings(max_examples=200, deadline=None)
 def test_values_become_what_those_of_json_do(
-    tmp_path_factory: pytest.TempPathFactory, values: tuple[pa.DataType, list[Any]], types: ColumnType, rows: int, fill: str | None
+    tmp_path_factory: pytest.TempPathFactory,
+    values: tuple[pa.DataType, list[Any]],
+    types: ColumnType,
+    rows: int,
+    fill: str | None,
 ) -> None:
     kind, items = values
     _, found, rejects = column(tmp_path_factory.mktemp("parquet"), pa.array(items, kind), fill, types, rows=rows)
@@ -274,7 +297,9 @@ def test_a_large_row_group_comes_in_batches(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_a_mistake_only_if_asked_for(tmp_path: Path, array: pa.Array) -> None:
     file = write(tmp_path, pa.table({"x": array, "y": [None], "z": pa.array([1])}))
     types = {"z": ColumnType("int64", None, 1)}
-    sentence = r"^file\.parquet: column 'x' is .*; expected numbers, strings or lists of them, so leave it out with --drop x$"
+    sentence = (
+        r"^file\.parquet: column 'x' is .*; expected numbers, strings or lists of them, so leave it out with --drop x$"
+    )
 
     with pytest.raises(UserError, match=sentence):
         infer(file, ParquetFormat())
@@ -307,7 +332,10 @@ def test_columns_that_a_file_does_not_have(tmp_path: Path) -> None:
     assert infer(file, ParquetFormat(), ["y"]) == Inferred({}, 2)
     assert read(file, types, ParquetFormat())[0] == [(1, {"y": None, "z": []}), (2, {"y": None, "z": []})]
     assert infer(file, ParquetFormat((("y", "7"),)), ["y"]) == Inferred({"y": ColumnType("int64", None, 2)}, 2)
-    assert read(file, {"y": ColumnType("int64", None, 2)}, ParquetFormat((("y", "7"),)))[0] == [(1, {"y": 7}), (2, {"y": 7})]
+    assert read(file, {"y": ColumnType("int64", None, 2)}, ParquetFormat((("y", "7"),)))[0] == [
+        (1, {"y": 7}),
+        (2, {"y": 7}),
+    ]
     assert read(file, {}, ParquetFormat())[0] == [(1, {}), (2, {})]
 
 
@@ -332,10 +360,23 @@ def test_fill(tmp_path: Path, array: pa.Array, fill: str, expected_type: ColumnT
 
 def test_values_are_what_they_are_as_strings(tmp_path: Path) -> None:
     table = pa.table(
-        {"i": [1, 2, 2], "s": ["a", None, "ä"], "b": [True, False, None], "r": [b"\xff", b"a", None], "l": [[1], [], [2]]}
+        {
+            "i": [1, 2, 2],
+            "s": ["a", None, "ä"],
+            "b": [True, False, None],
+            "r": [b"\xff", b"a", None],
+            "l": [[1], [], [2]],
+        }
     )
     file = write(tmp_path, table, 2)
-    expected = {"i": {"1", "2"}, "s": {"a", "ä"}, "b": {"true", "false"}, "r": {"\\xff", "a"}, "l": {"1", "2"}, "none": set()}
+    expected = {
+        "i": {"1", "2"},
+        "s": {"a", "ä"},
+        "b": {"true", "false"},
+        "r": {"\\xff", "a"},
+        "l": {"1", "2"},
+        "none": set(),
+    }
 
     for name, values in expected.items():
         assert infer(file, ParquetFormat(), [], name) == Inferred({}, 3, frozenset(values))
@@ -377,7 +418,9 @@ def test_any_damaged_byte(tmp_path: Path, compression: str) -> None:
             except UserError:
                 continue  # damage that makes another type of a column
             rows = sum(len(part.lines) for part in parts)
-            assert rows == pq.read_metadata(file.path).row_group(item.offset).num_rows or any(part.rejects for part in parts)
+            assert rows == pq.read_metadata(file.path).row_group(item.offset).num_rows or any(
+                part.rejects for part in parts
+            )
 
 
 def test_a_damaged_row_group_is_one_reject(tmp_path: Path) -> None:
@@ -423,8 +466,11 @@ FIXED = pa.list_(pa.float32(), 2)
         ),
     ],
 )
-def test_nulls_among_lists_of_a_fixed_size(tmp_path: Path, array: pa.Array, expected_type: ColumnType, expected: list[Any]) -> None:
-    """Arrow refuses a row group for one of them; the other columns keep the types that the footer says, such as durations."""
+def test_nulls_among_lists_of_a_fixed_size(
+    tmp_path: Path, array: pa.Array, expected_type: ColumnType, expected: list[Any]
+) -> None:
+    """Arrow refuses a row group for one of them; the other columns keep the types that the footer says, such as
+    durations."""
     took = pa.array([datetime.timedelta(seconds=1)] * 4, pa.duration("s"))
     file = write(tmp_path, pa.table({"x": array, "took": took}), rows=2)
     found = infer(file, ParquetFormat())
@@ -437,7 +483,9 @@ def test_nulls_among_lists_of_a_fixed_size(tmp_path: Path, array: pa.Array, expe
 
 def test_a_null_within_a_list_is_still_a_reject(tmp_path: Path) -> None:
     array = pa.array([[[1, 2], None], [[3, 4], [5, 6]]], pa.list_(FIXED))
-    rows, rejects = read(write(tmp_path, pa.table({"x": array})), {"x": ColumnType("float32", 2, 1, (2,))}, ParquetFormat())
+    rows, rejects = read(
+        write(tmp_path, pa.table({"x": array})), {"x": ColumnType("float32", 2, 1, (2,))}, ParquetFormat()
+    )
     assert rows == [(2, {"x": [3, 4, 5, 6]})]
     assert [row for row, _ in rejects] == [1]
 
