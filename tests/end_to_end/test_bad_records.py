@@ -126,7 +126,7 @@ WRONG: list[tuple[str, dict[str, bytes], tuple[str, ...], tuple[str, ...]]] = [
     ("text", {"a.txt": b"a\n"}, ("--record", "file", "--encoding", "nope"), ("--encoding nope",)),
     ("text", {"a.txt": b"a\n"}, ("--record", "file", "--encoding", "base64"), ("--encoding base64",)),
     ("text", {"a.txt": b"a\n"}, ("--record", "file", "--line_numbers"), ("--line_numbers needs --record line",)),
-    ("text", {"a.txt": b"a\n"}, ("--record", "word"), ("--record", "'word'", "'line', 'file'")),
+    ("text", {"a.txt": b"a\n"}, ("--record", "word"), ("--record word", "expected one of line, file")),
     ("text", {"a.txt": b"a\n"}, ("--label", "text"), ("--label", "the folder of its file")),
     ("text", {"a.txt": b"a\n"}, ("--block_size", "5"), ("--block_size 5: expected 1KiB to 1GiB",)),
     ("text", {"a.txt": b"a\n"}, ("--line_number",), ("unknown flag --line_number", "did you mean --line_numbers?")),

@@ -232,7 +232,7 @@ def test_unlabelled_and_unchecked_images(tf: Any, tfds: Any, tmp_path: Path) -> 
 def test_gzip_is_read_as_the_report_says(tf: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_files(tmp_path / "in", image_tree(("ant",), 5))
     convert("--input", folder, "--output", tmp_path, "--name", "n", "--compression", "gzip", "--num_shards", 2)
-    code = capsys.readouterr().out.split("Read it:\n")[1]
+    code = capsys.readouterr().out.split("or, without shardmill:\n")[1]
     names: dict[str, Any] = {}
     exec("\n".join(line.strip() for line in code.splitlines()), names)
     records = [record.numpy() for record in names["examples"]]
@@ -245,7 +245,7 @@ def test_report_of_a_plain_data_set_is_code_that_reads_it(
 ) -> None:
     folder = write_files(tmp_path / "in", image_tree(("ant", "bee"), 3))
     convert("--input", folder, "--output", tmp_path, "--name", "n")
-    code = capsys.readouterr().out.split("Read it:\n")[1]
+    code = capsys.readouterr().out.split("or, without shardmill:\n")[1]
     names: dict[str, Any] = {}
     exec("\n".join(line.strip() for line in code.splitlines()), names)
     assert sorted(int(label) for _, label in names["dataset"]) == [0, 0, 0, 1, 1, 1]

@@ -385,7 +385,12 @@ def test_dry_run_writes_nothing(folder: Path, tmp_path: Path, run: Run) -> None:
     assert result.status == 0
     assert "3 files, " in result.out
     assert "1,000 rows" in result.out
-    for line in ("  age: int64, may be missing", "  city: int64, 4 classes", "  score: float32", "  code: bytes"):
+    for line in (
+        "  age: int64, may be missing",
+        "  city: int64, 4 classes: Bern, Lima, Oslo, Rome",
+        "  score: float32",
+        "  code: bytes",
+    ):
         assert line in result.out.splitlines()
     assert not (tmp_path / "out").exists()
 
