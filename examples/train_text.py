@@ -1,8 +1,9 @@
 """Train an embedding on sentences of any length: which subject is each about?
 
 python examples/write_inputs.py sentences inputs/sentences
-shardmill text --input inputs/sentences --output datasets --name sentences --splits train=0.8,test=0.2 --num_shards
-train=4,test=1 python examples/train_text.py datasets/sentences
+shardmill text --input inputs/sentences --output datasets --name sentences --splits train=0.8,test=0.2 \
+  --num_shards train=4,test=1
+python examples/train_text.py datasets/sentences
 """
 
 import argparse

@@ -65,7 +65,8 @@ def program() -> NoReturn:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit status: 0 done, 1 failed, 2 a user's mistake, 130 interrupted."""
+    """Run a command; returns the exit status: 0 done, 1 failed, 2 a user's mistake, 3 what was made failed its checks,
+    4 another job was there first, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_usage())
@@ -84,10 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = command[1](arguments[1:])
         print(end="", flush=True)  # here, where it is known what to do if nobody reads it
         return status
-    except UserError as error:
-        return _complain(str(error), 2, error, arguments)
-    except (JobError, CorruptDataError) as error:
-        return _complain(str(error), 1, error, arguments)
+    except (UserError, JobError, CorruptDataError) as error:
+        return _complain(str(error), error.exit_status, error, arguments)
     except KeyboardInterrupt:
         return _complain("interrupted", 130)
     except BrokenPipeError:  # as in `shardmill inspect … | head`: nobody reads what is left to say

@@ -8,11 +8,13 @@ the second; how, matters only where the first is not there.
 import re
 from collections.abc import Iterator, Sequence
 
-from shardmill.errors import JobError, UserError
+from shardmill.errors import ChecksError, JobError, LockedError, UserError
 
-_KINDS: dict[str, type[UserError] | type[JobError]] = {"UserError": UserError, "JobError": JobError}
+_KINDS: dict[str, type[UserError] | type[JobError]] = {
+    kind.__name__: kind for kind in (UserError, JobError, ChecksError, LockedError)
+}
 # The last line of Python's text of an exception; a sentence is one line, for `printable` makes it so.
-_OURS = re.compile(r"^.*?shardmill\.errors\.(UserError|JobError): (.*)$", re.MULTILINE)
+_OURS = re.compile(rf"^.*?shardmill\.errors\.({'|'.join(_KINDS)}): (.*)$", re.MULTILINE)
 _STEP = re.compile(r"\[while running '([^\n']*)")
 _BEHIND = re.compile(r" \[while running '[^']*'\][^\n]*$")
 

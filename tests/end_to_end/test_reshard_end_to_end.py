@@ -127,7 +127,7 @@ def test_a_corrupt_record_is_named_and_the_rest_survives(tmp_path: Path) -> None
     data[ninth + 20] ^= 1  # in the payload of the tenth
     cut = framed(RECORDS[100:150])[:-3]
     source = write_files(tmp_path / "in", {"bad.tfrecord": bytes(data), "cut.tfrecord": cut})
-    table = convert("reshard", source, tmp_path, "--max_reject_fraction", 0.1)
+    table = convert("reshard", source, tmp_path, "--max_reject_fraction", 0.1, "--on_damaged_file", "reject")
     assert Counter(all_records(table.directory)["train"]) == Counter([*RECORDS[:9], *RECORDS[10:149]])
     first, second = table.rejects()
     assert (first["source"], first["line"]) == ("bad.tfrecord", 10)
