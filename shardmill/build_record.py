@@ -1,4 +1,4 @@
-"""`<name>/builds/<version>.json`: how a version came to be, or why it did not; what a scheduler and the next build go by.
+"""`<name>/builds/<version>.json`: how a version came to be, or why it did not, for schedulers and for the next build.
 
 It lies beside the version's folder and not in it: it holds times and hosts' digests, and what is in the folder is the
 same bytes whenever it is made.
@@ -29,8 +29,8 @@ class BuildRecord:
 
     Attributes:
       name, version: of the data set.
-      status: "published"; "unchanged", where there was nothing to do; "failed"; "checks_failed"; "locked", where another
-        job builds that version; "outrun", where it was published and LATEST names another one meanwhile.
+      status: "published"; "unchanged", where there was nothing to do; "failed"; "checks_failed"; "locked", where
+        another job builds that version; "outrun", where it was published and LATEST names another one meanwhile.
       reason: one sentence: why it was built, or why nothing was published.
       code_version: a digest of all that shapes the bytes but the input; "" where nobody asked for it.
       data_version: a digest of the input; "" likewise.
