@@ -1,0 +1,59 @@
+"""Days in inputs and versions."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from tensorflow_datasets.core.utils.version import Version
+
+from pipelines.recipes.dates import dated_glob, dated_version, odd_word, parse_date, window
+from transforms.options.declare import ValueMistake
+
+DAY = date(2026, 3, 1)
+
+
+def test_a_window_ends_with_its_day() -> None:
+    assert [str(day) for day in window(DAY, 3)] == ["2026-02-27", "2026-02-28", "2026-03-01"]
+    assert window(DAY, 1) == [DAY]
+
+
+@pytest.mark.parametrize(
+    ("text", "days", "glob"),
+    [
+        ("dt={YYYY}-{MM}-{DD}/*.csv", 1, "dt=2026-03-01/*.csv"),
+        ("dt={YYYY}-{MM}-{DD}/*.csv", 2, "dt={2026-02-28,2026-03-01}/*.csv"),
+        ("{YYYY}/{MM}/a-{DD}.csv", 2, "{2026/02/a-28,2026/03/a-01}.csv"),
+        ("{YYYY}/*.csv", 2, "2026/*.csv"),
+        ("photos", 2, "photos"),
+    ],
+)
+def test_globs(text: str, days: int, glob: str) -> None:
+    assert dated_glob(text, window(DAY, days)) == glob
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("1.0.{YYYY}{MM}{DD}", "1.0.20260301"),
+        ("{YYYY}.{MM}.{DD}", "2026.3.1"),
+        ("1.{YYYY}.{MM}{DD}", "1.2026.301"),
+        ("1.0.3", "1.0.3"),
+        ("auto", "auto"),
+    ],
+)
+def test_versions_are_those_that_tfds_reads(text: str, version: str, tmp_path: Path) -> None:
+    assert dated_version(text, DAY) == version
+    if version != "auto":
+        assert str(Version(version)) == version
+
+
+def test_what_is_no_part_of_a_date() -> None:
+    assert odd_word("dt={YYYY}-{M}/{a,b}/*") == "{M}"
+    assert odd_word("dt={YYYY}-{MM}/{a,b}/*") is None
+
+
+def test_days_of_a_flag() -> None:
+    assert parse_date("2026-03-01") == DAY
+    for text in ("2026-02-30", "20260301", "yesterday", ""):
+        with pytest.raises(ValueMistake, match="is not a day; expected year, month and day"):
+            parse_date(text)

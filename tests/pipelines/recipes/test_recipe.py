@@ -1,0 +1,279 @@
+"""Recipes: what they are read as, and the sentence about each mistake, which names file and line."""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.kinds.registry import KINDS
+from pipelines.recipes.load import Mistaken, load_recipes
+from pipelines.recipes.recipe import Recipe
+from shardmill.errors import UserError
+
+DAY = date(2026, 11, 20)
+
+
+def load(tmp_path: Path, text: str | bytes, **given: str) -> Recipe | Mistaken:
+    path = tmp_path / "flowers.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    (found,) = load_recipes([str(path)], given, DAY, {"BUCKET": "gs://photos"})
+    return found
+
+
+def read(tmp_path: Path, text: str | bytes, **given: str) -> Recipe:
+    found = load(tmp_path, text, **given)
+    assert isinstance(found, Recipe), found
+    return found
+
+
+def mistake(tmp_path: Path, text: str | bytes, **given: str) -> str:
+    found = load(tmp_path, text, **given)
+    assert isinstance(found, Mistaken)
+    sentence = str(found.error)
+    assert "\n" not in sentence
+    return sentence.replace(f"{tmp_path}/", "")
+
+
+GOOD = """\
+name: flowers
+output: data/sets
+version: 1.0.{YYYY}{MM}{DD}
+images:
+  input: photos
+  splits: train=0.8,test=0.2
+  resize: 224x224
+  overwrite: true
+labels: keep
+retain: {min_versions: 7, max_age: 30d}
+freshness:
+  warn_after: 26h
+  error_after: 50h
+on_failure:
+  webhook: https://hooks.example.org/T0
+unchanged_status: 99
+beam:
+  runner: DataflowRunner
+  experiments: [a, b]
+  no_use_public_ips: true
+  streaming: false
+"""
+
+
+def test_a_recipe_is_the_flags(tmp_path: Path) -> None:
+    recipe = read(tmp_path, GOOD)
+
+    config = recipe.config(recipe.build.version)
+
+    flags = {"name": "flowers", "output": "data/sets", "version": "1.0.20261120", "input": "photos", "overwrite": True}
+    assert config == KINDS["images"].make_config({**flags, "splits": "train=0.8,test=0.2", "resize": "224x224"})
+    assert recipe.beam == ("--runner=DataflowRunner", "--experiments=a", "--experiments=b", "--no_use_public_ips")
+    assert (recipe.build.labels, recipe.build.schema, recipe.build.unchanged_status) == ("keep", "rebuild", 99)
+    assert (recipe.retain.min_versions, recipe.retain.max_age) == (7, 30 * 86_400)
+    assert (recipe.freshness.warn_after, recipe.freshness.error_after) == (26 * 3600, 50 * 3600)
+    assert recipe.on_failure.webhook == "https://hooks.example.org/T0"
+
+
+def test_lists_and_mappings_are_what_flags_that_repeat_are(tmp_path: Path) -> None:
+    recipe = read(
+        tmp_path,
+        """\
+name: rows
+output: sets
+csv:
+  input: rows.csv
+  splits: {train: 0.8, test: 0.2}
+  num_shards: {train: 4, test: 1}
+  drop: [a, "b,c"]
+  fill: {age: -1, city: "no"}
+  rename: [x=y]
+  quote: ''
+""",
+    )
+
+    config: Any = recipe.config("1.0.0")
+
+    assert config == KINDS["csv"].make_config(
+        {
+            **{"name": "rows", "output": "sets", "input": "rows.csv", "splits": "train=0.8,test=0.2"},
+            **{"num_shards": "train=4,test=1", "drop": 'a,"b,c"', "fill": ["age=-1", "city=no"], "rename": ["x=y"]},
+            "quote": "",
+        }
+    )
+
+
+def test_texts_stay_texts(tmp_path: Path) -> None:
+    recipe = read(tmp_path, "name: on\noutput: '010'\ncsv:\n  input: 1_000\n  label: no\n  missing: 1.10\n")
+
+    assert (recipe.name, recipe.output, recipe.options["label"]) == ("on", "010", "no")
+    assert recipe.options["missing"] == ("", "1.10")
+
+
+def test_days_and_variables(tmp_path: Path) -> None:
+    text = """\
+name: events_${KIND}
+output: ${BUCKET}/sets
+environment: [BUCKET]
+window: 2d
+csv:
+  input: ${BUCKET}/dt={YYYY}-{MM}-{DD}/*.csv
+  label: $${KIND}
+"""
+    recipe = read(tmp_path, text, KIND="clicks")
+
+    assert (recipe.name, recipe.output) == ("events_clicks", "gs://photos/sets")
+    assert recipe.options["input"] == "gs://photos/dt={2026-11-19,2026-11-20}/*.csv"
+    assert recipe.options["label"] == "${KIND}"
+
+
+TOP = "name: flowers\noutput: sets\n"
+IMAGES = f"{TOP}images:\n  input: photos\n"
+MISTAKES = {
+    "an unknown key": (f"{IMAGES}lables: keep\n", "line 5: unknown key 'lables'; did you mean labels?"),
+    "a key like nothing": (f"{IMAGES}xyzzy: 1\n", "line 5: unknown key 'xyzzy'; expected one of name, output, images"),
+    "an unknown flag": (f"{IMAGES}  resise: 10x10\n", "line 5: images has no flag 'resise'; did you mean resize?"),
+    "a flag of another command": (f"{IMAGES}  delimiter: ;\n", "line 5: images has no flag 'delimiter'"),
+    "a flag with its dashes": (f"{IMAGES}  --resize: 10x10\n", "images has no flag '--resize'; did you mean resize?"),
+    "a flag in the wrong place": (
+        f"{IMAGES}resize: 10x10\n",
+        "line 5: resize is a flag of images: put it below images, in line 3",
+    ),
+    "a place in the wrong place": (f"{IMAGES}  version: 1.0.0\n", "line 5: version stands at the top of a recipe"),
+    "an unknown command": (f"{TOP}imags:\n  input: photos\n", "line 3: unknown key 'imags'; did you mean images?"),
+    "no command": (TOP, "line 1: there is no command; expected one of images, arrays"),
+    "two commands": (f"{IMAGES}csv:\n  input: a\n", "line 5: csv, but images is there too; expected one command"),
+    "no name": ("output: sets\nimages:\n  input: a\n", "line 1: name is missing, what the data set is called"),
+    "no output": ("\n\nname: a\nimages:\n  input: a\n", "line 3: output is missing, the folder of all data sets"),
+    "no input": (f"{TOP}images:\n  resize: 10x10\n", "line 3: give either --input, a folder or a glob, or --manifest"),
+    "a wrong value": (f"{IMAGES}  splits: train=0.5\n", "line 5: --splits: the fractions add up to 0.5; expected 1"),
+    "a wrong choice": (f"{IMAGES}  balance: size\n", "line 5: --balance size: expected one of examples, bytes"),
+    "a wrong number": (f"{IMAGES}  threads: many\n", "line 5: --threads: 'many' is not a whole number"),
+    "a wrong bool": (f"{IMAGES}  overwrite: yes\n", "line 5: --overwrite: 'yes' is not true or false"),
+    "a wrong name": ("name: 1a\noutput: s\nimages:\n  input: a\n", "line 1: --name '1a': expected a letter, then"),
+    "a wrong version": (f"{IMAGES}version: 1.0\n", "line 5: version '1.0': expected three numbers, such as 1.0.0, or"),
+    "a list for a text": (f"{IMAGES}  seed: [1, 2]\n", "line 5: --seed: ['1', '2'] is not a whole number"),
+    "a list of pairs that are none": (f"{IMAGES}  splits: [train, test]\n", "line 5: --splits: expected it as on the"),
+    "a mapping for a text": (f"{IMAGES}  balance: {{a: 1}}\n", "line 5: --balance: {'a': '1'} is not a text"),
+    "a text for a mapping": (f"{TOP}images: photos\n", "line 3: images is a text; expected keys and values below it"),
+    "options that contradict": (
+        f"{IMAGES}  num_shards: 8\n  shard_size: 1MB\n",
+        "line 5: give --num_shards or --shard_size, not both",
+    ),
+    "options that need others": (f"{IMAGES}  seed: 3\n  stratify_by: label\n", "line 6: --stratify_by label needs"),
+    "a section's key": (f"{IMAGES}retain:\n  max_ages: 3d\n", "line 6: unknown key 'max_ages' in retain; did you mean"),
+    "a section's value": (
+        f"{IMAGES}retain: {{max_age: 30}}\n",
+        "line 5: max_age: '30' is not a length of time; expected a number and a unit, such as 26h",
+    ),
+    "a section that contradicts itself": (
+        f"{IMAGES}freshness:\n  error_after: 1h\n  warn_after: 2h\n",
+        "line 6: error_after is less than warn_after",
+    ),
+    "a section that is a text": (f"{IMAGES}retain: 7\n", "line 5: retain is a text; expected keys and values"),
+    "labels' choice": (f"{IMAGES}labels: frozen\n", "line 5: labels frozen: expected one of keep, rebuild"),
+    "a list of names for a file": (
+        f"{IMAGES}  labels_file: none.txt\n",
+        "line 5: --labels_file none.txt: No such file",
+    ),
+    "part of a date": (f"{IMAGES}version: 1.0.{{YYYY}}{{M}}\n", "line 5: version: {M} is no part of a date; expected"),
+    "part of a date in an input": (
+        f"{TOP}csv:\n  input: dt={{yyyy}}/*\n",
+        "line 4: csv.input: {yyyy} is no part of a date; expected {YYYY}, {MM} and {DD}",
+    ),
+    "a window over nothing": (
+        f"{IMAGES}window: 7d\n",
+        "line 5: window: 7d is about the days in the input, which names",
+    ),
+    "an unknown variable": (
+        f"{TOP}images:\n  input: ${{PHOTOS}}/a\n",
+        "line 4: ${PHOTOS} has no value: give --set PHOTOS=…, or name it under environment",
+    ),
+    "a variable near another": (
+        f"environment: [BUCKET]\n{TOP}images:\n  input: ${{BUKET}}/a\n",
+        "line 5: ${BUKET} has no value: give --set BUKET=…, or name it under environment; did you mean ${BUCKET}?",
+    ),
+    "a variable that is not set": (
+        f"environment: [NIGHT]\n{TOP}images:\n  input: ${{NIGHT}}/a\n",
+        "line 5: ${NIGHT}: there is no environment variable NIGHT; set it, or give --set NIGHT=…",
+    ),
+    "a variable's odd name": (f"{TOP}images:\n  input: ${{a b}}\n", "line 4: ${a b}: expected a name of letters"),
+    "an environment's odd name": (f"environment: [a b]\n{IMAGES}", "line 1: environment: 'a b' is not the name of a"),
+    "a list in beam": (f"{IMAGES}beam: [a]\n", "line 5: beam is a list; expected keys and values below it"),
+    "a mapping in beam": (f"{IMAGES}beam:\n  labels: {{a: b}}\n", "line 6: beam.labels is a mapping; expected a text"),
+    "no value": (f"{IMAGES}  resize:\n", "line 5: images.resize has no value; leave the line out, or write ''"),
+    "null": (f"{IMAGES}labels: null\n", "line 5: labels has no value; leave the line out"),
+    "a tab": (f"{TOP}images:\n\tinput: a\n", "line 4: a tab where YAML wants spaces; indent with spaces"),
+    "a key twice": (f"{IMAGES}name: b\n", "line 5: 'name' is there twice; the first is in line 1"),
+    "a flag twice": (f"{IMAGES}  input: b\n", "line 5: 'input' is there twice; the first is in line 4"),
+    "an anchor": (f"{TOP}images: &a\n  input: a\n", "line 3: &a: anchors and aliases are not taken; write out"),
+    "an alias": (f"{TOP}images: *a\n", "line 3: *a: anchors and aliases are not taken"),
+    "merging": (f"{TOP}images:\n  <<: b\n", "line 4: <<: merging is not taken; write out what it stands for"),
+    "an object of Python": (
+        f"{TOP}images: !!python/object/apply:os.system ['echo']\n",
+        "line 3: tag !!python/object/apply:os.system: tags are not taken",
+    ),
+    "bytes": (f"{TOP}images:\n  input: !!binary aGk=\n", "line 4: tag !!binary: tags are not taken"),
+    "a key that is a list": (f"{TOP}[a]: 1\n", "line 3: a key that is no plain word"),
+    "two colons": (
+        f"{TOP}images: input: a\n",
+        "line 3: a ':' where no key can be; put a text that holds ': ' in quotes",
+    ),
+    "a quote that is not closed": (f"{TOP}images:\n  input: 'a\n", "not YAML: found unexpected end of stream while"),
+    "a brace at the beginning": (
+        f"{TOP}images:\n  input: {{YYYY}}/a\n",
+        "line 4: images.input.YYYY has no value; put a text that begins with { in quotes",
+    ),
+    "a control": (f"{TOP}images:\n  input: \x07\n", "line 4: the character U+0007 cannot be in YAML"),
+    "not UTF-8": (TOP.encode() + b"images:\n  input: \xff\n", "line 4: not UTF-8; save the file as UTF-8"),
+    "a list": ("- name: a\n", "line 1: a list; expected a recipe: name, output, and a command over its flags"),
+    "a text": ("flowers\n", "line 1: a text; expected a recipe"),
+    "nothing": ("# later\n", " is empty; expected a recipe"),
+    "too deep": (f"{TOP}images: {'[' * 50}{']' * 50}\n", "line 3: mappings and lists are nested too deep"),
+    "too long": (b"#" * (2 << 20), " has 2,097,152 bytes; a recipe has some hundred"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_named_with_its_line(case: str, tmp_path: Path) -> None:
+    text, sentence = MISTAKES[case]
+
+    said = mistake(tmp_path, text)
+
+    assert said.startswith("flowers.yaml")
+    assert sentence in said
+
+
+def test_several_recipes_in_a_file_and_in_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "b.yml").write_text(
+        "---\nname: b\noutput: s\nimages:\n  input: a\n---\nname: c\noutput: s\nimages: {}\n"
+    )
+    (tmp_path / "a.yaml").write_text(IMAGES)
+    (tmp_path / "c.yaml").write_text(f"# again\n{IMAGES}")
+    (tmp_path / ".hidden.yaml").write_text("odd")
+    (tmp_path / "notes.txt").write_text("odd")
+
+    first, second, third, fourth = load_recipes([str(tmp_path)], {}, DAY, {})
+
+    assert isinstance(first, Recipe)
+    assert isinstance(second, Recipe)
+    assert (first.name, second.name) == ("flowers", "b")
+    assert isinstance(third, Mistaken)
+    assert f"{tmp_path}/b.yml line 9: give either --input" in str(third.error)
+    assert isinstance(fourth, Mistaken)
+    assert f"{tmp_path}/c.yaml line 2: flowers in sets is built by {tmp_path}/a.yaml line 1" in str(fourth.error)
+
+
+def test_what_is_no_recipe_at_all(tmp_path: Path) -> None:
+    for path, sentence in (("none.yaml", "no such file or folder"), ("", "has no recipe; expected files whose names")):
+        try:
+            (found,) = load_recipes([str(tmp_path / path)], {}, DAY, {})
+            assert isinstance(found, Mistaken)
+            said = str(found.error)
+        except UserError as error:
+            said = str(error)
+        assert sentence in said
+
+
+def test_a_set_that_nobody_asks_for_is_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"--set BUKET=…: there is no \$\{BUKET\} in .*; did you mean BUCKET\?"):
+        load(tmp_path, f"environment: [BUCKET]\n{TOP}images:\n  input: ${{BUCKET}}\n", BUKET="a")
