@@ -128,7 +128,7 @@ csv:
 
 TOP = "name: flowers\noutput: sets\n"
 IMAGES = f"{TOP}images:\n  input: photos\n"
-MISTAKES = {
+MISTAKES: dict[str, tuple[str | bytes, str]] = {
     "an unknown key": (f"{IMAGES}lables: keep\n", "line 5: unknown key 'lables'; did you mean labels?"),
     "a key like nothing": (f"{IMAGES}xyzzy: 1\n", "line 5: unknown key 'xyzzy'; expected one of name, output, images"),
     "an unknown flag": (f"{IMAGES}  resise: 10x10\n", "line 5: images has no flag 'resise'; did you mean resize?"),
