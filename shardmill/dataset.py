@@ -13,6 +13,7 @@ from shardmill.errors import CorruptDataError, UserError
 from shardmill.files import Files, LocalFiles
 from shardmill.manifest import Manifest, ShardEntry
 from shardmill.seal import crc32c, seal
+from shardmill.stats_file import StatsFile
 from shardmill.tfrecord import read_records
 from shardmill.versions import published_versions
 
@@ -47,6 +48,15 @@ class Dataset:
                 f" {crc32c(data)}, the manifest says {expected}"
             )
         return data
+
+    def stats(self) -> StatsFile:
+        """What stands in stats.json.
+
+        Raises:
+          FileNotFoundError: it is missing.
+          CorruptDataError: it is not what was written, or no such file.
+        """
+        return StatsFile.from_json(self.metadata(naming.STATS), posixpath.join(self.directory, naming.STATS))
 
     def records(self, shard: ShardEntry) -> Iterator[bytes]:
         """The serialized examples of a shard, every checksum verified and their number too.

@@ -1,15 +1,13 @@
 """Encoded images to tensors of one size."""
 
-import posixpath
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from shardmill import naming
 from shardmill.dataset import Dataset
-from shardmill.errors import CorruptDataError, UserError
-from shardmill.json_values import parse_json
+from shardmill.errors import UserError
 from shardmill.lazy_tensorflow import tf
 from shardmill.renames import Renames
+from shardmill.stats_file import FeatureSummary
 
 ImageDType = Literal["float32", "uint8"]
 Size = tuple[int, int]  # height, width
@@ -89,26 +87,19 @@ def common_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
     Raises:
       CorruptDataError: the statistics are not what was written.
     """
-    measured = set(map(Renames.of(dataset.manifest.configuration), ("height", "width")))
-    if not measured <= {feature.name for feature in dataset.manifest.features if feature.role == "source"}:
+    names = list(map(Renames.of(dataset.manifest.configuration), ("height", "width")))
+    if not set(names) <= {feature.name for feature in dataset.manifest.features if feature.role == "source"}:
         return None, "their sizes are not known"  # what the input calls height need not be the image's
     try:
-        stats = parse_json(dataset.metadata(naming.STATS))
-        features = stats["splits"].get(split, {}).get("features", {}).mapping()
+        stats = dataset.stats().splits.get(split)
     except FileNotFoundError:
         return None, "their sizes are not known, for there is no stats.json"
-    except CorruptDataError:
-        raise
-    except ValueError as error:
-        raise CorruptDataError(f"{posixpath.join(dataset.directory, naming.STATS)} is damaged: {error}") from error
-    try:
-        names = map(Renames.of(dataset.manifest.configuration), ("height", "width"))
-        sides = [features[side][end] for side in names for end in ("min", "max")]
-    except (KeyError, TypeError):
+    found = [stats.features.get(side, FeatureSummary()).numbers for side in names] if stats is not None else []
+    sides = [end for numbers in found if numbers is not None for end in (numbers.minimum, numbers.maximum)]
+    whole = [side for side in sides if isinstance(side, int)]
+    if len(whole) != 4:  # of records made elsewhere, or of a split without examples
         return None, "their sizes are not known"
-    if not all(isinstance(side, int) for side in sides):  # of records made elsewhere
-        return None, "their sizes are not known"
-    low, high, left, right = sides
+    low, high, left, right = whole
     if (low, left) == (high, right):
         return (low, left), ""
     return None, f"their heights are {low} to {high}, their widths {left} to {right}"

@@ -2,6 +2,7 @@
 stands."""
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -66,6 +67,16 @@ class Value:
         """An integer from `low` to `high`."""
         if not isinstance(self.value, int) or isinstance(self.value, bool) or not low <= self.value <= high:
             raise self.wrong(f"an integer from {low} to {high}")
+        return self.value
+
+    def number(self) -> int | float:
+        """A number, neither NaN nor infinite."""
+        if (
+            isinstance(self.value, bool)
+            or not isinstance(self.value, (int, float))
+            or not -math.inf < self.value < math.inf
+        ):
+            raise self.wrong("a finite number")
         return self.value
 
     def flag(self) -> bool:

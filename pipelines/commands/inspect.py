@@ -22,13 +22,13 @@ from pipelines.reports.contact_sheet import contact_sheet, count_turned, pick_sa
 from pipelines.reports.summary import human_size, pixel_hints, splits_table
 from shardmill import naming
 from shardmill.dataset import Dataset, open_dataset
-from shardmill.errors import UserError
+from shardmill.errors import CorruptDataError, UserError
 from shardmill.example import FeatureValue, decode_example
 from shardmill.features import Feature, Kind, of_kind
-from shardmill.json_values import Value, parse_json
 from shardmill.kinds.registry import kind_of
 from shardmill.manifest import SplitEntry
 from shardmill.printable import printable
+from shardmill.stats_file import FeatureSummary
 from shardmill.wav import WavError
 from shardmill.wav import read_header as read_wav_header
 from transforms.columns.nested import in_words
@@ -160,25 +160,21 @@ def _classes(dataset: Dataset, splits: Sequence[SplitEntry]) -> Iterator[str]:
     if not labels:
         return
     try:
-        stats = parse_json(dataset.metadata(naming.STATS))["splits"]
+        stats = dataset.stats()
         counts = {
-            (label.name, split.name): _counts(stats[split.name]["features"].get(label.name, {}).get("classes", {}))
+            (label.name, split.name): stats.splits[split.name].features.get(label.name, FeatureSummary()).classes
             for label in labels
             for split in splits
         }
     except FileNotFoundError:
         yield from ("", f"{naming.STATS} is missing, and with it the number of examples of each class")
         return
-    except ValueError:
+    except (CorruptDataError, KeyError):
         yield from ("", f"{naming.STATS} is damaged, and with it the number of examples of each class")
         return
     for label in labels:
         yield from ("", f"{len(label.class_names):,} classes of {label.name!r}:")
-        yield from (f"  {split.name}: {_balance(counts[label.name, split.name])}" for split in splits)
-
-
-def _counts(classes: Value) -> dict[str, int]:
-    return {name: count.integer() for name, count in classes.entries().items()}
+        yield from (f"  {split.name}: {_balance(counts[label.name, split.name] or {})}" for split in splits)
 
 
 def _balance(counts: Mapping[str, int]) -> str:

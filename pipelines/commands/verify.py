@@ -26,6 +26,7 @@ from shardmill.features import Feature, of_kind
 from shardmill.manifest import Manifest
 from shardmill.printable import printable
 from shardmill.seal import crc32c
+from shardmill.stats_file import StatsFile
 from transforms.stores import storage
 from transforms.stores.clients import set_options
 from transforms.verification.shards import Fault, VerifyShards
@@ -231,19 +232,20 @@ def _check_rejects(text: str, manifest: Manifest) -> Iterator[str]:
 
 
 def _check_stats(text: str, manifest: Manifest) -> Iterator[str]:
-    splits = json.loads(text)["splits"]
+    splits = StatsFile.from_json(text, naming.STATS).splits
     keys = ("examples", "size_bytes", "rejected")
-    found = {split: {key: stats[key] for key in keys} for split, stats in splits.items()}
-    yield from _differences(
-        "split", found, {split.name: {key: getattr(split, key) for key in keys} for split in manifest.splits}
+    found, expected = (
+        {name: {key: getattr(split, key) for key in keys} for name, split in pairs}
+        for pairs in (splits.items(), ((split.name, split) for split in manifest.splits))
     )
-    for split, stats in splits.items():
-        for name, feature in stats["features"].items():
-            counts = feature.get("classes")
-            if counts is not None and sum(counts.values()) != stats["examples"]:
+    yield from _differences("split", found, expected)
+    for name, split in splits.items():
+        for feature, of_feature in split.features.items():
+            counts = of_feature.classes
+            if counts is not None and sum(counts.values()) != split.examples:
                 yield (
-                    f"split {split!r}: the classes of {name!r} add up to {sum(counts.values())}; expected"
-                    f" {stats['examples']}"
+                    f"split {name!r}: the classes of {feature!r} add up to {sum(counts.values())}; expected"
+                    f" {split.examples}"
                 )
 
 

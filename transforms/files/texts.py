@@ -3,14 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from shardmill.features import Feature, Features
 from shardmill.renames import NO_RENAMES, Renames
+from shardmill.stats_file import FeatureSummary
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.encode import Encoded, FileEncoder
 from transforms.layout.files import Layout
-from transforms.statistics.files import ClassNames, NumberStats
+from transforms.statistics.files import ClassNames, NumberStats, label_summaries
 from transforms.stores import storage
 
 
@@ -30,12 +30,10 @@ class TextStats:
         """Texts by class id; `label` is the only class label there is."""
         return self.labels
 
-    def to_json(self, class_names: ClassNames) -> dict[str, Any]:
+    def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
         """What stands in stats.json for a split."""
-        features: dict[str, Any] = {"text": {"length_bytes": self.lengths.to_json()}}
-        for feature, names in class_names.items():
-            features[feature] = {"classes": {name: self.labels[index] for index, name in enumerate(names)}}
-        return features
+        text = FeatureSummary(length_bytes=self.lengths.summary())
+        return {"text": text, **label_summaries(self.labels, class_names)}
 
 
 class _TextError(ValueError):

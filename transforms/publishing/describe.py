@@ -15,6 +15,7 @@ from shardmill.renames import Renames
 from shardmill.roles import with_label
 from shardmill.seal import checksums
 from shardmill.selection import supervised_of
+from shardmill.stats_file import FeatureSummary, SplitSummary, StatsFile
 from shardmill.tfds_metadata import SplitInfo
 from transforms.formats.damage import Losses
 from transforms.sharding.balance import ShardCount
@@ -163,37 +164,37 @@ def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
         )
     texts[naming.FEATURES] = tfds_metadata.to_features_json(manifest.features)
     texts[naming.SCHEMA] = schema.to_pbtxt(manifest.features)
-    texts[naming.STATS] = tfds_metadata.dump_json(stats_json(manifest, build))
+    texts[naming.STATS] = stats_file(manifest, build).to_json()
     if build.rejects:
         texts[f"{naming.REJECTS_DIR}/{naming.REJECTS_FILE}"] = rejects_text(build.rejects)
     texts[naming.MANIFEST] = replace(manifest, files=checksums(texts)).to_json()
     return texts
 
 
-def stats_json(manifest: Manifest, build: Build) -> dict[str, Any]:
-    """The content of stats.json: per split, counts, sizes, and statistics by feature."""
+def stats_file(manifest: Manifest, build: Build) -> StatsFile:
+    """What stands in stats.json: per split, counts, sizes, and statistics by feature."""
     class_names = _class_names(manifest.features)
-    return {
-        "splits": {
-            split.name: {
-                "examples": split.examples,
-                "size_bytes": split.size_bytes,
-                "rejected": split.rejected,
-                "features": (
-                    _in_order(build.stats[split.name].to_json(class_names), manifest)
+    return StatsFile(
+        {
+            split.name: SplitSummary(
+                split.examples,
+                split.size_bytes,
+                split.rejected,
+                (
+                    _in_order(build.stats[split.name].summary(class_names), manifest)
                     if split.name in build.stats
                     else {}
                 ),
-            }
+            )
             for split in manifest.splits
         }
-    }
+    )
 
 
-def _in_order(stats: Mapping[str, Any], manifest: Manifest) -> dict[str, Any]:
+def _in_order(features: Mapping[str, FeatureSummary], manifest: Manifest) -> dict[str, FeatureSummary]:
     """Statistics in the order of the features, whichever was seen first."""
     names = [feature.name for feature in manifest.features]
-    return {name: stats[name] for name in [*names, *sorted(stats.keys() - set(names))] if name in stats}
+    return {name: features[name] for name in [*names, *sorted(features.keys() - set(names))] if name in features}
 
 
 def notices(build: Build, features: Features, options: PublishOptions) -> list[str]:

@@ -4,8 +4,10 @@ import copy
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from dataclasses import dataclass, field, replace
+from typing import Protocol, Self
+
+from shardmill.stats_file import Bucket, FeatureSummary, Numbers
 
 ClassNames = Mapping[str, Sequence[str]]  # by feature
 
@@ -19,7 +21,7 @@ class SplitStats(Protocol):
     def label_counts(self, feature: str) -> Counter[int]:
         """Examples by class id of a class label."""
 
-    def to_json(self, class_names: ClassNames) -> dict[str, Any]:
+    def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
         """What stands in stats.json for a split: statistics by feature."""
 
 
@@ -59,20 +61,31 @@ class NumberStats:
         self.squares += other.squares
         self.bit_lengths.update(other.bit_lengths)
 
-    def to_json(self) -> dict[str, Any]:
-        """What stands in stats.json; a histogram entry `{"below": 256, "count": 3}` counts values from 128 to 255."""
+    def summary(self) -> Numbers:
+        """What stands in stats.json where they are one of several things that are said of a feature."""
         if not self.count:
-            return {"count": 0}
-        mean = self.total / self.count
+            return Numbers(count=0)
         variance = (self.count * self.squares - self.total**2) / self.count**2
-        return {
-            "count": self.count,
-            "min": self.minimum,
-            "max": self.maximum,
-            "mean": mean,
-            "std_dev": math.sqrt(variance),
-            "histogram": [{"below": 1 << bits, "count": self.bit_lengths[bits]} for bits in sorted(self.bit_lengths)],
-        }
+        return Numbers(
+            count=self.count,
+            minimum=self.minimum,
+            maximum=self.maximum,
+            mean=self.total / self.count,
+            std_dev=math.sqrt(variance),
+            histogram=tuple(Bucket.of_bits(bits, self.bit_lengths[bits]) for bits in sorted(self.bit_lengths)),
+        )
+
+    def feature(self) -> FeatureSummary:
+        """What stands in stats.json where they are the feature."""
+        return FeatureSummary(count=self.count, numbers=replace(self.summary(), count=None))
+
+
+def label_summaries(labels: Counter[int], class_names: ClassNames) -> dict[str, FeatureSummary]:
+    """The count of each class, by name, for the one label that files have; none where they have no label."""
+    return {
+        feature: FeatureSummary(classes={name: labels[index] for index, name in enumerate(names)})
+        for feature, names in class_names.items()
+    }
 
 
 @dataclass(slots=True)
@@ -100,17 +113,14 @@ class ImageStats:
         """Images by class id; `label` is the only class label there is."""
         return self.labels
 
-    def to_json(self, class_names: ClassNames) -> dict[str, Any]:
+    def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
         """What stands in stats.json for a split: statistics by feature."""
-        features: dict[str, Any] = {
-            "image": {"formats": dict(sorted(self.formats.items())), "size_bytes": self.sizes.to_json()}
-        }
-        if self.turned:
-            features["image"]["turned_by_exif"] = self.turned
-        for feature, names in class_names.items():
-            features[feature] = {"classes": {name: self.labels[index] for index, name in enumerate(names)}}
+        image = FeatureSummary(
+            formats=dict(sorted(self.formats.items())), size_bytes=self.sizes.summary(), turned_by_exif=self.turned
+        )
+        features = {"image": image, **label_summaries(self.labels, class_names)}
         if self.heights.count:
-            features["height"], features["width"] = self.heights.to_json(), self.widths.to_json()
+            features["height"], features["width"] = self.heights.feature(), self.widths.feature()
         return features
 
 

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from shardmill.renames import Renames
+from shardmill.stats_file import FeatureSummary
 from transforms.statistics.files import ClassNames, SplitStats
 
 
@@ -24,10 +24,10 @@ class RenamedStats:
         """Examples by class id of a class label."""
         return self.stats.label_counts(self.renames.original(feature))
 
-    def to_json(self, class_names: ClassNames) -> dict[str, Any]:
+    def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
         """What stands in stats.json for a split: statistics by feature."""
         original = {self.renames.original(feature): names for feature, names in class_names.items()}
-        return {self.renames(feature): values for feature, values in self.stats.to_json(original).items()}
+        return {self.renames(feature): values for feature, values in self.stats.summary(original).items()}
 
 
 def rename_stats(stats: Mapping[str, SplitStats], renames: Renames) -> dict[str, SplitStats]:

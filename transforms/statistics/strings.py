@@ -3,16 +3,17 @@
 import codecs
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from shardmill.stats_file import FeatureSummary, TopValue
 from transforms.columns.buffers import offsets_of
 from transforms.statistics.hashes import hash_bytes
 from transforms.statistics.sketches import KEPT, SAMPLED, DistinctValues, Sample, unique_hashes
-from transforms.statistics.values import Json, RangeStats, Ties, distinct_json, top_json
+from transforms.statistics.values import RangeStats, Ties, distinct_of, most_frequent
 
 SHOWN_BYTES = 48
 _FIRST = 2048  # values looked at to tell whether finding equal ones pays
@@ -81,25 +82,26 @@ class StringStats:
     def _keep(self, texts: dict[int, bytes]) -> None:
         self.texts = {hashed: texts[hashed] for hashed in self._named().tolist()}
 
-    def to_json(self, class_names: Sequence[str] | None) -> Json:
+    def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
         """What stands in stats.json; long values are cut."""
         count = self.lengths.sums.count
         if not count:
-            return {}
-        strings: Json = {"distinct": distinct_json(self.distinct, count), "length_bytes": self.lengths.to_json()}
+            return FeatureSummary()
+        strings = FeatureSummary(distinct=distinct_of(self.distinct, count), length_bytes=self.lengths.summary())
         if self.distinct.counts is not None:
             counted = zip(self.distinct.hashes.tolist(), self.distinct.counts.tolist())
-            return strings | {"top_values": self._top(counted)}
+            return replace(strings, top_values=self._top(counted))
         sampled = Counter(self.sample.hashes.tolist()).items()
         scaled = [(hashed, round(found * count / SAMPLED)) for hashed, found in sampled if found >= _FEWEST_SAMPLED]
-        return strings | {
-            "top_values": self._top(scaled),
-            "top_values_from": f"a sample of {SAMPLED:,} values, counts scaled up",
-        }
+        return replace(
+            strings,
+            top_values=self._top(scaled),
+            top_values_from=f"a sample of {SAMPLED:,} values, counts scaled up",
+        )
 
-    def _top(self, counted: Iterable[tuple[int, int]]) -> list[Json]:
-        ordered = top_json(((self.texts[hashed], hashed), count) for hashed, count in counted)
-        return [{"value": _shown(entry["value"][0]), "count": entry["count"]} for entry in ordered]
+    def _top(self, counted: Iterable[tuple[int, int]]) -> tuple[TopValue, ...]:
+        ordered = most_frequent(((self.texts[hashed], hashed), count) for hashed, count in counted)
+        return tuple(TopValue(_shown(text), count) for (text, _), count in ordered)
 
 
 def _shown(text: bytes) -> str:

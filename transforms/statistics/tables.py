@@ -5,13 +5,13 @@ import copy
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from shardmill.stats_file import FeatureSummary
 from transforms.statistics.hashes import mix
 from transforms.statistics.strings import StringStats
 from transforms.statistics.values import ClassStats, MixedStats, NumericStats, RangeStats, Ties, ValueStats
@@ -65,11 +65,13 @@ class _Column:
         else:
             self.values = MixedStats()
 
-    def to_json(self, class_names: Sequence[str] | None) -> dict[str, Any]:
-        counts: dict[str, Any] = {"count": self.present, "missing": self.missing}
-        if self.lengths is not None and self.present:
-            counts["values_per_example"] = self.lengths.to_json()
-        return counts | self.values.to_json(class_names)
+    def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
+        return replace(
+            self.values.summary(class_names),
+            count=self.present,
+            missing=self.missing,
+            per_example=self.lengths.summary() if self.lengths is not None and self.present else None,
+        )
 
 
 @dataclass(slots=True)
@@ -127,7 +129,7 @@ class TableStats:
             self.columns[name].missing += other.examples
         self.examples += other.examples
 
-    def to_json(self, class_names: Mapping[str, Sequence[str]] = {}) -> dict[str, Any]:
+    def summary(self, class_names: Mapping[str, Sequence[str]] = {}) -> dict[str, FeatureSummary]:
         """What stands in stats.json: statistics by feature.
 
         Args:
@@ -138,7 +140,7 @@ class TableStats:
         """
         for name in class_names:
             self.label_counts(name)
-        return {name: column.to_json(class_names.get(name)) for name, column in self.columns.items()}
+        return {name: column.summary(class_names.get(name)) for name, column in self.columns.items()}
 
     def label_counts(self, feature: str) -> Counter[int]:
         """How many values of a feature that was counted as a label have each id."""

@@ -4,13 +4,14 @@ share."""
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from shardmill.stats_file import Bucket, Distinct, FeatureSummary, Numbers, TopValue
 from transforms.statistics.bins import ValueBins
 from transforms.statistics.exact_sums import FLOAT32_FRACTION_BITS, ExactSums
 from transforms.statistics.hashes import mix, unmix
@@ -19,7 +20,6 @@ from transforms.statistics.sketches import DistinctValues, run_starts
 TOP_VALUES = 20
 _PERCENTS = [1, 5, 10, 25, 50, 75, 90, 95, 99]
 
-Json = dict[str, Any]
 Ties = NDArray[np.uint64]
 
 
@@ -37,8 +37,8 @@ class ValueStats(Protocol):
     def merge(self, other: Self) -> None:
         """Add what `other` counted."""
 
-    def to_json(self, class_names: Sequence[str] | None) -> Json:
-        """What stands in stats.json; `class_names` where the values are ids of classes that have names."""
+    def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
+        """What stands in stats.json of them; `class_names` where the values are ids of classes that have names."""
 
 
 @dataclass(slots=True)
@@ -60,9 +60,9 @@ class RangeStats:
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
         self.sums.merge(other.sums)
 
-    def to_json(self) -> Json:
+    def summary(self) -> Numbers:
         """What stands in stats.json, of at least one number."""
-        return {"min": self.low, "max": self.high, "mean": self.sums.mean(), "std_dev": self.sums.std_dev()}
+        return Numbers(minimum=self.low, maximum=self.high, mean=self.sums.mean(), std_dev=self.sums.std_dev())
 
 
 @dataclass(slots=True)
@@ -127,29 +127,33 @@ class NumericStats:
         self.distinct.merge(other.distinct)
         self.bins.merge(other.bins)
 
-    def to_json(self, class_names: Sequence[str] | None) -> Json:
+    def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
         """What stands in stats.json; the counts of NaN and infinity where there are any."""
-        odd = {name: count for name, count in (("nan", self.nan), ("infinity", self.infinity)) if count}
         if not self.range.sums.count:
-            return odd
-        numbers = {
-            "distinct": distinct_json(self.distinct, self.range.sums.count),
-            **self.range.to_json(),
-            "zeros": self.zeros,
-            **odd,
-        }
+            odd = Numbers(nan=self.nan, infinity=self.infinity)
+            return FeatureSummary(numbers=None if odd == Numbers() else odd)
         bounds = [self._bounds(low, high) for low, high in zip(*(edges.tolist() for edges in self.bins.edges()))]
-        quantiles = {
-            str(percent / 100): _middle(*bounds[index])
-            for percent, index in zip(_PERCENTS, self.bins.ranked(_PERCENTS))
-        }
-        numbers |= {"quantiles": quantiles, "quantiles_relative_error": self.bins.relative_error()}
-        buckets = ((*self._bounds(low, high), count) for low, high, count in self.bins.buckets())
-        numbers["histogram"] = [{"low": low, "high": high, "count": count} for low, high, count in buckets]
-        if self._is_integer and self.distinct.counts is not None:
-            values = unmix(self.distinct.hashes).view(np.int64).tolist()
-            numbers["top_values"] = top_json(zip(values, self.distinct.counts.tolist()))
-        return numbers
+        numbers = replace(
+            self.range.summary(),
+            zeros=self.zeros,
+            nan=self.nan,
+            infinity=self.infinity,
+            quantiles={
+                str(percent / 100): _middle(*bounds[index])
+                for percent, index in zip(_PERCENTS, self.bins.ranked(_PERCENTS))
+            },
+            relative_error=self.bins.relative_error(),
+            histogram=tuple(Bucket(*self._bounds(low, high), count) for low, high, count in self.bins.buckets()),
+        )
+        return FeatureSummary(
+            distinct=distinct_of(self.distinct, self.range.sums.count), numbers=numbers, top_values=self._top_values()
+        )
+
+    def _top_values(self) -> tuple[TopValue, ...] | None:
+        if not self._is_integer or self.distinct.counts is None:
+            return None
+        values = unmix(self.distinct.hashes).view(np.int64).tolist()
+        return tuple(TopValue(*counted) for counted in most_frequent(zip(values, self.distinct.counts.tolist())))
 
     @property
     def _is_integer(self) -> bool:
@@ -185,14 +189,14 @@ class ClassStats:
         """Add what `other` counted."""
         self.counts.update(other.counts)
 
-    def to_json(self, class_names: Sequence[str] | None) -> Json:
+    def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
         """What stands in stats.json: the count of each class by name, where they have names; else of the most frequent
         ids."""
         if class_names is None:
-            return {"distinct": {"count": len(self.counts), "exact": True}, "top_values": top_json(self.counts.items())}
-        classes: Json = {"classes": {name: self.counts[index] for index, name in enumerate(class_names)}}
-        nameless = self.counts.total() - sum(classes["classes"].values())
-        return classes | ({"ids_without_a_name": nameless} if nameless else {})
+            top = tuple(TopValue(*counted) for counted in most_frequent(self.counts.items()))
+            return FeatureSummary(distinct=Distinct(len(self.counts)), top_values=top)
+        classes = {name: self.counts[index] for index, name in enumerate(class_names)}
+        return FeatureSummary(classes=classes, without_name=self.counts.total() - sum(classes.values()))
 
 
 class MixedStats:
@@ -206,30 +210,23 @@ class MixedStats:
     def merge(self, other: "MixedStats") -> None:
         """Add nothing."""
 
-    def to_json(self, class_names: Sequence[str] | None) -> Json:
+    def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
         """What stands in stats.json."""
-        return {"kind": self.kind}
+        return FeatureSummary(is_mixed=True)
 
 
-def distinct_json(distinct: DistinctValues, values: int) -> Json:
+def distinct_of(distinct: DistinctValues, values: int) -> Distinct:
     """How many of `values` values differ, and, where that is an estimate, its standard error."""
     if distinct.counts is not None:
-        return {"count": distinct.number(), "exact": True}
-    return {
-        "count": min(distinct.number(), values),
-        "exact": False,
-        "relative_error": round(distinct.relative_error(), 4),
-    }
+        return Distinct(distinct.number())
+    return Distinct(min(distinct.number(), values), round(distinct.relative_error(), 4))
 
 
-def top_json(counted: Iterable[tuple[Any, int]]) -> list[Json]:
-    """The most frequent values. Those that occur once say nothing, unless there are few values at all."""
+def most_frequent(counted: Iterable[tuple[Any, int]]) -> list[tuple[Any, int]]:
+    """The most frequent values, each with its count. Those that occur once say nothing, unless there are few values at
+    all."""
     ordered = sorted(counted, key=lambda item: (-item[1], item[0]))
-    return [
-        {"value": value, "count": count}
-        for value, count in ordered[:TOP_VALUES]
-        if count > 1 or len(ordered) <= TOP_VALUES
-    ]
+    return [(value, count) for value, count in ordered[:TOP_VALUES] if count > 1 or len(ordered) <= TOP_VALUES]
 
 
 def _middle(low: int | float, high: int | float) -> int | float:

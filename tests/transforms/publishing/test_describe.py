@@ -22,7 +22,7 @@ from transforms.publishing.describe import (
     metadata_texts,
     notices,
     rejects_text,
-    stats_json,
+    stats_file,
 )
 from transforms.sharding.balance import ShardCount
 from transforms.sharding.divisions import Division
@@ -139,7 +139,7 @@ def test_unlabelled_images_have_no_labels_file() -> None:
 
 
 def test_stats() -> None:
-    found: dict[str, Any] = stats_json(manifest(), BUILD)["splits"]
+    found: dict[str, Any] = json.loads(stats_file(manifest(), BUILD).to_json())["splits"]
 
     assert list(found) == ["train", "test"]
     assert found["train"]["features"]["label"]["classes"] == {"ant": 2, "bee": 3, "cow": 0}
@@ -154,7 +154,7 @@ def test_an_empty_split_has_a_manifest_entry_but_none_for_tfds() -> None:
     assert [split["name"] for split in json.loads(metadata_texts(made, build)["dataset_info.json"])["splits"]] == [
         "train"
     ]
-    assert stats_json(made, build)["splits"]["test"]["features"] == {}
+    assert stats_file(made, build).splits["test"].features == {}
     assert "split 'test' is empty" in made.notices
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.summaries import as_json
 from transforms.statistics.files import ImageStats, NumberStats, merge_by_split
 
 NUMBERS = st.lists(st.integers(0, 1 << 40), max_size=30)
@@ -30,13 +31,13 @@ def test_numbers_know_no_order(parts: list[list[int]], random: st.DataObject) ->
         merged.merge(part)
 
     assert merged == whole
-    assert merged.to_json() == whole.to_json()
+    assert merged.summary().to_json() == whole.summary().to_json()
 
 
 @given(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=50))
 @settings(max_examples=50, deadline=None)
 def test_numbers_are_those_of_the_statistics_module(values: list[int]) -> None:
-    found = number_stats(values).to_json()
+    found = number_stats(values).summary().to_json()
 
     assert (found["count"], found["min"], found["max"]) == (len(values), min(values), max(values))
     assert found["mean"] == pytest.approx(statistics.fmean(values))
@@ -44,7 +45,7 @@ def test_numbers_are_those_of_the_statistics_module(values: list[int]) -> None:
 
 
 def test_histogram_is_by_powers_of_two() -> None:
-    assert number_stats([0, 1, 2, 3, 4, 255, 256]).to_json()["histogram"] == [
+    assert number_stats([0, 1, 2, 3, 4, 255, 256]).summary().to_json()["histogram"] == [
         {"below": 1, "count": 1},
         {"below": 2, "count": 1},
         {"below": 4, "count": 2},
@@ -55,11 +56,11 @@ def test_histogram_is_by_powers_of_two() -> None:
 
 
 def test_nothing_counted() -> None:
-    assert number_stats([]).to_json() == {"count": 0}
+    assert number_stats([]).summary().to_json() == {"count": 0}
 
 
 def test_equal_values_have_no_deviation() -> None:
-    found = number_stats([1_234_567] * 1000).to_json()
+    found = number_stats([1_234_567] * 1000).summary().to_json()
 
     assert found["std_dev"] == 0.0
     assert not math.isnan(found["mean"])
@@ -83,7 +84,7 @@ def test_images_of_a_split_are_merged() -> None:
     assert merged == merge_by_split(
         [("train", image_stats(60, "png", 0)), ("train", image_stats(600, "jpeg", 0)), parts[1]]
     )
-    train = merged["train"].to_json({"label": ("ant", "bee")})
+    train = as_json(merged["train"].summary({"label": ("ant", "bee")}))
     assert train["image"]["formats"] == {"jpeg": 1, "png": 1}
     assert train["image"]["size_bytes"]["mean"] == 330
     assert train["label"] == {"classes": {"ant": 2, "bee": 0}}
@@ -94,4 +95,4 @@ def test_unlabelled_and_unmeasured_images() -> None:
     stats = ImageStats()
     stats.sizes.add([5])
 
-    assert list(stats.to_json({})) == ["image"]
+    assert list(stats.summary({})) == ["image"]

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.stats_file import FeatureSummary
+from tests.support.summaries import as_json
 from transforms.statistics.hashes import mix
 from transforms.statistics.tables import TableStats
 
@@ -54,7 +56,7 @@ def ties_of(size: int) -> np.ndarray:
 
 def text_of(stats: TableStats) -> str:
     """What would stand in stats.json, as it would stand there."""
-    return json.dumps(stats.to_json(NAMES), allow_nan=False)
+    return json.dumps(as_json(stats.summary(NAMES)), allow_nan=False)
 
 
 TABLES = {size: table_of(size) for size in (0, 1, 50, 1100, 7000)}
@@ -108,8 +110,8 @@ def test_more_values_than_are_counted_at_once() -> None:
         parts.merge(TableStats.of(batch[row : row + 1], ties[row : row + 1]))
     whole = TableStats.of(batch, ties)
 
-    assert json.dumps(whole.to_json()) == json.dumps(parts.to_json())
-    assert whole.to_json()["v"]["mean"] == sum(int(v.sum()) for v in lists) / (rows * 20_000)
+    assert whole.summary() == parts.summary()
+    assert whole.summary()["v"].to_json()["mean"] == sum(int(v.sum()) for v in lists) / (rows * 20_000)
 
 
 def test_merging_leaves_the_other_as_it_is() -> None:
@@ -153,7 +155,7 @@ def test_counts_and_lengths() -> None:
             "word": pa.array([None, "a", "a", "b"], pa.string()),
         }
     )
-    stats = TableStats.of(batch, ties_of(4), labels=("label",)).to_json(NAMES)
+    stats = as_json(TableStats.of(batch, ties_of(4), labels=("label",)).summary(NAMES))
 
     assert stats["label"] == {"count": 3, "missing": 1, "classes": {"cat": 1, "dog": 0, "bird": 2}}
     assert stats["none"] == {"count": 0, "missing": 4}
@@ -174,8 +176,8 @@ def test_counts_and_lengths() -> None:
 def test_no_rows(dtype: pa.DataType) -> None:
     batch = pa.RecordBatch.from_pydict({"c": pa.array([], dtype)})
 
-    assert TableStats.of(batch, ties_of(0)).to_json() == {"c": {"count": 0, "missing": 0}}
-    assert TableStats().to_json() == {}
+    assert as_json(TableStats.of(batch, ties_of(0)).summary()) == {"c": {"count": 0, "missing": 0}}
+    assert TableStats().summary() == {}
 
 
 def test_slices_of_lists_have_their_own_values() -> None:
@@ -184,7 +186,7 @@ def test_slices_of_lists_have_their_own_values() -> None:
 
     for start in range(5):
         for end in range(start, 6):
-            top = TableStats.of(batch[start:end], ties_of(end - start)).to_json()["c"].get("top_values", [])
+            top = TableStats.of(batch[start:end], ties_of(end - start)).summary()["c"].to_json().get("top_values", [])
             assert "".join(entry["value"] for entry in top) == "".join(
                 "".join(each or []) for each in values[start:end].to_pylist()
             )
@@ -193,7 +195,7 @@ def test_slices_of_lists_have_their_own_values() -> None:
 def test_what_lies_under_a_missing_list_does_not_count() -> None:
     offsets, values = pa.array([0, 2, 5, 6], pa.int64()), pa.array(["a", "b", "x", "y", "z", "c"], pa.large_binary())
     lists = pa.LargeListArray.from_arrays(offsets, values, mask=pa.array([False, True, False]))
-    stats = TableStats.of(pa.RecordBatch.from_pydict({"c": lists}), ties_of(3)).to_json()["c"]
+    stats = TableStats.of(pa.RecordBatch.from_pydict({"c": lists}), ties_of(3)).summary()["c"].to_json()
 
     assert (stats["count"], stats["missing"], stats["values_per_example"]["max"]) == (2, 1, 2)
     assert [entry["value"] for entry in stats["top_values"]] == ["a", "b", "c"]
@@ -202,7 +204,7 @@ def test_what_lies_under_a_missing_list_does_not_count() -> None:
 def test_a_sample_of_lists_takes_values_not_rows() -> None:
     lists = [["long"] * 99 + [f"rare {row}"] if row % 10 == 0 else [f"word {row}"] for row in range(5000)]
     batch = pa.RecordBatch.from_pydict({"c": pa.array(lists, pa.list_(pa.string()))})
-    top = TableStats.of(batch, ties_of(5000)).to_json()["c"]["top_values"]
+    top = TableStats.of(batch, ties_of(5000)).summary()["c"].to_json()["top_values"]
 
     assert [entry["value"] for entry in top] == ["long"]
     assert top[0]["count"] == pytest.approx(99 * 500, rel=0.1)
@@ -213,7 +215,7 @@ def test_labels_of_lists() -> None:
     stats = TableStats.of(batch, ties_of(3), labels=("tags",))
 
     assert stats.label_counts("tags") == {0: 1, 2: 2}
-    assert stats.to_json({"tags": NAMES["label"]})["tags"]["classes"] == {"cat": 1, "dog": 0, "bird": 2}
+    assert stats.summary({"tags": NAMES["label"]})["tags"].classes == {"cat": 1, "dog": 0, "bird": 2}
 
 
 @pytest.mark.parametrize(
@@ -237,9 +239,9 @@ def test_columns_that_some_examples_lack() -> None:
     added = TableStats.of(other, ties_of(1))
     added.add(one, ties_of(2))
 
-    found = {name: (stats["count"], stats["missing"]) for name, stats in merged.to_json().items()}
+    found = {name: (stats.count, stats.missing) for name, stats in merged.summary().items()}
     assert found == {"a": (3, 0), "b": (1, 2), "c": (1, 2)}
-    assert {name: added.to_json()[name] for name in found} == merged.to_json()
+    assert {name: added.summary()[name] for name in found} == merged.summary()
 
 
 def test_a_column_of_several_kinds_is_only_counted() -> None:
@@ -252,7 +254,7 @@ def test_a_column_of_several_kinds_is_only_counted() -> None:
         merged.merge(TableStats.of(batch, ties_of(len(batch))))
         added.add(batch, ties_of(len(batch)))
 
-    assert merged.to_json() == added.to_json() == {"c": {"count": 4, "missing": 1, "kind": "mixed"}}
+    assert merged.summary() == added.summary() == {"c": FeatureSummary(count=4, missing=1, is_mixed=True)}
 
 
 def test_names_of_classes_that_were_not_counted() -> None:
@@ -260,4 +262,4 @@ def test_names_of_classes_that_were_not_counted() -> None:
 
     for name in ("c", "d"):
         with pytest.raises(ValueError, match=f'feature "{name}" was not counted as a label: name it in `labels`'):
-            stats.to_json({name: ["a", "b"]})
+            stats.summary({name: ["a", "b"]})

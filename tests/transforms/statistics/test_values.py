@@ -23,7 +23,7 @@ def json_of(stats: ValueStats, values: Any, dtype: pa.DataType, names: list[str]
     ties = mix(np.arange(len(array), dtype=np.uint64))
     for start in range(0, len(array), 50_000):
         stats.add(array[start : start + 50_000], ties[start : start + 50_000])
-    return json.loads(json.dumps(stats.to_json(names), allow_nan=False))
+    return json.loads(json.dumps(stats.summary(names).to_json(), allow_nan=False))
 
 
 def integers(values: list[int] | np.ndarray) -> dict[str, Any]:
@@ -151,4 +151,4 @@ def test_classes_without_names() -> None:
 
 @pytest.mark.parametrize("stats", [NumericStats(), NumericStats.of_floats()])
 def test_no_values_have_no_statistics(stats: ValueStats) -> None:
-    assert stats.to_json(None) == {}
+    assert stats.summary(None).to_json() == {}

@@ -3,16 +3,16 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from shardmill.renames import NO_RENAMES, Renames
+from shardmill.stats_file import FeatureSummary, Numbers
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.arrays.layout import ArrayLayout
 from transforms.files.arrays.npy import ArrayType, NpyError, read_array
 from transforms.files.encode import Encoded, FileEncoder
-from transforms.statistics.files import ClassNames, NumberStats
+from transforms.statistics.files import ClassNames, NumberStats, label_summaries
 from transforms.stores import storage
 
 
@@ -61,16 +61,11 @@ class ArrayStats:
         """Arrays by class id; `label` is the only class label there is."""
         return self.labels
 
-    def to_json(self, class_names: ClassNames) -> dict[str, Any]:
+    def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
         """What stands in stats.json for a split: statistics by feature."""
-        values = {"min": self.low, "max": self.high, "nan": self.nan or None, "infinity": self.infinity or None}
-        known = {name: value for name, value in values.items() if value is not None}
-        features: dict[str, Any] = {
-            self.feature: {"size_bytes": self.sizes.to_json(), **({"values": known} if known else {})}
-        }
-        for feature, names in class_names.items():
-            features[feature] = {"classes": {name: self.labels[index] for index, name in enumerate(names)}}
-        return features
+        values = Numbers(minimum=self.low, maximum=self.high, nan=self.nan, infinity=self.infinity)
+        array = FeatureSummary(size_bytes=self.sizes.summary(), values=None if values == Numbers() else values)
+        return {self.feature: array, **label_summaries(self.labels, class_names)}
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
+from shardmill.stats_file import FeatureSummary
 from shardmill.wav import Wav
-from transforms.statistics.files import ClassNames, NumberStats
+from transforms.statistics.files import ClassNames, NumberStats, label_summaries
 
 
 @dataclass(slots=True)
@@ -56,19 +56,17 @@ class AudioStats:
         """Files by class id; `label` is the only class label there is."""
         return self.labels
 
-    def to_json(self, class_names: ClassNames) -> dict[str, Any]:
+    def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
         """What stands in stats.json for a split: statistics by feature."""
         seconds = sum((Fraction(frames, rate) for rate, frames in self.rates.items()), Fraction(0))
-        features: dict[str, Any] = {
-            "audio": {
-                "encodings": dict(sorted(self.encodings.items())),
-                "seconds": float(seconds),
-                "size_bytes": self.sizes.to_json(),
-            }
+        return {
+            "audio": FeatureSummary(
+                encodings=dict(sorted(self.encodings.items())),
+                seconds=float(seconds),
+                size_bytes=self.sizes.summary(),
+            ),
+            **label_summaries(self.labels, class_names),
+            "sample_rate": FeatureSummary(frames_by_rate=dict(sorted(self.rates.items()))),
+            "channels": FeatureSummary(files_by_channels=dict(sorted(self.channels.items()))),
+            "frames": self.frames.feature(),
         }
-        for feature, names in class_names.items():
-            features[feature] = {"classes": {name: self.labels[index] for index, name in enumerate(names)}}
-        features["sample_rate"] = {"frames": {str(rate): self.rates[rate] for rate in sorted(self.rates)}}
-        features["channels"] = {"files": {str(number): self.channels[number] for number in sorted(self.channels)}}
-        features["frames"] = self.frames.to_json()
-        return features

@@ -16,6 +16,7 @@ from shardmill.labels import ClassNames
 from shardmill.rejects import Reject
 from shardmill.tfrecord import read_records
 from tests.support.command import write_files
+from tests.support.summaries import as_json
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.arrays.encode import ArrayEncoder, ArrayStats
 from transforms.files.arrays.layout import ArrayLayout
@@ -97,7 +98,7 @@ def test_a_file_elsewhere(tmp_path: Path) -> None:
 def test_statistics(element: str, values: list[Any], expected: dict[str, Any] | None) -> None:
     stats = ArrayStats("scan")
     stats.add(np.array(values, element).tobytes(), element)
-    found = stats.to_json({})["scan"]
+    found = stats.summary({})["scan"].to_json()
 
     assert found.get("values") == expected
     assert found["size_bytes"]["max"] == np.array(values, element).nbytes
@@ -113,4 +114,4 @@ def test_statistics_know_no_order(rows: list[list[float]], cut: int) -> None:
 
     merged = of(rows[cut:])
     merged.merge(of(rows[:cut]))
-    assert json.dumps(merged.to_json({})) == json.dumps(of(rows).to_json({}))
+    assert json.dumps(as_json(merged.summary({}))) == json.dumps(as_json(of(rows).summary({})))
