@@ -9,6 +9,7 @@ from shardmill.errors import UserError
 from shardmill.renames import Renames
 from transforms.inputs.folders import FolderRoles, parse_roles
 from transforms.inputs.listing import input_root
+from transforms.options.checks import CheckOptions
 from transforms.options.declare import Options, ValueMistake, flag, options_of
 from transforms.options.labels import LabelOptions
 from transforms.options.output import OutputOptions, parse_path
@@ -110,6 +111,7 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
 
     Attributes:
       format_name: of the input in manifest.json; that of images has none.
+      checks: what must hold before the version is published; None where nothing is checked.
       job: a nonce: chosen here, once, for all attempts at every step.
     """
 
@@ -118,6 +120,7 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
     input: str | None = flag(
         None, "a folder, a file or a glob; local, gs://, s3://", parse=parse_path, group="input", shapes=False
     )
+    checks: CheckOptions | None = None
     job: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
 
     def __post_init__(self) -> None:

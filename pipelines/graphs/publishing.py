@@ -28,6 +28,7 @@ def publish_options(config: JobConfig, libraries: Sequence[str]) -> PublishOptio
         job=config.job,
         overwrite=config.overwrite,
         on_damaged_file=config.on_damaged_file,
+        checks=config.checks,
         versions={"shardmill": shardmill.__version__, **{name: metadata.version(name) for name in libraries}},
     )
 

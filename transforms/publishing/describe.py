@@ -18,6 +18,7 @@ from shardmill.selection import supervised_of
 from shardmill.stats_file import FeatureSummary, SplitSummary, StatsFile
 from shardmill.tfds_metadata import SplitInfo
 from transforms.formats.damage import Losses
+from transforms.options.checks import CheckOptions
 from transforms.sharding.balance import ShardCount
 from transforms.sharding.divisions import Divisions
 from transforms.statistics.files import SplitStats
@@ -40,6 +41,7 @@ class PublishOptions:
       configuration, versions: see shardmill.manifest.
       job: the nonce of the job, which its launcher chose; in no file that is published.
       overwrite: whether a published version is replaced.
+      checks: what must hold before it is published; None where nothing is checked.
     """
 
     output: str
@@ -54,6 +56,7 @@ class PublishOptions:
     job: str
     overwrite: bool = False
     on_damaged_file: str = "fail"
+    checks: CheckOptions | None = None
 
     @property
     def temporary(self) -> str:

@@ -1,0 +1,58 @@
+from typing import Any
+
+import pytest
+
+from shardmill.checks.limits import OFF, Limits
+from shardmill.errors import UserError
+from transforms.options.checks import CheckOptions, parse_limits
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"warn": 0.1, "error": 0.3}, Limits(0.1, 0.3)),
+        ({"warn": "0.1"}, Limits(0.1)),
+        ({"warn": None, "error": 1}, Limits(None, 1.0)),
+        ("warn=0.1, error=0.3", Limits(0.1, 0.3)),
+        (0.2, Limits(None, 0.2)),
+        ("0.2", Limits(None, 0.2)),
+        ("error", Limits(None, 0.0)),
+        ("warn", Limits(0.0)),
+        ("off", OFF),
+        (False, OFF),
+        (Limits(1.0, 2.0), Limits(1.0, 2.0)),
+    ],
+)
+def test_how_limits_are_written(value: Any, expected: Limits) -> None:
+    assert parse_limits(value) == expected
+
+
+@pytest.mark.parametrize("value", ["often", -0.1, True, {}, {"fail": 1}, {"warn": "x"}, [1], "nan", "inf", None])
+def test_what_are_no_limits(value: Any) -> None:
+    with pytest.raises(UserError, match=r"--label_drift: .*: expected off, warn, error, a number, or \{warn: number"):
+        CheckOptions(label_drift=value)
+
+
+@pytest.mark.parametrize("mistake", [{"label_drift": "warn=0.3,error=0.1"}, {"examples_under": "warn=0.5,error=0.9"}])
+def test_a_warning_comes_before_an_error(mistake: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="expected to warn before it is an error"):
+        CheckOptions(**mistake)
+
+
+@pytest.mark.parametrize("baseline", ["../x", "1.0", "", "a/b"])
+def test_a_baseline_is_a_version_or_a_tag(baseline: str) -> None:
+    with pytest.raises(UserError, match=r"--baseline .*: expected a version, such as 1.0.0, LATEST, or a tag"):
+        CheckOptions(baseline=baseline)
+    assert CheckOptions(baseline="gold").baseline == "gold"
+
+
+def test_every_check_has_its_limits() -> None:
+    limits = CheckOptions(columns_new="off").limits
+
+    assert limits["examples_under"] == Limits(0.9, 0.5)
+    assert limits["columns_new"] == OFF
+    assert "baseline" not in limits
+
+
+def test_no_check_shapes_the_output() -> None:
+    assert CheckOptions().to_json() == {}

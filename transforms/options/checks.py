@@ -1,0 +1,115 @@
+"""What a version must not differ in from the one before it, or it is not published: thresholds, by check.
+
+A threshold is written as `{warn: 0.1, error: 0.3}`; a number alone is that of the error, a word (`error`, `warn`) says
+what becomes of it if there is any at all, and `off` checks nothing.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from shardmill import naming
+from shardmill.checks.limits import OFF, Limits
+from transforms.options.declare import Options, ValueMistake, flag, options_of
+
+_WORDS = {"off": OFF, "warn": Limits(warn=0.0), "error": Limits(error=0.0)}
+_EXPECTED = "expected off, warn, error, a number, or {warn: number, error: number}"
+
+
+def parse_limits(value: Any) -> Limits:
+    """Limits from themselves, a mapping, a number, a word, or the text `warn=0.1,error=0.3`.
+
+    Raises:
+      ValueMistake: it is none of these.
+    """
+    if isinstance(value, Limits):
+        return value
+    if value is False:  # YAML's `off`
+        return OFF
+    if isinstance(value, str) and value in _WORDS:
+        return _WORDS[value]
+    if isinstance(value, str) and "=" in value:
+        pairs = [part.partition("=") for part in value.split(",")]
+        value = {key.strip(): text.strip() for key, _, text in pairs}
+    if not isinstance(value, Mapping):
+        return Limits(error=_number(value, value))
+    if not value or value.keys() - {"warn", "error"}:
+        raise ValueMistake(f"{value!r}: {_EXPECTED}")
+    return Limits(**{key: None if number is None else _number(number, value) for key, number in value.items()})
+
+
+def _number(value: Any, whole: Any) -> float:
+    try:
+        number = None if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = None
+    if number is None or not 0 <= number < float("inf"):
+        raise ValueMistake(f"{whole!r}: {_EXPECTED}; a number is finite and not negative")
+    return number
+
+
+def _in_order(limits: Limits) -> str | None:
+    if limits.warn is not None and limits.error is not None and limits.warn > limits.error:
+        return "expected to warn before it is an error"
+    return None
+
+
+def _in_falling_order(limits: Limits) -> str | None:
+    if limits.warn is not None and limits.error is not None and limits.warn < limits.error:
+        return "expected to warn before it is an error"
+    return None
+
+
+def _ceiling(help: str, warn: float | None = None, error: float | None = None) -> Any:
+    return flag(Limits(warn, error), help, parse=parse_limits, check=_in_order, shapes=False)
+
+
+def _ground(help: str, warn: float | None = None, error: float | None = None) -> Any:
+    return flag(Limits(warn, error), help, parse=parse_limits, check=_in_falling_order, shapes=False)
+
+
+def _is_baseline(name: str) -> str | None:
+    fits = naming.is_version(name) or re.fullmatch(r"[A-Za-z_][\w.-]*", name, re.ASCII)
+    return None if fits else "expected a version, such as 1.0.0, LATEST, or a tag"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions(Options):
+    """Checks before publishing, each with its thresholds; see shardmill.checks."""
+
+    title: ClassVar[str] = "checks"
+
+    examples_under: Limits = _ground("times as many examples as before, in all and in a split", 0.9, 0.5)
+    examples_over: Limits = _ceiling("times as many examples as before, in all and in a split", 2.0)
+    columns_gone: Limits = _ceiling("features that the version before had", None, 0.0)
+    columns_new: Limits = _ceiling("features that the version before had not", 0.0)
+    types_changed: Limits = _ceiling("features of another type, kind or shape than before", None, 0.0)
+    presence_drop: Limits = _ceiling("how much smaller the share of examples is that have a feature", 0.05, 0.3)
+    classes_gone: Limits = _ceiling("classes that had examples, and have none", None, 0.0)
+    classes_new: Limits = _ceiling("classes that have examples, and had none", 0.0)
+    classes_moved: Limits = _ceiling("classes that have another id than before", 0.0)
+    min_examples_per_class: Limits = _ground("examples of any class")
+    label_drift: Limits = _ceiling("L-infinity distance of a label's classes from those before", 0.1, 0.3)
+    string_drift: Limits = _ceiling("L-infinity distance of a feature of strings from that before", 0.1, 0.3)
+    numeric_drift: Limits = _ceiling("Jensen-Shannon divergence, in bits, of numbers from those before", 0.1, 0.3)
+    label_skew: Limits = _ceiling("L-infinity distance of a label's classes in train from another split's", 0.2)
+    string_skew: Limits = _ceiling("L-infinity distance of strings in train from another split's", 0.2)
+    numeric_skew: Limits = _ceiling("Jensen-Shannon divergence, in bits, of numbers in train from another split's", 0.2)
+    rejects_over: Limits = _ceiling("share of the input's records that were rejected", 0.005, 0.05)
+    shards_under: Limits = _ground("the smallest shard of a split, as a share of the mean", 0.5)
+    baseline: str = flag(
+        "LATEST", "what is compared with: a version, LATEST, or a tag", check=_is_baseline, shapes=False
+    )
+    keep_failed: float = flag(
+        3.0,
+        "days for which shards that failed the checks are kept",
+        check=lambda days: None if 0 <= days <= 3650 else "expected 0 to 3,650 days",
+        shapes=False,
+    )
+
+    @property
+    def limits(self) -> dict[str, Limits]:
+        """The thresholds by check."""
+        found = ((option.field, getattr(self, option.field)) for option in options_of(type(self)))
+        return {name: value for name, value in found if isinstance(value, Limits)}
