@@ -47,7 +47,7 @@ def test_a_baseline_is_a_version_or_a_tag(baseline: str) -> None:
 
 
 def test_every_check_has_its_limits() -> None:
-    limits = CheckOptions(columns_new="off").limits
+    limits = CheckOptions(columns_new=OFF).limits
 
     assert limits["examples_under"] == Limits(0.9, 0.5)
     assert limits["columns_new"] == OFF

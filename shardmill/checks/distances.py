@@ -1,0 +1,210 @@
+"""How far two distributions lie apart, as TensorFlow Data Validation measures it.
+
+The formulas are those of tensorflow_data_validation/anomalies/metrics.cc: L-infinity is the largest difference between
+the shares of a value; the Jensen-Shannon divergence is in bits, from 0 to 1, numbers being spread evenly over each
+bucket. What is on record is less than TFDV has: the 20 most frequent values and 32 buckets whose bounds follow the
+data. So each distance has a twin, `least_…`, which takes what is not on record to be as in the other distribution: the
+two are at least so far apart.
+"""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+Counts = Mapping[str, float]
+_FEWEST_SHARE = 1 / 20  # of the numbers, in a bin of `least_jensen_shannon`: more bins only let more chance in
+_ROUNDED = 1e-12  # shares that differ by less are the same
+
+
+class Bucket(NamedTuple):
+    """How many numbers lie from `low` to `high`; at a point where the two are equal."""
+
+    low: float
+    high: float
+    numbers: float
+
+
+@dataclass(frozen=True, slots=True)
+class Frequencies:
+    """How often values occur.
+
+    Attributes:
+      counts: of the values that are on record.
+      total: of all values.
+      unseen: how often one that is not on record occurs at most; 0 where all are on record.
+    """
+
+    counts: Counts
+    total: float
+    unseen: float = 0.0
+
+    def share(self, value: str) -> tuple[float, float]:
+        """Between what shares of all values lies that of `value`."""
+        if value in self.counts:
+            return self.counts[value] / self.total, self.counts[value] / self.total
+        return 0.0, min(self.unseen / self.total, 1.0)
+
+
+def l_infinity(one: Counts, other: Counts) -> tuple[str, float]:
+    """TFDV's L-infinity distance: the value whose shares differ most, and by how much; ("", 0.0) of none."""
+    shares = [{value: count / sum(counts.values()) for value, count in counts.items()} for counts in (one, other)]
+    differences = {value: abs(shares[0].get(value, 0.0) - shares[1].get(value, 0.0)) for value in {**one, **other}}
+    return max(differences.items(), key=lambda item: item[1], default=("", 0.0))
+
+
+def least_l_infinity(one: Frequencies, other: Frequencies) -> tuple[str, float]:
+    """`l_infinity` where not every value is on record: at least so much do the shares of a value differ."""
+    differences = {}
+    for value in {**one.counts, **other.counts}:
+        (low, high), (other_low, other_high) = one.share(value), other.share(value)
+        differences[value] = max(low - other_high, other_low - high, 0.0)
+    return max(differences.items(), key=lambda item: item[1], default=("", 0.0))
+
+
+def divergence(one: Sequence[float], other: Sequence[float]) -> float:
+    """The Jensen-Shannon divergence, in bits, of counts in the same bins; each has some."""
+    shares = [[count / math.fsum(counts) for count in counts] for counts in (one, other)]
+    middle = [(p + q) / 2 for p, q in zip(*shares, strict=True)]
+    both = (p * math.log2(p / m) for counts in shares for p, m in zip(counts, middle, strict=True) if p > 0)
+    return min(max(math.fsum(both) / 2, 0.0), 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How numbers are distributed.
+
+    Attributes:
+      buckets: ascending; no number is in two.
+      quantiles: (low, high, share): this share of the finite numbers does not exceed some number from `low` to `high`.
+      apart: how many numbers are NaN.
+    """
+
+    buckets: tuple[Bucket, ...]
+    quantiles: tuple[tuple[float, float, float], ...] = ()
+    apart: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """How many numbers there are."""
+        return math.fsum(bucket.numbers for bucket in self.buckets) + self.apart
+
+
+def jensen_shannon(one: Histogram, other: Histogram) -> float:
+    """TFDV's Jensen-Shannon divergence of two histograms, in bits.
+
+    Points are bins of their own, and so are all bounds that either has. NaN is unlike any number, NaN too; so is what
+    has an infinite bound.
+
+    Raises:
+      ValueError: one of them counts nothing.
+    """
+    buckets = [*one.buckets, *other.buckets]
+    bounds = sorted({bound for bucket in buckets if _is_wide(bucket) for bound in (bucket.low, bucket.high)})
+    points = sorted({bucket.low for bucket in buckets if _is_point(bucket)})
+    rows = []
+    for histogram in (one, other):
+        if not histogram.total:
+            raise ValueError("a histogram that counts nothing is no distribution")
+        at_points = Counter[float]()
+        for bucket in filter(_is_point, histogram.buckets):
+            at_points[bucket.low] += bucket.numbers  # type: ignore[assignment]  # weights may be fractions
+        rows.append([*_spread(histogram.buckets, bounds), *(at_points[point] for point in points)])
+    unlike = [histogram.total - math.fsum(row) for histogram, row in zip((one, other), rows, strict=True)]
+    return divergence([*rows[0], unlike[0], 0.0], [*rows[1], 0.0, unlike[1]])
+
+
+def _is_point(bucket: Bucket) -> bool:
+    return bucket.low == bucket.high and math.isfinite(bucket.low)
+
+
+def _is_wide(bucket: Bucket) -> bool:
+    return bucket.low < bucket.high and math.isfinite(bucket.low) and math.isfinite(bucket.high)
+
+
+def _spread(buckets: Iterable[Bucket], bounds: Sequence[float]) -> list[float]:
+    """The counts between bounds, among them those of all buckets, over each of which numbers are spread evenly."""
+    counts = [0.0] * max(len(bounds) - 1, 0)
+    for bucket in filter(_is_wide, buckets):
+        for place in range(bisect_left(bounds, bucket.low), bisect_left(bounds, bucket.high)):
+            counts[place] += (bounds[place + 1] - bounds[place]) / (bucket.high - bucket.low) * bucket.numbers
+    return counts
+
+
+class Divergence(NamedTuple):
+    """A divergence in bits, how many bins it is of, and among how many such divergences it is the largest."""
+
+    value: float
+    bins: int = 1
+    tried: int = 1
+
+
+def least_jensen_shannon(one: Histogram, other: Histogram) -> Divergence:
+    """At least how far apart two histograms are, in bits, wherever in its bucket a number lies.
+
+    It is the divergence of counts between the bounds at which both know how many numbers are below: of points, or of
+    the same buckets, all of them. Or that of the numbers below and above one bound, of which both know it within
+    limits; whichever is more, for bins that are laid together are never farther apart. NaN is a bin.
+
+    Raises:
+      ValueError: one of them counts nothing.
+    """
+    if not one.total or not other.total:
+        raise ValueError("a histogram that counts nothing is no distribution")
+    known = (_Cumulative(one), _Cumulative(other))
+    borders = known[0].borders | known[1].borders
+    sums, cuts = [(0.0, 0.0)], [Divergence(0.0)]
+    bounds = sorted(known[0].bounds | known[1].bounds)
+    for bound in bounds:
+        ranges = [each.below(bound, bound > 0 and bound in borders) for each in known]
+        shares = _nearest(*ranges)
+        cuts.append(Divergence(_cut(shares), 2, len(bounds)))
+        is_exact = all(high - low < _ROUNDED for low, high in ranges)
+        if is_exact and (sum(shares) - sum(sums[-1]) >= 2 * _FEWEST_SHARE or bound == bounds[-1]):
+            sums.append(shares)
+    sums.append((1.0, 1.0))  # NaN
+    bins = [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(sums)]
+    bins = [pair for pair in bins if max(pair) > _ROUNDED]
+    exact = Divergence(divergence([p for p, _ in bins], [q for _, q in bins]), len(bins))
+    return max([exact, *cuts], key=lambda found: found.value)
+
+
+def _cut(shares: tuple[float, float]) -> float:
+    one, other = shares
+    return divergence([one, 1 - one], [other, 1 - other])
+
+
+def _nearest(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    """Two numbers in these ranges that are as near as can be."""
+    low, high = max(one[0], other[0]), min(one[1], other[1])
+    if low <= high:
+        return (low + high) / 2, (low + high) / 2
+    return (one[1], other[0]) if one[1] < other[0] else (one[0], other[1])
+
+
+class _Cumulative:
+    """Between what shares of a histogram's numbers lie below a bound.
+
+    Where a bucket begins at the bound where another ends, a number on that border is in the one farther from zero.
+    """
+
+    def __init__(self, histogram: Histogram) -> None:
+        buckets, total = sorted(histogram.buckets), histogram.total
+        self._lows, self._highs = [bucket.low for bucket in buckets], [bucket.high for bucket in buckets]
+        self._sums = [0.0, *(numbers / total for numbers in accumulate(bucket.numbers for bucket in buckets))]
+        self._quantiles = [(low, high, share * self._sums[-1]) for low, high, share in histogram.quantiles if buckets]
+        self.bounds = {*self._highs, *(high for _, high, _ in self._quantiles)}
+        self.borders = {low for low, high in zip(self._lows[1:], self._highs) if low == high}
+
+    def below(self, bound: float, strictly: bool) -> tuple[float, float]:
+        """At least this share, at most that; of numbers on the bound, none if `strictly`, or all."""
+        is_border = bound in self.borders
+        whole = (bisect_right if is_border or not strictly else bisect_left)(self._highs, bound)
+        begun = (bisect_left if is_border or strictly else bisect_right)(self._lows, bound)
+        reached = [share for _, high, share in self._quantiles if high < bound or (high == bound and not strictly)]
+        ahead = [share for low, _, share in self._quantiles if bound < low]
+        least, most = max([self._sums[whole], *reached]), min([self._sums[max(whole, begun)], *ahead])
+        return min(least, most), most  # what is rounded may cross
