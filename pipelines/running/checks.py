@@ -9,7 +9,7 @@ from pipelines.config.job import JobConfig
 from pipelines.running import runner
 from shardmill import naming
 from shardmill.errors import UserError
-from transforms.inputs.listing import is_glob, matches
+from transforms.inputs.listing import choices, is_glob, matches
 from transforms.stores import storage
 from transforms.stores.clients import check_url
 
@@ -54,12 +54,12 @@ def _check_glob(config: JobConfig) -> None:
     in."""
     assert config.input is not None
     absolute = os.path.abspath if storage.is_local(config.input) else str
-    pattern = absolute(config.input).split("/")
+    patterns = [absolute(choice).split("/") for choice in choices(config.input)]
     files = [
         storage.join(config.directory, naming.MANIFEST),
         storage.join(storage.join(config.output, config.name), naming.LATEST),
     ]
-    if any(matches(absolute(file).split("/"), pattern) for file in files):
+    if any(matches(absolute(file).split("/"), pattern) for file in files for pattern in patterns):
         _refuse_output(config)
 
 

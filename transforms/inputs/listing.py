@@ -2,6 +2,7 @@
 
 import fnmatch
 import glob
+import itertools
 import os
 import posixpath
 import re
@@ -42,9 +43,12 @@ ARRAYS = FileKind("arrays", "npy", listed=True)
 AUDIO = FileKind("audio files", "wav|wave", listed=True)
 # The kind of what says of files in its folder what they are, by the name that Hugging Face gives it
 METADATA = "metadata file"
+# The kind of a choice of a glob, such as a day of a window, that no file is there for
+NO_MATCH = "choice without a file"
 _METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _MAX_DEPTH = 500  # of folders: what Python's stack has room for
-_WILDCARD = re.compile(r"[*?[]")
+_CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_WILDCARD = re.compile(rf"[*?[]|{_CHOICE.pattern}")
 
 
 @lru_cache
@@ -84,16 +88,72 @@ def input_root(pattern: str) -> str:
         if storage.is_local(pattern) and os.path.isfile(pattern):
             return os.path.dirname(pattern) or "."
         return pattern.rstrip("/") or "/"
-    parts = pattern.split("/")
-    first = next(index for index, part in enumerate(parts) if _WILDCARD.search(part))
-    return "/".join(parts[:first]) or ("/" if pattern.startswith("/") else ".")
+    before = pattern[: _first_wildcard(pattern)]
+    return before.rpartition("/")[0] or ("/" if pattern.startswith("/") else ".")
+
+
+def _first_wildcard(pattern: str) -> int:
+    found = _WILDCARD.search(pattern)
+    return len(pattern) if found is None else found.start()
+
+
+def choices(pattern: str) -> list[str]:
+    """The patterns that a glob with choices stands for: `a/{b,c}/*` for `a/b/*` and `a/c/*`."""
+    found = _CHOICE.search(pattern)
+    if found is None:
+        return [pattern]
+    options = (f"{pattern[: found.start()]}{option}{pattern[found.end() :]}" for option in found[1].split(","))
+    return list(dict.fromkeys(pattern for option in options for pattern in choices(option)))
 
 
 def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[Listed]:
-    """Everything that `pattern`, a folder or a glob, holds; of a folder, the files of one kind."""
+    """Everything that `pattern`, a folder or a glob, holds; of a folder, the files of one kind.
+
+    Of choices, each may be a folder, a file or a glob; what two of them match is there once, and one that matches
+    nothing is Skipped.
+    """
     root = input_root(pattern)
+    several = choices(pattern) if is_glob(pattern) else [pattern]
+    if len(several) == 1:
+        yield from _list_one(pattern, root, kind)
+        return
+    seen: set[str] | None = None if _are_apart(several) else set()
+    for choice in several:
+        silent = True
+        for item in _list_choice(choice, root, kind):
+            silent = False
+            if isinstance(item, Found) and seen is not None:
+                if item.name in seen:
+                    continue
+                seen.add(item.name)
+            yield item
+        if silent:
+            yield Skipped(
+                os.path.relpath(choice, root) if storage.is_local(root) else choice[len(root) + 1 :], NO_MATCH
+            )
+
+
+def _are_apart(several: Sequence[str]) -> bool:
+    """Whether nothing can match two of these patterns, for they begin otherwise: so do the days of a window."""
+    starts = sorted(pattern[: _first_wildcard(pattern)] for pattern in several)
+    return not any(later.startswith(earlier) for earlier, later in itertools.pairwise(starts))
+
+
+def _list_choice(choice: str, root: str, kind: FileKind) -> Iterator[Listed]:
+    """As `_list_one`; one that has no wildcard is a folder or a file, if it is there."""
+    if is_glob(choice):
+        yield from _list_one(choice, root, kind)
+    elif not storage.is_local(choice):
+        yield from _list_remote(choice, root, kind, choice.rstrip("/"))
+    elif os.path.isdir(choice):
+        yield from _walk(choice, f"{os.path.relpath(choice, root)}/", frozenset(), kind)
+    elif os.path.lexists(choice):
+        yield _stat(os.path.relpath(choice, root), choice)
+
+
+def _list_one(pattern: str, root: str, kind: FileKind) -> Iterator[Listed]:
     if not storage.is_local(pattern):
-        yield from _list_remote(pattern, root, kind)
+        yield from _list_remote(pattern, root, kind, root)
     elif not is_glob(pattern) and not os.path.isfile(pattern):
         yield from _walk(root, "", frozenset(), kind)
     elif "**" in pattern.split("/"):  # which the glob module would follow round every symbolic link loop
@@ -104,10 +164,11 @@ def list_input(pattern: str, kind: FileKind = IMAGES) -> Iterator[Listed]:
                 yield _stat(os.path.relpath(path, root) if root != "." else os.path.normpath(path), path)
 
 
-def _list_remote(pattern: str, root: str, kind: FileKind) -> Iterator[Listed]:
+def _list_remote(pattern: str, root: str, kind: FileKind, folder: str) -> Iterator[Listed]:
+    """Objects by their names relative to `root`: those that a glob matches, else those below `folder`."""
     by_glob = is_glob(pattern)
     wanted = pattern[len(root) + 1 :]
-    prefix = f"{root}/{re.split(_WILDCARD, wanted)[0] if by_glob else ''}"
+    prefix = pattern[: _first_wildcard(pattern)] if by_glob else f"{folder}/"
     last_hidden = ""
     for name, size in _objects(pattern, prefix, root):
         parts = name.split("/")

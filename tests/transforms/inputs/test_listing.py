@@ -8,7 +8,18 @@ import pytest
 
 from shardmill.rejects import Reject
 from tests.support.command import Run, write_files
-from transforms.inputs.listing import Found, Listed, Skipped, input_root, is_glob, list_input, matches
+from transforms.inputs.listing import (
+    NO_MATCH,
+    FileKind,
+    Found,
+    Listed,
+    Skipped,
+    choices,
+    input_root,
+    is_glob,
+    list_input,
+    matches,
+)
 
 
 def touch(root: Path, *names: str) -> Path:
@@ -139,6 +150,11 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         ("cat/**/*.jpg", ["b.jpg", "deep/e.jpg"]),
         ("**", ["a.jpg", "cat/b.jpg", "cat/deep/e.jpg", "cat/notes.txt", "dog/c.jpg"]),
         ("*.png", []),
+        ("{cat,dog}/*.jpg", ["cat/b.jpg", "dog/c.jpg"]),
+        ("{cat,dog/c.jpg}", ["cat/b.jpg", "cat/deep/e.jpg", "dog/c.jpg"]),
+        ("{cat/deep,dog}/{c,e}.jpg", ["cat/deep/e.jpg", "dog/c.jpg"]),
+        ("{c,ca,d}*/*.jpg", ["cat/b.jpg", "dog/c.jpg"]),
+        ("cat/{b,notes}.*", ["b.jpg", "notes.txt"]),
     ],
 )
 def test_globs(tmp_path: Path, pattern: str, names: list[str]) -> None:
@@ -158,6 +174,22 @@ def test_a_glob_relative_to_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert found(".") == ["a.jpg", "cat/b.jpg"]
 
 
+@pytest.mark.parametrize("pattern", ["dt={01,02,03}/*.csv", "dt={01,02,03}", "{dt=01/a.csv,dt=02/a.csv,dt=03/a.csv}"])
+def test_a_choice_that_nothing_is_there_for_is_said(tmp_path: Path, pattern: str) -> None:
+    touch(tmp_path, "dt=01/a.csv", "dt=03/a.csv", "dt=04/a.csv")
+
+    items = sorted(list_input(f"{tmp_path}/{pattern}", FileKind("CSV files", "csv")), key=str)
+
+    missing = pattern.replace("{01,02,03}", "02").replace("{dt=01/a.csv,dt=02/a.csv,dt=03/a.csv}", "dt=02/a.csv")
+    assert items == [Found("dt=01/a.csv", 5), Found("dt=03/a.csv", 5), Skipped(missing, NO_MATCH)]
+
+
+def test_choices() -> None:
+    assert choices("a/{b,c}/{d,e}*") == ["a/b/d*", "a/b/e*", "a/c/d*", "a/c/e*"]
+    assert choices("a/{b,{c,b}}") == ["a/b", "a/c"]
+    assert choices("a/{b}/*") == ["a/{b}/*"]
+
+
 def test_one_file(tmp_path: Path) -> None:
     touch(tmp_path, "a.jpg", "b.jpg")
 
@@ -165,10 +197,11 @@ def test_one_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_named_like_a_glob(tmp_path: Path) -> None:
-    touch(tmp_path, "[x]/a.jpg", "x/b.jpg")
+    touch(tmp_path, "[x]/a.jpg", "x/b.jpg", "{x,y}/c.jpg")
 
     assert not is_glob(f"{tmp_path}/[x]")
     assert found(tmp_path / "[x]") == ["a.jpg"]
+    assert found(tmp_path / "{x,y}") == ["c.jpg"]
 
 
 @pytest.mark.parametrize(
@@ -181,6 +214,8 @@ def test_a_folder_named_like_a_glob(tmp_path: Path) -> None:
         ("/data/p?/x", "/data"),
         ("gs://bucket/photos/**", "gs://bucket/photos"),
         ("gs://bucket/photos/", "gs://bucket/photos"),
+        ("gs://bucket/dt={2026/11/19,2026/11/20}/*", "gs://bucket"),
+        ("{a,b}/*", "."),
         ("photos/", "photos"),
         ("/", "/"),
     ],
