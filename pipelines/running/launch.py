@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import Any, NoReturn
 
 import apache_beam as beam
@@ -16,6 +16,7 @@ from pipelines.running.option_views import RememberingOptions
 from pipelines.running.progress import ProgressDisplay
 from pipelines.running.runner import check_running_mode, is_local, make_runner
 from pipelines.running.scratch import scratch_folder
+from pipelines.running.worker_processes import WorkerProcesses
 from shardmill.errors import UserError
 
 _POLL = 0.2  # seconds
@@ -36,8 +37,13 @@ def run(
     """
     check_running_mode(options)
     local = is_local(options)
-    with scratch_folder("progress") if local else nullcontext() as folder, _quiet_beam() if local else nullcontext():
-        build(pipeline := _pipeline(options), folder)
+    with ExitStack() as stack:
+        folder = workers = None
+        if local:
+            folder = stack.enter_context(scratch_folder("progress"))
+            stack.enter_context(_quiet_beam())  # until its workers have ended
+            workers = stack.enter_context(WorkerProcesses())
+        build(pipeline := _pipeline(options, workers), folder)
         _run_with_progress(pipeline, None if quiet else folder, title)
 
 
@@ -53,9 +59,9 @@ def _quiet_beam() -> Iterator[None]:
         log.setLevel(level)
 
 
-def _pipeline(options: PipelineOptions) -> beam.Pipeline:
+def _pipeline(options: PipelineOptions, workers: WorkerProcesses | None = None) -> beam.Pipeline:
     try:
-        return beam.Pipeline(runner=make_runner(options), options=options.view_as(RememberingOptions))
+        return beam.Pipeline(runner=make_runner(options, workers), options=options.view_as(RememberingOptions))
     except ValueError as error:  # an option that is missing, or no good, for this runner
         raise UserError(f"Beam refuses the options of the run: {' '.join(str(error).split())}") from None
 
@@ -106,5 +112,5 @@ def terminable() -> Iterator[None]:
 
 
 def interrupt(cause: BaseException | None) -> NoReturn:
-    """End this process and its workers at once, with the status of its cause: a local runner has no way to stop."""
+    """End this process at once, with the status of its cause: a local runner's threads have no way to stop."""
     os._exit(143 if isinstance(cause, Terminated) else 130)

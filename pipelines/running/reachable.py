@@ -21,7 +21,7 @@ def check_job_server(options: PipelineOptions) -> None:
     portable = options.view_as(PortableOptions)
     if portable.job_endpoint in (None, "", _EMBEDDED):
         return
-    import grpc  # type: ignore[import-untyped]  # late: local jobs need not spend the time
+    import grpc  # late: local jobs need not spend the time
 
     seconds = portable.job_server_timeout if portable.job_server_timeout != _BEAMS_SECONDS else _SECONDS
     with grpc.insecure_channel(portable.job_endpoint) as channel:

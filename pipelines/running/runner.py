@@ -1,7 +1,7 @@
 """Which runner runs, pinned: the in-process FnApiRunner for local jobs, whatever is installed or reachable."""
 
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, PortableOptions, StandardOptions
 from apache_beam.runners.runner import create_runner
@@ -9,6 +9,9 @@ from apache_beam.runners.runner import create_runner
 from pipelines.running.reachable import check_google_credentials, check_job_server
 from shardmill.errors import UserError
 from shardmill.extras import install_hint
+
+if TYPE_CHECKING:
+    from pipelines.running.worker_processes import WorkerProcesses
 
 _LOCAL = frozenset(
     {None, "DirectRunner", "SwitchingDirectRunner", "FnApiRunner", "apache_beam.runners.direct.DirectRunner"}
@@ -61,12 +64,12 @@ def check_runner(options: PipelineOptions) -> None:
         check_google_credentials(options)
 
 
-def make_runner(options: PipelineOptions) -> Any:
+def make_runner(options: PipelineOptions, workers: "WorkerProcesses | None" = None) -> Any:
     """The runner to give to `beam.Pipeline`: an object for local jobs, a name for others.
 
     Beam's DirectRunner would first try to download another runner and fall back silently. This builds the FnApiRunner
-    as that
-    fallback does, with provision info: without it the options never reach worker processes.
+    as that fallback does, with provision info: without it the options never reach worker processes, which are those of
+    `workers`.
     """
     if not is_local(options):
         return options.view_as(StandardOptions).runner
@@ -74,6 +77,8 @@ def make_runner(options: PipelineOptions) -> Any:
     from apache_beam.runners.portability.fn_api_runner import fn_runner
     from apache_beam.runners.portability.portable_runner import JobServiceHandle
 
+    from pipelines.running.worker_processes import LocalRunner
+
     encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
     provision = beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
-    return fn_runner.FnApiRunner(provision_info=fn_runner.ExtendedProvisionInfo(provision))
+    return LocalRunner(workers, provision_info=fn_runner.ExtendedProvisionInfo(provision))

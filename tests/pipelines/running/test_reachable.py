@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-import grpc  # type: ignore[import-untyped]
+import grpc
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
