@@ -11,6 +11,7 @@ FILEPATH_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 SUCCESS = "_SUCCESS"
 PUBLISHING = "_PUBLISHING"  # the journal of a publication under way; see transforms.publishing.journal
 LATEST = "LATEST"
+TAGS = "TAGS"  # a folder beside the versions, of files that hold one each; see shardmill.tags
 BUILDS = "builds"  # a folder beside the versions; see shardmill.build_record
 MANIFEST = "manifest.json"
 STATS = "stats.json"

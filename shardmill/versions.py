@@ -33,9 +33,10 @@ def published_versions(files: Files, directory: str) -> str:
 
 def _published(files: Files, above: str, names: list[str]) -> Iterator[str]:
     """Those of `names` that are published versions, the newest first."""
-    versions = sorted(filter(naming.is_version, names), key=_numbers, reverse=True)
+    versions = sorted(filter(naming.is_version, names), key=numbers, reverse=True)
     return (version for version in versions if files.exists(posixpath.join(above, version, naming.SUCCESS)))
 
 
-def _numbers(version: str) -> list[int]:
+def numbers(version: str) -> list[int]:
+    """The three numbers of a version, by which versions are ordered."""
     return [int(number) for number in version.split(".")]

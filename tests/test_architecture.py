@@ -28,7 +28,19 @@ ROOMS = {
         ),
         *("layout", "publishing", "files", "records", "verification"),
     ),
-    "pipelines": ("flags", "config", "reports", "graphs", "kinds", "recipes", "running", "commands", "cli", "__main__"),
+    "pipelines": (
+        "flags",
+        "config",
+        "reports",
+        "graphs",
+        "kinds",
+        "recipes",
+        "running",
+        "rebuilding",
+        "commands",
+        "cli",
+        "__main__",
+    ),
 }
 TENSORFLOW = {"tensorflow", "tensorflow_datasets", "tensorflow_transform"}
 

@@ -142,6 +142,11 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
         return input_root(self.input)
 
     @property
+    def libraries(self) -> tuple[str, ...]:
+        """Those whose release can change the bytes."""
+        return ("xxhash",)
+
+    @property
     def temporary(self) -> str:
         """The name of the job's temporary directory, in the version directory."""
         return naming.temporary_folder(self.name, self.job)

@@ -194,6 +194,11 @@ class RecordsConfig(JobConfig):
         return self.spec.name
 
     @property
+    def libraries(self) -> tuple[str, ...]:
+        """Those whose release can change the bytes."""
+        return ("pyarrow", "xxhash")
+
+    @property
     def format(self) -> "RecordFormat":
         """How the records are read."""
         return self.spec.make_format(self)

@@ -43,7 +43,6 @@ class FileRoute:
       index: finds the files.
       encoder: PLANNED batch -> EncodedChunk.
       describe: what was written.
-      libraries: those whose release can change the bytes.
       layout: how the input is to be read.
       encoder_of: the encoder, where it depends on the route's own layout.
     """
@@ -51,7 +50,6 @@ class FileRoute:
     index: beam.PTransform[Any, Indexed]
     encoder: Encoder
     describe: Describe
-    libraries: Sequence[str] = ("xxhash",)
     layout: Callable[[InputSummary, LayoutOptions], Layout] = make_layout
     encoder_of: Callable[[Any], Encoder] | None = None
 
@@ -120,7 +118,7 @@ def build_files(
       route: how its kind of file is read.
     """
     plan = plan_files(root, config, route)
-    options = publish_options(config, route.libraries)
+    options = publish_options(config)
     # The layout stands for "the input makes sense": a user's mistake is found before anything is written.
     temporary = plan.divisions | "Prepare" >> beam.Map(_prepare, AsSingleton(plan.layout), options, progress_folder)
     write = WriteShards(

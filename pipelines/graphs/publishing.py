@@ -1,6 +1,5 @@
 """What the graphs share at their ends: the options of publishing, and how much there is to write."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from importlib import metadata
 
@@ -14,8 +13,8 @@ from transforms.statistics.renamed import rename_stats
 from transforms.workers.progress import report_plan
 
 
-def publish_options(config: JobConfig, libraries: Sequence[str]) -> PublishOptions:
-    """How this configuration is published and described; `libraries` are those whose release can change the bytes."""
+def publish_options(config: JobConfig) -> PublishOptions:
+    """How this configuration is published and described."""
     return PublishOptions(
         output=config.output,
         name=config.name,
@@ -29,7 +28,7 @@ def publish_options(config: JobConfig, libraries: Sequence[str]) -> PublishOptio
         overwrite=config.overwrite,
         on_damaged_file=config.on_damaged_file,
         checks=config.checks,
-        versions={"shardmill": shardmill.__version__, **{name: metadata.version(name) for name in libraries}},
+        versions={"shardmill": shardmill.__version__, **{name: metadata.version(name) for name in config.libraries}},
     )
 
 

@@ -97,7 +97,7 @@ def build_records(root: beam.Pipeline, progress_folder: str | None, config: Reco
       config: what to do.
     """
     reading = read_layout(root, config)
-    options = publish_options(config, ["pyarrow", "xxhash"])
+    options = publish_options(config)
     # The layout stands for "the input makes sense": a user's mistake is found before anything is written.
     temporary = reading.layout | "Prepare" >> beam.Map(lambda _: publish.prepare(options)).with_output_types(str)
     staged = _stage(reading, temporary, config, progress_folder)

@@ -130,6 +130,11 @@ class ImagesConfig(ListedFilesConfig):
         return bool(self.image_format) or self.resize is not None
 
     @property
+    def libraries(self) -> tuple[str, ...]:
+        """Those whose release can change the bytes."""
+        return (*super().libraries, *(["pillow"] if self.reencodes else []))
+
+    @property
     def reencode(self) -> "Reencode | None":
         """How images are re-encoded, None where their bytes pass through."""
         from transforms.files.images.codec import Reencode
@@ -171,10 +176,9 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     declared, how = dict(config.coordinates), config.reencode
     encoder = ImageEncoder(config.root, config.verify, how, config.max_pixels, held(declared), config.renames)
     mode = None if how is None else "" if how.size is None else how.mode
-    libraries = ["xxhash", *(["pillow"] if config.reencodes else [])]
     describe = partial(_describe, measured=encoder.measures, gzip=config.compression == "gzip")
     layout = partial(_layout, coordinates=declared, mode=mode)
-    return FileRoute(find_files(config, RESERVED), encoder, describe, libraries, layout)
+    return FileRoute(find_files(config, RESERVED), encoder, describe, layout)
 
 
 def _describe(

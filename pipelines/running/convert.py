@@ -13,6 +13,7 @@ from pipelines.running.cleaning import claim, clean_up, missing_folders
 from pipelines.running.taking_up import take_up
 from shardmill.dataset import open_dataset
 from shardmill.errors import JobError, UserError
+from transforms.publishing import inputs_file
 from transforms.stores import locks, storage
 
 
@@ -37,7 +38,9 @@ class Published:
     notices: tuple[str, ...]
 
 
-def run(job: Job, config: JobConfig, options: PipelineOptions, quiet: bool = False) -> Published:
+def run(
+    job: Job, config: JobConfig, options: PipelineOptions, quiet: bool = False, inputs: bytes | None = None
+) -> Published:
     """Run the job that `config` describes to its end, and clean up after a failure. Nothing is printed but progress.
 
     Args:
@@ -45,6 +48,8 @@ def run(job: Job, config: JobConfig, options: PipelineOptions, quiet: bool = Fal
       config: what to do.
       options: Beam's.
       quiet: whether progress is not shown.
+      inputs: what the version is made from, which the next build will compare with; see
+        transforms.publishing.inputs_file.
 
     Raises:
       UserError: a mistake; nothing was written.
@@ -59,6 +64,8 @@ def run(job: Job, config: JobConfig, options: PipelineOptions, quiet: bool = Fal
     try:
         with launch.terminable():
             held = claim(config)
+            if inputs is not None:
+                inputs_file.stage(storage.join(config.directory, config.temporary), inputs)
             launch.run(job.build, options, config.name, quiet)
     except (JobError, UserError):
         clean_up(config, missing)

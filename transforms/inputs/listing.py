@@ -8,7 +8,7 @@ import posixpath
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from shardmill.errors import UserError
@@ -58,10 +58,20 @@ def _pattern(suffixes: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file to convert: its name relative to the root of the input (`/` between parts), and its size in bytes."""
+    """A file to convert.
+
+    Attributes:
+      name: relative to the root of the input, `/` between parts.
+      size_bytes: of it.
+      stamp: another one wherever the content is another, see transforms.stores.protocol.FileStat; it says when the
+        file was written rather than what it is, so two are equal without it.
+      modified: when it was written, in seconds since 1970.
+    """
 
     name: str
     size_bytes: int
+    stamp: str = field(default="", compare=False)
+    modified: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +180,12 @@ def _list_remote(pattern: str, root: str, kind: FileKind, folder: str) -> Iterat
     wanted = pattern[len(root) + 1 :]
     prefix = pattern[: _first_wildcard(pattern)] if by_glob else f"{folder}/"
     last_hidden = ""
-    for name, size in _objects(pattern, prefix, root):
+    for found in _objects(pattern, prefix, root):
+        name = found.name
         parts = name.split("/")
         if by_glob:
             if matches(parts, wanted.split("/")):
-                yield Found(name, size)
+                yield found
         elif depth := next((depth for depth, part in enumerate(parts, 1) if part.startswith(".")), 0):
             # Said once of a hidden folder, as of a local one; a listing is sorted, so what lies in it comes together.
             hidden = "/".join(parts[:depth])
@@ -182,14 +193,14 @@ def _list_remote(pattern: str, root: str, kind: FileKind, folder: str) -> Iterat
                 yield Skipped(hidden, "hidden file")
             last_hidden = hidden
         else:
-            yield Found(name, size) if kind.accepts(name) else _skipped(name)
+            yield found if kind.accepts(name) else _skipped(name)
 
 
-def _objects(pattern: str, prefix: str, root: str) -> Iterator[tuple[str, int]]:
+def _objects(pattern: str, prefix: str, root: str) -> Iterator[Found]:
     try:
-        for url, size in object_store(prefix).list(prefix):
-            if not url.endswith("/"):  # a "folder" object of the cloud console
-                yield url[len(root) + 1 :], size
+        for item in object_store(prefix).stats(prefix):
+            if not item.path.endswith("/"):  # a "folder" object of the cloud console
+                yield Found(item.path[len(root) + 1 :], item.size_bytes, item.stamp, item.modified)
     except FileNotFoundError:
         raise UserError(f"--input {pattern}: there is no such bucket") from None
 
@@ -268,7 +279,7 @@ def _stat(name: str, path: str) -> Listed:
         return Reject(name, None, "index", f"{link}{error.strerror}")
     if not stat.S_ISREG(status.st_mode):
         return Skipped(name, "special file")
-    return Found(name, status.st_size)
+    return Found(name, status.st_size, f"time:{status.st_mtime_ns}", status.st_mtime)
 
 
 def _skipped(name: str) -> Skipped:

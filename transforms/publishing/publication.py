@@ -20,7 +20,7 @@ import google_crc32c
 from shardmill import naming
 from shardmill.errors import CorruptDataError, JobError
 from shardmill.seal import seal
-from transforms.publishing import job_folder
+from transforms.publishing import inputs_file, job_folder
 from transforms.publishing.job_folder import read_journal
 from transforms.publishing.journal import Journal, Move
 from transforms.stores import storage
@@ -155,6 +155,7 @@ def _place(directory: str, journal: Journal) -> None:
     _check_all_there(directory, sizes, waiting, moved)
     storage.delete([storage.join(directory, naming.SUCCESS)])
     storage.sync_directories([directory])
+    inputs_file.forget(directory)
     keep = {move.file for move in moved}
     old = [name for name in dataset_files(directory, journal.name) if name not in keep]
     storage.delete(storage.join(directory, name) for name in old)
@@ -204,6 +205,7 @@ def _check_placed(directory: str, journal: Journal) -> None:
 
 def _announce(directory: str, journal: Journal) -> None:
     storage.delete([failed_rejects_path(directory, journal.version)])
+    inputs_file.put_in_place(directory, journal.temporary)
     if latest(directory) in (journal.latest, ""):  # else another version was published since, or it is done
         write_latest(directory, journal.version, journal.job)
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from transforms.stores.protocol import FileStat
+
 
 class BeamStore:
     """transforms.stores.clients.ObjectStore through FileSystems alone."""
@@ -42,14 +44,24 @@ class BeamStore:
 
     def size(self, url: str) -> int:
         """The size of a file in bytes."""
-        for found, size_bytes in self._match(url):
-            if found == url:
-                return size_bytes
+        return self.stat(url).size_bytes
+
+    def stat(self, url: str) -> FileStat:
+        """A file as FileSystems describes it."""
+        for found in self._match(url):
+            if found.path == url:
+                return found
         raise FileNotFoundError(f"{url}: not found")
+
+    def stats(self, prefix: str) -> Iterator[FileStat]:
+        """Files whose URL starts with `prefix`."""
+        found = (stat for stat in self._match(f"{prefix}**") if stat.path.startswith(prefix))
+        yield from sorted(found, key=lambda stat: stat.path)
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Files whose URL starts with `prefix`."""
-        yield from sorted(item for item in self._match(f"{prefix}**") if item[0].startswith(prefix))
+        for stat in self.stats(prefix):
+            yield stat.path, stat.size_bytes
 
     def folders(self, prefix: str) -> Sequence[str]:
         """Names of folders below `prefix`, from all the files below them: what FileSystems can do lists no folders."""
@@ -70,7 +82,7 @@ class BeamStore:
     def abort_uploads(self, prefix: str) -> None:
         """Nothing to do: what FileSystems can do knows of no uploads."""
 
-    def _match(self, pattern: str) -> Iterator[tuple[str, int]]:
+    def _match(self, pattern: str) -> Iterator[FileStat]:
         try:
             results = FileSystems.match([pattern])
         except BeamIOError as error:
@@ -81,7 +93,8 @@ class BeamStore:
             raise OSError(f"{pattern}: {error}") from error
         for result in results:
             for metadata in result.metadata_list:
-                yield metadata.path, metadata.size_in_bytes
+                modified = float(metadata.last_updated_in_seconds or 0)
+                yield FileStat(metadata.path, metadata.size_in_bytes, f"time:{modified}", modified)
 
     def _error(self, url: str, error: Exception) -> OSError:
         missing = isinstance(error, FileNotFoundError) or not FileSystems.exists(url)

@@ -11,7 +11,7 @@ from google.api_core.exceptions import GoogleAPIError, NotFound, PreconditionFai
 from google.auth.exceptions import GoogleAuthError
 from google.cloud.storage import Blob
 
-from transforms.stores.protocol import split_url
+from transforms.stores.protocol import CHECKSUM_STAMP, FileStat, split_url
 
 # A client each thread: cheap to make, keeps one connection open, and is not promised to be safe to share.
 _thread = threading.local()
@@ -61,6 +61,21 @@ class GoogleStorage:
             blob.reload()
             return int(blob.size)
 
+    def stat(self, url: str) -> FileStat:
+        """An object's metadata."""
+        with _errors(url):
+            blob = self._blob(url)
+            blob.reload()
+            return _stat(url, blob)
+
+    def stats(self, prefix: str) -> Iterator[FileStat]:
+        """Objects by prefix; only the fields that are needed are asked for."""
+        bucket, start = split_url(prefix)
+        fields = "items(name,size,crc32c,generation,updated),nextPageToken"
+        with _errors(f"gs://{bucket}"):
+            for blob in self._io.client.list_blobs(bucket, prefix=start, fields=fields):
+                yield _stat(f"gs://{bucket}/{blob.name}", blob)
+
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Objects by prefix; only the fields that are needed are asked for."""
         bucket, start = split_url(prefix)
@@ -93,6 +108,11 @@ class GoogleStorage:
     def _blob(self, url: str) -> Blob:
         bucket, name = split_url(url)
         return self._io.client.bucket(bucket).blob(name)
+
+
+def _stat(url: str, blob: Blob) -> FileStat:
+    stamp = f"{CHECKSUM_STAMP}{blob.crc32c}" if blob.crc32c else f"generation:{blob.generation}"
+    return FileStat(url, int(blob.size), stamp, blob.updated.timestamp() if blob.updated else 0.0)
 
 
 @contextmanager

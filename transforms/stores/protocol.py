@@ -2,9 +2,30 @@
 can."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from shardmill.errors import UserError
+
+CHECKSUM_STAMP = "crc32c:"  # what a stamp begins with that is a checksum of the content
+
+
+@dataclass(frozen=True, slots=True)
+class FileStat:
+    """A file as its store describes it without reading it.
+
+    Attributes:
+      path: its path or URL.
+      size_bytes: of it.
+      stamp: another one wherever the content is another: the crc32c of it, its ETag, or the time in ns when it was
+        written.
+      modified: when it was written, by the clock of its store, in seconds since 1970.
+    """
+
+    path: str
+    size_bytes: int
+    stamp: str
+    modified: float
 
 
 class ObjectStore(Protocol):
@@ -24,6 +45,12 @@ class ObjectStore(Protocol):
 
     def size(self, url: str) -> int:
         """The size of an object in bytes."""
+
+    def stat(self, url: str) -> FileStat:
+        """An object as the store describes it, in one request."""
+
+    def stats(self, prefix: str) -> Iterator[FileStat]:
+        """Each object whose URL starts with `prefix`, sorted."""
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
         """(URL, bytes) of each object whose URL starts with `prefix`, sorted."""

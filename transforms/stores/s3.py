@@ -12,7 +12,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
 
-from transforms.stores.protocol import split_url
+from transforms.stores.protocol import FileStat, split_url
 
 _CONNECTIONS = 64  # kept open; boto3's default of 10 is fewer than the threads that read
 _COPIES = 16  # at once
@@ -83,6 +83,20 @@ class S3:
         with _errors(url):
             return int(self._client.head_object(Bucket=bucket, Key=key)["ContentLength"])
 
+    def stat(self, url: str) -> FileStat:
+        """An object's metadata."""
+        bucket, key = split_url(url)
+        with _errors(url):
+            return _stat(url, self._client.head_object(Bucket=bucket, Key=key), "ContentLength")
+
+    def stats(self, prefix: str) -> Iterator[FileStat]:
+        """Objects by prefix."""
+        bucket, start = split_url(prefix)
+        with _errors(f"s3://{bucket}"):
+            for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start):
+                for item in page.get("Contents", ()):
+                    yield _stat(f"s3://{bucket}/{item['Key']}", item, "Size")
+
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Objects by prefix."""
         bucket, start = split_url(prefix)
@@ -134,6 +148,10 @@ class S3:
             for page in self._client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=start):
                 for upload in page.get("Uploads", ()):
                     self._client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+
+
+def _stat(url: str, item: Mapping[str, Any], size: str) -> FileStat:
+    return FileStat(url, int(item[size]), f"etag:{item['ETag']}", item["LastModified"].timestamp())
 
 
 def _client(options: S3Options) -> Any:

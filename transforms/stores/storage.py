@@ -18,6 +18,7 @@ from shardmill.naming import TEMP_SUFFIX
 from transforms.stores.clients import object_store
 from transforms.stores.error_text import NotAFileError
 from transforms.stores.object_file import open_object
+from transforms.stores.protocol import FileStat
 
 _SYNCERS = 8  # a disk orders what it is asked to write at once
 _DELETERS = 4  # to give back the blocks of a large file, a file system waits for its disk
@@ -123,6 +124,16 @@ def size(path: str) -> int:
     if not stat.S_ISREG(status.st_mode):
         raise NotAFileError(errno.EINVAL, "not a regular file", path)
     return status.st_size
+
+
+def stat_file(path: str) -> FileStat:
+    """What the store says of the file at `path`; raises OSError if there is none, or something that is not a file."""
+    if not is_local(path):
+        return object_store(path).stat(path)
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise NotAFileError(errno.EINVAL, "not a regular file", path)
+    return FileStat(path, status.st_size, f"time:{status.st_mtime_ns}", status.st_mtime)
 
 
 def list_files(directory: str) -> Iterator[tuple[str, int]]:

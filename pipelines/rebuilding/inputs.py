@@ -1,0 +1,199 @@
+"""What a build would read and how, as two digests: of the input, and of all else that shapes the bytes.
+
+The input is what is found by name, with the size and the stamp that its store gives it (a checksum, an ETag, the time
+in ns when it was written), or with a checksum of all of it where the recipe says `fingerprint: content`. Files that are
+passed over are none of it.
+"""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import metadata
+from typing import Any
+
+import pyarrow as pa
+import xxhash
+
+import shardmill
+from pipelines.config.files import FilesConfig, ListedFilesConfig
+from pipelines.config.job import JobConfig
+from pipelines.config.records import RecordsConfig
+from shardmill.errors import UserError
+from shardmill.rejects import Reject
+from transforms.inputs.listing import Found, list_input
+from transforms.options.declare import options_of
+from transforms.stores import storage
+from transforms.stores.error_text import error_text
+from transforms.stores.failures import raise_if_store_failed
+from transforms.stores.protocol import CHECKSUM_STAMP, FileStat
+from transforms.workers.batches import batches
+
+FILES = pa.schema([pa.field("name", pa.string()), pa.field("size", pa.int64()), pa.field("stamp", pa.string())])
+_MANIFEST = "--manifest"  # the name of that file among those that it lists
+_TICK = 0.02  # seconds, in which a file may be written twice and bear one time: twice the longest of Linux
+_NO_SIZE = -1
+_THREADS, _REMOTE_THREADS = 8, 32
+_BLOCK = 8 << 20  # bytes
+
+_Named = tuple[str, FileStat]  # a file by its name in the input
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """All that decides upon the bytes of a build.
+
+    Attributes:
+      files: FILES, sorted by name: what is found, or cannot be.
+      code: what shapes the bytes beside them, as JSON, by the words that name it: `--resize`, `pillow`.
+      newest: when the newest file was written, in seconds since 1970; None where there is none.
+    """
+
+    files: pa.Table
+    code: Mapping[str, str]
+    newest: float | None
+
+    @cached_property
+    def data_version(self) -> str:
+        """A digest of the input (32 hex digits)."""
+        digest = hashlib.blake2b(digest_size=16)
+        for batch in self.files.to_batches(max_chunksize=10_000):
+            rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            digest.update("".join(f"{name}\0{size}\0{stamp}\0\n" for name, size, stamp in rows).encode())
+        return digest.hexdigest()
+
+    @cached_property
+    def code_version(self) -> str:
+        """A digest of what else shapes the bytes (32 hex digits)."""
+        return hashlib.blake2b(json.dumps(self.code, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+    @property
+    def number(self) -> int:
+        """How many files there are, good or bad."""
+        return self.files.num_rows - sum(name.as_py() == _MANIFEST for name in self.files["name"][:1])
+
+
+def find_inputs(config: JobConfig, fingerprint: str = "metadata", kept: Mapping[str, str] | None = None) -> Inputs:
+    """List what a job of `config` would read.
+
+    Args:
+      config: as it was asked for, before labels or a schema are kept.
+      fingerprint: "metadata", or "content" for checksums of all files, which reads them.
+      kept: what the recipe keeps of the version before: `{"labels": "keep"}`.
+
+    Raises:
+      UserError: there is no such input.
+      OSError: a store fails.
+    """
+    started = time.time()
+    assert isinstance(config, FilesConfig | RecordsConfig)
+    if storage.is_local(config.root) and config.input is not None and not os.path.lexists(config.root):
+        raise UserError(f"--input {config.input}: no such file or folder")
+    found = list(_settled(_found(config), started))
+    if fingerprint == "content":
+        found = _with_contents(found, not all(storage.is_local(stat.path) for _, stat in found))
+    rows = sorted((name, stat.size_bytes, stat.stamp) for name, stat in found)
+    newest = max((stat.modified for _, stat in found if stat.size_bytes != _NO_SIZE), default=None)
+    files = pa.Table.from_batches(batches(rows, FILES), FILES)
+    told = {"fingerprint": fingerprint, **(kept or {})}
+    return Inputs(files, _code(config) | {name: json.dumps(value) for name, value in told.items()}, newest)
+
+
+def _found(config: FilesConfig | RecordsConfig) -> Iterator[_Named]:
+    if isinstance(config, ListedFilesConfig) and config.manifest is not None:
+        yield from _listed(config)
+        return
+    assert config.input is not None
+    for item in list_input(config.input, config.kind):
+        if isinstance(item, Found):
+            path = storage.join(config.root, item.name)
+            yield item.name, FileStat(path, item.size_bytes, item.stamp, item.modified)
+        elif isinstance(item, Reject):
+            yield item.source, _unreadable(item.source, item.reason)
+
+
+def _listed(config: ListedFilesConfig) -> Iterator[_Named]:
+    """A manifest, and the files that it lists."""
+    from transforms.inputs.file_list import Row, read_manifest
+
+    assert config.manifest is not None
+    yield _MANIFEST, _look(config.manifest)
+    rows = read_manifest(config.manifest, config.allow_outside, (), config.manifest_names)
+    named = [(row.name, row.uri or storage.join(config.root, row.name)) for row in rows if isinstance(row, Row)]
+    names, paths = [name for name, _ in named], [path for _, path in named]
+    if all(map(storage.is_local, paths)):
+        yield from zip(names, map(_look, paths), strict=True)
+    else:
+        with ThreadPoolExecutor(_REMOTE_THREADS, "shardmill-stat") as pool:
+            yield from zip(names, pool.map(_look, paths), strict=True)
+
+
+def _look(path: str) -> FileStat:
+    try:
+        return storage.stat_file(path)
+    except OSError as error:
+        if not isinstance(error, FileNotFoundError):
+            raise_if_store_failed(error, path)
+        return _unreadable(path, error_text(error))
+
+
+def _unreadable(path: str, reason: str) -> FileStat:
+    return FileStat(path, _NO_SIZE, f"reject:{reason}", 0.0)
+
+
+def _settled(found: Iterable[_Named], started: float) -> Iterator[_Named]:
+    """Files as they are once whoever writes to them again cannot give them the same time: those written a moment ago
+    are looked at a second time."""
+    young = []
+    for name, stat in found:
+        if stat.modified >= started - _TICK and storage.is_local(stat.path):
+            young.append((name, stat.path))
+        else:
+            yield name, stat
+    if young:
+        time.sleep(_TICK)
+        yield from ((name, _look(path)) for name, path in young)
+
+
+def _with_contents(found: list[_Named], remote: bool) -> list[_Named]:
+    """With checksums of their contents for stamps, where these are none."""
+
+    def read(named: _Named) -> _Named:
+        name, stat = named
+        if stat.size_bytes == _NO_SIZE or stat.stamp.startswith(CHECKSUM_STAMP):
+            return named
+        return name, replace(stat, stamp=_checksum(stat.path))
+
+    with ThreadPoolExecutor(_REMOTE_THREADS if remote else _THREADS, "shardmill-read") as pool:
+        return list(pool.map(read, found))
+
+
+def _checksum(path: str) -> str:
+    digest = xxhash.xxh3_128()
+    try:
+        with storage.open_read(path) as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+    except OSError as error:
+        raise_if_store_failed(error, path)
+        return f"reject:{error_text(error)}"
+    return f"xxh3:{digest.hexdigest()}"
+
+
+def _code(config: FilesConfig | RecordsConfig) -> dict[str, str]:
+    """What shapes the bytes beside the input, by the words that name it."""
+    flags = {option.field: f"--{option.name}" for option in options_of(type(config))}
+    shaping: dict[str, Any] = {}
+    for field, value in config.to_json().items():
+        shaping.setdefault(flags.get(field, field), []).append(value)  # --num_shards sets two fields
+    if isinstance(config, RecordsConfig) and config.schema is not None:
+        from shardmill.schema import to_pbtxt
+
+        shaping["--schema"] = [to_pbtxt(config.schema)]
+    told = {name: values if len(values) > 1 else values[0] for name, values in shaping.items()}
+    versions = {name: metadata.version(name) for name in config.libraries} | {"shardmill": shardmill.__version__}
+    return {name: json.dumps(value, sort_keys=True) for name, value in {**told, **versions}.items()}
