@@ -14,6 +14,7 @@ from shardmill.files import Files, LocalFiles
 from shardmill.manifest import Manifest, ShardEntry
 from shardmill.seal import crc32c, seal
 from shardmill.stats_file import StatsFile
+from shardmill.tags import find_version
 from shardmill.tfrecord import read_records
 from shardmill.versions import published_versions
 
@@ -83,22 +84,32 @@ class Dataset:
             raise CorruptDataError(f"{shard.file} holds {count} records; the manifest says {shard.examples}")
 
 
-def open_dataset(path: str | os.PathLike[str], files: Files | None = None) -> Dataset:
+def open_dataset(path: str | os.PathLike[str], files: Files | None = None, version: str | None = None) -> Dataset:
     """Open the data set in `path`: a version directory, or the directory above it, whose LATEST names one.
 
+    Args:
+      path: of one of the two.
+      files: what it is read through; None for local files.
+      version: a version of the directory above, or a tag; None for the one that LATEST names.
+
     Raises:
-      UserError: there is no data set, or an unpublished one (no _SUCCESS); it says which versions are published there.
-      CorruptDataError: its manifest cannot be read, or is not what was written; LATEST names no version.
+      UserError: there is no data set, or an unpublished one (no _SUCCESS); it says which versions are published there;
+        there is no such version or tag.
+      CorruptDataError: its manifest cannot be read, or is not what was written; LATEST or a tag names no version.
     """
     files = files or LocalFiles()
     directory = os.fspath(path).rstrip("/") or "/"
-    latest = posixpath.join(directory, naming.LATEST)
-    is_named = files.exists(latest)
-    if is_named:
-        directory = posixpath.join(directory, _version(files, directory))
+    naming_file = ""
+    if version is not None:
+        _check_above(files, directory, version)
+        found, naming_file = find_version(files, directory, version)
+        directory = posixpath.join(directory, found)
+    elif files.exists(posixpath.join(directory, naming.LATEST)):
+        found, naming_file = find_version(files, directory, naming.LATEST)
+        directory = posixpath.join(directory, found)
     success, manifest = (posixpath.join(directory, name) for name in (naming.SUCCESS, naming.MANIFEST))
     if not files.exists(success):
-        named = f"{latest} names {posixpath.basename(directory)}, but " if is_named else ""
+        named = f"{naming_file} names {posixpath.basename(directory)}, but " if naming_file else ""
         raise UserError(f"{named}{_why_unpublished(files, directory)}{published_versions(files, directory)}")
     if not files.exists(manifest):
         raise CorruptDataError(f"{manifest} is missing")
@@ -117,16 +128,12 @@ def _read(files: Files, path: str) -> bytes:
         return file.read()
 
 
-def _version(files: Files, directory: str) -> str:
-    """The version that the LATEST in `directory` names; nothing else is a way to a data set."""
-    path = posixpath.join(directory, naming.LATEST)
-    version = _read(files, path).decode(errors="replace").strip()
-    if not naming.is_version(version):
-        raise CorruptDataError(
-            f"{path} holds {version[:_SHOWN]!r}; expected a version, such as"
-            f" 1.0.0{published_versions(files, directory)}"
+def _check_above(files: Files, directory: str, version: str) -> None:
+    """Check that `directory` may hold versions; raises UserError."""
+    if naming.is_version(posixpath.basename(directory)) and files.exists(posixpath.join(directory, naming.MANIFEST)):
+        raise UserError(
+            f"version={version!r}: {directory} is a version already; give the folder above it, or no version"
         )
-    return version
 
 
 def _why_unpublished(files: Files, directory: str) -> str:

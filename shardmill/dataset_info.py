@@ -50,17 +50,19 @@ class DatasetInfo:
         return "\n".join(map(printable, lines))
 
 
-def info(directory: str | os.PathLike[str], *, files: Files | None = None) -> DatasetInfo:
+def info(directory: str | os.PathLike[str], *, version: str | None = None, files: Files | None = None) -> DatasetInfo:
     """Describe the data set in `directory`: a version's, or the one above it, whose LATEST names one.
 
     Args:
+      directory: of the data set's version, or the one above it.
+      version: one of those in the directory above, or a tag; None for the one that LATEST names.
       files: what to read through; None for local files, and TensorFlow's file system for gs:// and the like.
 
     Raises:
       UserError: there is no data set, or an unpublished one.
       CorruptDataError: its manifest cannot be read.
     """
-    dataset = open_dataset(directory, files or files_for(directory))
+    dataset = open_dataset(directory, files or files_for(directory), version)
     manifest = dataset.manifest
     label = label_of(manifest)
     return DatasetInfo(

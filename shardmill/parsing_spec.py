@@ -19,6 +19,7 @@ def feature_spec(
     *,
     features: Sequence[str] | None = None,
     defaults: Mapping[str, Any] | None = None,
+    version: str | None = None,
     files: Files | None = None,
 ) -> dict[str, Any]:
     """The features of a data set, for `tf.io.parse_example` and `tf.data.experimental.make_batched_features_dataset`.
@@ -31,13 +32,14 @@ def feature_spec(
       directory: of the data set's version, or the one above it, whose LATEST names one.
       features: the names of those wanted; None for all.
       defaults: what stands for a missing value, by name; such a feature becomes a FixedLenFeature.
+      version: one of those in the directory above, or a tag; None for the one that LATEST names.
       files: what to read the manifest through.
 
     Raises:
       UserError: there is no data set, no such feature, or a default that its feature cannot hold.
       CorruptDataError: the manifest cannot be read.
     """
-    manifest = open_dataset(directory, files or files_for(directory)).manifest
+    manifest = open_dataset(directory, files or files_for(directory), version).manifest
     chosen = manifest.features if features is None else find_features(manifest, features)
     return to_spec(chosen, check_defaults(chosen, defaults or {}, manifest.features))
 

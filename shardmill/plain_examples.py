@@ -32,6 +32,7 @@ def examples(
     seed: int | None = None,
     num_workers: int = 1,
     worker_index: int = 0,
+    version: str | None = None,
     files: Files | None = None,
 ) -> Iterator[Example]:
     """Read a split as dictionaries by feature name; the checksum of every record and every file is verified.
@@ -71,6 +72,7 @@ def examples(
       directory: of the data set's version, or the one above it, whose LATEST names one. gs:// and the like are read
         through TensorFlow's file system, which is then imported.
       split: its name.
+      version: one of those in the directory above, or a tag; None for the one that LATEST names.
       features: names of those to read; None for all.
       defaults: what stands for a missing value, by name.
       decode_images: whether an image becomes an array of uint8 (height, width, 3), as `shardmill images` itself makes
@@ -92,7 +94,7 @@ def examples(
       CorruptDataError: the manifest cannot be read; a shard is missing or has another size; later, while reading, a
         shard or record is not what was written. The message names file and record.
     """
-    dataset = open_dataset(directory, files or files_for(directory))
+    dataset = open_dataset(directory, files or files_for(directory), version)
     manifest = dataset.manifest
     part = part_of(find_split(manifest, split), num_workers, worker_index)
     chosen = manifest.features if features is None else find_features(manifest, features)

@@ -47,6 +47,7 @@ def load(
     num_parallel_calls: int | None = None,
     prefetch_buffer_size: int | None = None,
     verify: bool | None = None,
+    version: str | None = None,
     files: Files | None = None,
 ) -> Any:
     """Read a split as a `tf.data.Dataset` of (features, label) pairs, which `model.fit` takes as it is.
@@ -110,6 +111,7 @@ def load(
         needs it, whose workers cannot call Python. There, and in remote files with None, a damaged record is a
         `tf.errors.DataLossError` without the file's name. Shards that are missing or have another size are found in any
         case.
+      version: one of those in the directory above, or a tag; None for the one that LATEST names.
       files: what the manifest is read through; None for what `directory` says.
 
     Raises:
@@ -118,7 +120,7 @@ def load(
       CorruptDataError: the manifest cannot be read, or is of a newer format; a shard is missing or has another size;
         with verify=True, it is not what was written.
     """
-    dataset = open_dataset(directory, files or files_for(directory))
+    dataset = open_dataset(directory, files or files_for(directory), version)
     manifest = dataset.manifest
     part = part_of(find_split(manifest, split), num_workers, worker_index)
     columns = choose_columns(manifest, features, label, supervised)

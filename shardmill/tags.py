@@ -1,0 +1,46 @@
+"""Tags: names that people give to versions. `TAGS/<tag>`, beside the versions, holds the version."""
+
+import posixpath
+import re
+
+from shardmill import naming
+from shardmill.errors import CorruptDataError, UserError
+from shardmill.files import Files
+from shardmill.versions import published_versions
+
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
+_SHOWN = 60  # letters of what a file should not hold
+
+
+def is_tag(text: str) -> bool:
+    """Whether a version may be called `text`: letters, digits, `_`, `.` and `-`, and neither a version nor LATEST."""
+    taken = naming.is_version(text) or text.upper() == naming.LATEST
+    return not taken and _TAG.fullmatch(text) is not None and not text.endswith(naming.TEMP_SUFFIX)
+
+
+def tag_path(directory: str, tag: str) -> str:
+    """The file of a tag of the data set in `directory`."""
+    return posixpath.join(directory, naming.TAGS, tag)
+
+
+def find_version(files: Files, directory: str, wanted: str) -> tuple[str, str]:
+    """The version that `wanted`, a version, a tag or LATEST, is in the data set in `directory`, and the file that says
+    so, "" where it is a version itself.
+
+    Raises:
+      UserError: there is no such tag, or it can be none.
+      CorruptDataError: the file of the tag, or LATEST, names no version.
+    """
+    if naming.is_version(wanted):
+        return wanted, ""
+    path = posixpath.join(directory, naming.LATEST) if wanted == naming.LATEST else tag_path(directory, wanted)
+    if not (wanted == naming.LATEST or is_tag(wanted)) or not files.exists(path):
+        raise UserError(f"{directory} has no version or tag {wanted!r}{published_versions(files, directory)}")
+    with files.open(path) as file:
+        version = file.read().decode(errors="replace").strip()
+    if not naming.is_version(version):
+        raise CorruptDataError(
+            f"{path} holds {version[:_SHOWN]!r}; expected a version, such as"
+            f" 1.0.0{published_versions(files, directory)}"
+        )
+    return version, path
