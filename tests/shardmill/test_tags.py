@@ -1,7 +1,9 @@
 """Versions and tags by which a data set is opened."""
 
 import shutil
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,13 +17,17 @@ from tests.support.small_data_set import edit_manifest, write_data_set
 FEATURES = (Feature("x", "int64", "tensor", (), True),)
 
 
+def _set_version(version: str, manifest: Any) -> None:
+    manifest["version"] = version
+
+
 @pytest.fixture(scope="module")
 def data_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three versions, of 1, 2 and 3 examples; LATEST names the second, the tag `good` the first."""
     folder = tmp_path_factory.mktemp("tags") / "n"
     for number in range(3):
         directory = write_data_set(folder / f"1.0.{number}", FEATURES, [{"x": [n]} for n in range(number + 1)], 1)
-        edit_manifest(directory, lambda manifest, number=number: manifest.update(version=f"1.0.{number}"))
+        edit_manifest(directory, partial(_set_version, f"1.0.{number}"))
     (folder / "LATEST").write_text("1.0.1\n")
     (folder / "TAGS").mkdir()
     (folder / "TAGS" / "good").write_text("1.0.0\n")
