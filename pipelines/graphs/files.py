@@ -127,7 +127,7 @@ def build_files(
         _source(plan, config, route),
         plan.divisions,
         temporary,
-        config.compression == "gzip",
+        config.codec,
         config.read_threads,
         progress_folder,
     )
