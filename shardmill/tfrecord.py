@@ -43,6 +43,16 @@ def frame(record: bytes) -> bytes:
     return b"".join((header(len(record)), record, footer((record,))))
 
 
+def is_whole(framed: bytes) -> bool:
+    """Whether `framed` is one record as `frame` makes it, both of whose checksums are right."""
+    if len(framed) < OVERHEAD:
+        return False
+    size, crc = _HEADER.unpack_from(framed)
+    if mask(google_crc32c.value(framed[:8])) != crc or size != len(framed) - OVERHEAD:
+        return False
+    return mask(google_crc32c.value(framed[12:-4])) == _CRC.unpack(framed[-4:])[0]
+
+
 def read_records(file: BinaryIO, name: str) -> Iterator[bytes]:
     """The payloads of an uncompressed TFRecord `file`, every checksum verified.
 

@@ -9,6 +9,7 @@ from shardmill.errors import UserError
 from transforms.inputs.listing import FileKind, input_root
 from transforms.options.declare import flag
 from transforms.options.output import parse_path
+from transforms.options.reuse import NO, ReuseOptions
 from transforms.stores import storage
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def _or_none(text: str) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilesConfig(JobConfig, ABC):
+class FilesConfig(JobConfig, ReuseOptions, ABC):
     """The configuration of jobs whose records are whole files."""
 
     @property
@@ -39,8 +40,13 @@ class FilesConfig(JobConfig, ABC):
 
     @property
     def is_remote(self) -> bool:
-        """Whether reading a file may be a request to an object store."""
-        return not storage.is_local(self.root)
+        """Whether reading a file, or its record in an older version, may be a request to an object store."""
+        return not storage.is_local(self.root) or (self.remembers and not storage.is_local(self.output))
+
+    @property
+    def remembers(self) -> bool:
+        """Whether files are known by their identities: to be found in an older version, or by the next build."""
+        return self.reuse != NO
 
     @property
     def read_threads(self) -> int:
@@ -181,5 +187,5 @@ class ListedFilesConfig(FilesConfig, ABC):
 
     @property
     def is_remote(self) -> bool:
-        """Whether reading a file may be a request to an object store."""
-        return not storage.is_local(self.root) or self.allow_outside
+        """As the base says; with `allow_outside`, files may lie anywhere."""
+        return super().is_remote or self.allow_outside

@@ -1,7 +1,7 @@
 """The graph of jobs whose records are whole files: index, plan, write, publish."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,11 +11,14 @@ from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 
 from pipelines.config.files import FilesConfig, ListedFilesConfig
 from pipelines.graphs.publishing import publish_options, renamed, report_divisions
+from pipelines.graphs.reuse import Reuse, find_reuse
 from shardmill.features import Features
 from shardmill.rejects import Reject
 from shardmill.renames import Renames
+from transforms.files.encode import FileEncoder
 from transforms.files.plan import AssignStrata, KeepOrder, PlanShards
 from transforms.files.resolve import ResolveOptions, resolve
+from transforms.files.reuse import ReusingShards
 from transforms.files.source import FileShards
 from transforms.inputs.files import Indexed, ListFiles, ReadManifest
 from transforms.inputs.summary import InputSummary
@@ -28,9 +31,8 @@ from transforms.sharding.shards import ShardKey, shard_count
 from transforms.statistics.files import SplitStats, merge_by_split
 from transforms.writing.shard_info import ShardInfo
 from transforms.writing.shards import REJECTS, WriteShards
-from transforms.writing.source import EncodedChunk
+from transforms.writing.source import ShardSource
 
-Encoder = Callable[[pa.RecordBatch], EncodedChunk]
 # (summary, layout, statistics of each split) -> (features, notices)
 Describe = Callable[[InputSummary, Any, Sequence[SplitStats]], tuple[Features, Sequence[str]]]
 
@@ -41,17 +43,17 @@ class FileRoute:
 
     Attributes:
       index: finds the files.
-      encoder: PLANNED batch -> EncodedChunk.
+      encoder: of its files.
       describe: what was written.
       layout: how the input is to be read.
       encoder_of: the encoder, where it depends on the route's own layout.
     """
 
     index: beam.PTransform[Any, Indexed]
-    encoder: Encoder
+    encoder: FileEncoder
     describe: Describe
     layout: Callable[[InputSummary, LayoutOptions], Layout] = make_layout
-    encoder_of: Callable[[Any], Encoder] | None = None
+    encoder_of: Callable[[Any], FileEncoder] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,9 @@ class Plan:
 def find_files(config: ListedFilesConfig, reserved: tuple[str, ...]) -> beam.PTransform[Any, Indexed]:
     """Index --input or --manifest, no column of which has a name that is `reserved`."""
     if config.manifest is not None:
-        return ReadManifest(config.manifest, config.allow_outside, reserved, config.manifest_names)
+        return ReadManifest(config.manifest, config.allow_outside, reserved, config.manifest_names, config.remembers)
     assert config.input is not None
-    return ListFiles(config.input, config.kind, config.folders)
+    return ListFiles(config.input, config.kind, config.folders, config.remembers)
 
 
 def plan_files(root: beam.Pipeline, config: FilesConfig, route: FileRoute) -> Plan:
@@ -119,15 +121,19 @@ def build_files(
     """
     plan = plan_files(root, config, route)
     options = publish_options(config)
+    reuse = find_reuse(config, {**route.encoder.depends_on(), **options.versions})
+    if reuse is not None:
+        options = replace(options, remember=reuse.remember)
+    shards = partial(_shards, files_per_task=config.files_per_task, reuse=reuse, versions=options.versions)
     # The layout stands for "the input makes sense": a user's mistake is found before anything is written.
     temporary = plan.divisions | "Prepare" >> beam.Map(_prepare, AsSingleton(plan.layout), options, progress_folder)
     write = WriteShards(
         config.directory,
         config.name,
-        _source(plan, config, route),
+        _source(plan, route, shards),
         plan.divisions,
         temporary,
-        config.codec,
+        config.compression == "gzip",
         config.read_threads,
         progress_folder,
     )
@@ -144,14 +150,26 @@ def build_files(
     ).with_output_types(str)
 
 
-def _source(plan: Plan, config: FilesConfig, route: FileRoute) -> FileShards | beam.PCollection[FileShards]:
+def _source(
+    plan: Plan, route: FileRoute, shards: Callable[[FileEncoder], ShardSource]
+) -> ShardSource | beam.PCollection[ShardSource]:
     if route.encoder_of is None:
-        return FileShards(route.encoder, config.files_per_task)
-    return plan.layout | "Encoder" >> beam.Map(_shards_of, route.encoder_of, config.files_per_task)
+        return shards(route.encoder)
+    return plan.layout | "Encoder" >> beam.Map(_shards_of, route.encoder_of, shards)
 
 
-def _shards_of(layout: Layout, encoder_of: Callable[[Layout], Encoder], files_per_task: int) -> FileShards:
-    return FileShards(encoder_of(layout), files_per_task)
+# Any: Beam checks annotations, and cannot check protocols
+def _shards_of(layout: Layout, encoder_of: Callable[[Layout], FileEncoder], shards: Callable[..., Any]) -> Any:
+    return shards(encoder_of(layout))
+
+
+def _shards(
+    encoder: FileEncoder, files_per_task: int, reuse: Reuse | None, versions: Mapping[str, str]
+) -> FileShards | ReusingShards:
+    if reuse is None:
+        return FileShards(encoder, files_per_task)
+    remember = reuse.remember
+    return ReusingShards(encoder, files_per_task, remember.seed, versions, not remember.gzip, reuse.former)
 
 
 def _resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> Iterable[Any]:

@@ -14,6 +14,7 @@ from shardmill.errors import UserError
 from shardmill.renames import Renames
 from transforms.inputs.listing import FileKind
 from transforms.options.declare import Option, Options, flag, options_of
+from transforms.options.reuse import NO, ReuseOptions
 
 if TYPE_CHECKING:
     from pipelines.graphs.jobs import Job
@@ -100,8 +101,8 @@ class TextKind(RecordsKind):
 
     @property
     def options(self) -> tuple[Option, ...]:
-        """Those of lines, and --record."""
-        return (*options_of(_Unit), *RecordsKind.options.__get__(self))
+        """Those of lines, --record, and what files have beside."""
+        return (*options_of(_Unit), *RecordsKind.options.__get__(self), *options_of(ReuseOptions))
 
     def owns(self, config: JobConfig) -> bool:
         """As the base says."""
@@ -112,7 +113,9 @@ class TextKind(RecordsKind):
         unit = _Unit(**{name: value for name, value in values.items() if name == "record"})
         rest = {name: value for name, value in values.items() if name != "record"}
         if unit.record == "line":
-            return super().make_config(rest)
+            if ReuseOptions(reuse=rest.pop("reuse", NO)).reuse != NO:
+                raise UserError("--reuse needs --record file: a line has no place that it keeps as its file changes")
+            return make_config(RecordsConfig, RecordsKind.options.__get__(self), rest, spec=self.spec)
         if rest.pop("line_numbers", False):
             raise UserError("--line_numbers needs --record line: a file has no line")
         rest.pop("block_size", None)
@@ -135,7 +138,7 @@ def _job(config: RecordsConfig | TextFilesConfig) -> "Job":
 
     assert config.input is not None
     route = FileRoute(
-        ListFiles(config.input, config.kind, config.folders),
+        ListFiles(config.input, config.kind, config.folders, config.remembers),
         TextFileEncoder(config.root, config.encoding, config.renames),
         _describe,
     )

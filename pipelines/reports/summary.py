@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from pipelines.config.files import FilesConfig
 from pipelines.config.job import JobConfig
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.features import of_kind
 from shardmill.manifest import Manifest, SplitEntry
-from shardmill.naming import shard_prefix
 from shardmill.printable import printable
 from shardmill.selection import supervised_of
 from transforms.files.images.features import TFDS_CANNOT
+from transforms.options.reuse import NO, RECORD
+from transforms.publishing.file_index import read_index
 from transforms.stores import storage
 
 _BY_FOLDER = (
@@ -40,9 +42,19 @@ def summary(config: JobConfig) -> str:
         read = dataset.manifest.input["records"]
         lines.append(f"{about}{rejects['records']:,} of {read:,} records rejected; see {dataset.directory}/rejects/:")
         lines += [f"  {times:,} x {reason}" for reason, times in _top(rejects["reasons"])]
+    lines += reuse_lines(config)
     lines += [f"NOTE: {notice}" for notice in dataset.manifest.notices]
     lines += ["", "Read it:", *reading_code(dataset)]
     return "\n".join(map(printable, lines))
+
+
+def reuse_lines(config: JobConfig) -> list[str]:
+    """How many files were taken from an older version instead of being read, or why none was; nothing where none was to
+    be."""
+    if not isinstance(config, FilesConfig) or config.reuse in (NO, RECORD):
+        return []
+    index = read_index(storage.join(config.output, config.name), config.version)
+    return [index.said()] if index is not None else []
 
 
 def class_lines(manifest: Manifest) -> list[str]:
@@ -130,10 +142,13 @@ def pixel_hints(dataset: Dataset) -> list[str]:
 
 
 def _others(dataset: Dataset, split: str) -> list[str]:
-    codec = dataset.manifest.codec
-    if not codec.is_read_by_tfds:
-        prefix = shard_prefix(dataset.manifest.name, split, codec)
-        return [f"  {line}" for line in codec.reading_lines(f"{dataset.directory}/{prefix}-*")]
+    if dataset.manifest.compression:
+        pattern = f"{dataset.directory}/{dataset.manifest.name}-{split}.tfrecord-*"
+        return [
+            "  import tensorflow as tf",
+            f"  files = tf.data.Dataset.list_files({pattern!r})",
+            "  examples = tf.data.TFRecordDataset(files, compression_type='GZIP')",
+        ]
     supervised = ", as_supervised=True" if supervised_of(dataset.manifest) else ""
     return [
         "  import tensorflow_datasets as tfds",

@@ -292,7 +292,7 @@ def test_file_that_is_gone_when_it_is_read_is_one_reject(tmp_path: Path) -> None
     folder = write_files(tmp_path, {"0.jpg": image(0), "2.jpg": image(2)})
     names = ["0.jpg", "1.jpg", "2.jpg"]
     nothing = [None] * 3
-    rows = [names, [300] * 3, nothing, nothing, nothing, nothing, ["train"] * 3, [1, 2, 3], [0] * 3, nothing, nothing]
+    rows = [names, [300] * 3, nothing, nothing, nothing, nothing, ["train"] * 3, [1, 2, 3], [0] * 3, *[nothing] * 3]
     chunk = ImageEncoder(str(folder))(to_batch(rows, PLANNED))
     assert chunk.examples == 2
     assert chunk.rejects == [Reject("1.jpg", None, "write", "no such file: it vanished after it was listed")]

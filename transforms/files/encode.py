@@ -4,9 +4,9 @@ reading."""
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -38,6 +38,32 @@ class Encoded:
     seen: Any = None
 
 
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What became of a file in an older version.
+
+    Attributes:
+      value: what was stored of its bytes.
+      seen: what `FileEncoder.remember` made of what was counted beside.
+      reason: why it was rejected, if it was.
+    """
+
+    value: bytes = b""
+    seen: str = ""
+    reason: str | None = None
+
+
+class Place(NamedTuple):
+    """Where a file's record lies among others: as transforms.writing.remembered.REMEMBERED, from `offset` on."""
+
+    offset: int | None = None
+    length: int | None = None
+    value_offset: int | None = None
+    value_length: int | None = None
+    seen: str | None = None
+    reason: str | None = None
+
+
 class FileEncoder(ABC):
     """Encodes references as tf.train.Example: the file's value, label, filename, what the kind adds, then a manifest's
     columns.
@@ -49,12 +75,14 @@ class FileEncoder(ABC):
       feature: the feature of the value, before it is renamed.
       renames: what the features are called.
       refusal: the exception by which the kind refuses a file; its text stands in rejects/.
+      said: the options that rejects alone tell of.
     """
 
     root: str
     feature: str
     renames: Renames
     refusal: ClassVar[type[Exception]]
+    said: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def encode_file(self, path: str, size: int) -> Encoded:
@@ -69,27 +97,73 @@ class FileEncoder(ABC):
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> SplitStats:
         """The statistics of some files; `labels` are theirs by id."""
 
+    def remember(self, encoded: Encoded) -> str:
+        """What `recall` needs beside the value; nothing, unless the kind counts more."""
+        return ""
+
+    def recall(self, value: bytes, seen: str) -> Encoded:
+        """What became of a file, from its value and what `remember` made."""
+        return Encoded(value)
+
+    def depends_on(self) -> dict[str, str]:
+        """All options that what becomes of a file depends on, beside the file; where it is not."""
+        no = ("root", "renames", *self.said)
+        own = {item.name: str(getattr(self, item.name)) for item in fields(self) if item.name not in no}  # type: ignore[arg-type]
+        return {"kind": type(self).__name__, **own}
+
+    def reasons_depend_on(self) -> dict[str, str]:
+        """All options that the reasons of rejects depend on beside."""
+        return {name: str(getattr(self, name)) for name in self.said}
+
     def __call__(self, batch: pa.RecordBatch) -> EncodedChunk:
         """Encode the files of a PLANNED batch, in their order."""
+        return self.encode_batch(batch, [None] * len(batch))[0]
+
+    def encode_batch(
+        self, batch: pa.RecordBatch, known: Sequence[Remembered | None], remembers: bool = False
+    ) -> tuple[EncodedChunk, list[Place | None]]:
+        """Encode the files of a PLANNED batch, in their order; what is `known` of one is not read.
+
+        Returns:
+          The records, and where each file's lies, if the call `remembers`; None of a file that may be good another
+          time.
+        """
         framed: list[bytes] = []
         rejects: list[Reject] = []
         files: list[Encoded] = []
         labels: Counter[int] = Counter()
+        places: list[Place | None] = []
+        offset = 0
         columns = (batch[name].to_pylist() for name in ("name", "size", "uri", "label", "line", "columns"))
-        for name, size, uri, label, line, entries in zip(*columns, strict=True):
-            path = uri or storage.join(self.root, name)
+        for former, name, size, uri, label, line, entries in zip(known, *columns, strict=True):
             try:
-                encoded = self.encode_file(path, size)
+                encoded = self._encode(uri or storage.join(self.root, name), size, former)
             except (self.refusal, OSError) as error:
-                if isinstance(error, OSError):
-                    raise_if_store_failed(error, path, _ANSWERS)
                 rejects.append(Reject(name, line, "write", _reason(error)))
+                places.append(None if isinstance(error, OSError) else Place(reason=_reason(error)))
                 continue
-            framed += self._framed(name, encoded, label, entries or b"")
+            record = self._framed(name, encoded, label, entries or b"")
+            framed += record
+            if remembers:
+                length, start = sum(map(len, record)), len(record[0]) + len(record[1])
+                places.append(Place(offset, length, start, len(encoded.value), self.remember(encoded)))
+                offset += length
             files.append(encoded)
             if label is not None:
                 labels[label] += 1
-        return EncodedChunk(b"".join(framed), len(files), rejects, self.count(files, labels))
+        return EncodedChunk(b"".join(framed), len(files), rejects, self.count(files, labels)), places
+
+    def _encode(self, path: str, size: int, former: Remembered | None) -> Encoded:
+        """What becomes of a file, as `encode_file`; an object store that fails raises what a runner tries again."""
+        if former is not None:
+            if former.reason is not None:
+                raise self.refusal(former.reason)
+            return self.recall(former.value, former.seen)
+        try:
+            return self.encode_file(path, size)
+        except OSError as error:
+            raise_if_store_failed(error, path, _ANSWERS)
+            raise
 
     def entry_header(self, name: str, size: int) -> bytes:
         """What precedes a value of `size` bytes in its entry: that of a bytes_list."""

@@ -27,11 +27,13 @@ PLANNED = pa.schema(
         pa.field("tie", pa.uint64()),
         pa.field("stratum", pa.string()),
         pa.field("split_key", pa.uint64()),
+        pa.field("identity", pa.uint64()),
     ]
 )
 
 # What a shard's writer needs of them.
-SHARD = pa.schema([PLANNED.field(name) for name in ("name", "size", "uri", "label", "line", "columns", "key", "tie")])
+_NEEDED = ("name", "size", "uri", "label", "line", "columns", "key", "tie", "identity")
+SHARD = pa.schema([PLANNED.field(name) for name in _NEEDED])
 
 
 def sorted_by_key(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:

@@ -48,7 +48,8 @@ class ResolveOptions:
 def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> Iterator[pa.RecordBatch | Reject]:
     """The planned files of a FOUND batch, in one batch, and a Reject for each that cannot be planned."""
     rows = []
-    for name, size, uri, label, split, line, columns in zip(*(batch[i].to_pylist() for i in range(7)), strict=True):
+    found = zip(*(batch[i].to_pylist() for i in range(8)), strict=True)
+    for name, size, uri, label, split, line, columns, identity in found:
         values = json.loads(columns) if columns else {}
         if line is None:
             split, label = layout.locate(name)
@@ -66,7 +67,7 @@ def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> I
         payload = size if options.record_bytes is None else options.record_bytes
         planned = payload + len(name.encode()) + len(entries) + _EXAMPLE_OVERHEAD + tfrecord.OVERHEAD
         values["label"] = label
-        rows.append((name, planned, uri, label_id, line, entries or None, split_name(split or ""), values))
+        rows.append((name, planned, uri, label_id, line, entries or None, split_name(split or ""), values, identity))
     if rows:
         yield _planned(rows, layout, options)
 
@@ -82,7 +83,9 @@ def _label_id(label: str | None, layout: Layout) -> tuple[int | None, str | None
 
 
 def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: ResolveOptions) -> pa.RecordBatch:
-    names, sizes, uris, labels, lines, entries, splits, values = (list(column) for column in zip(*rows, strict=True))
+    names, sizes, uris, labels, lines, entries, splits, values, identities = (
+        list(column) for column in zip(*rows, strict=True)
+    )
     order, tie = _order_keys(names, lines, options.seed)
     groups = _column(values, options.group_by, names) if options.group_by else names
     split_key = keys.split_keys(groups, options.split_seed)
@@ -90,7 +93,8 @@ def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: ResolveOption
         splits = [layout.splits[index] for index in keys.assign(split_key, keys.thresholds(layout.fractions))]
     strata = _column(values, options.stratify_by, [""] * len(rows)) if options.stratify_by else [None] * len(rows)
     stored_key = split_key if options.stratify_by else [None] * len(rows)
-    return to_batch([names, sizes, uris, labels, lines, entries, splits, order, tie, strata, stored_key], PLANNED)
+    columns = [names, sizes, uris, labels, lines, entries, splits, order, tie, strata, stored_key, identities]
+    return to_batch(columns, PLANNED)
 
 
 def _order_keys(names: list[str], lines: list[int | None], seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -23,6 +23,7 @@ from transforms.inputs.summary import InputSummary, summarize_batch, summarize_s
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
+from transforms.stores.identity import identity_of
 from transforms.stores.links import LinksInside
 from transforms.workers.batches import batches
 from transforms.workers.merging import Merging
@@ -48,11 +49,13 @@ class ListFiles(beam.PTransform):
       pattern: the folder or glob.
       kind: of the files that a folder is searched for.
       roles: what their folders mean, where --folders says it.
+      identities: whether references say which files are still what they were.
     """
 
     pattern: str
     kind: FileKind = IMAGES
     roles: FolderRoles | None = None
+    identities: bool = False
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
         """List on one worker; a listing is a stream of small things."""
@@ -60,7 +63,7 @@ class ListFiles(beam.PTransform):
             pbegin
             | "Pattern" >> beam.Create([self.pattern])
             | "List"
-            >> beam.FlatMap(_list, self.kind, self.roles)
+            >> beam.FlatMap(_list, self.kind, self.roles, self.identities)
             .with_output_types(pa.RecordBatch)
             .with_outputs(REJECTS, SUMMARIES, main="files")
         )
@@ -76,12 +79,14 @@ class ReadManifest(beam.PTransform):
       allow_outside: whether files may lie elsewhere.
       reserved: names that no further column has.
       names: how files and labels are named.
+      identities: whether references say which files are still what they were.
     """
 
     path: str
     allow_outside: bool
     reserved: tuple[str, ...] = RESERVED
     names: ManifestNames = USUAL_NAMES
+    identities: bool = False
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
         """Parse on one worker; look up each file's size on all."""
@@ -97,7 +102,7 @@ class ReadManifest(beam.PTransform):
             rows["rows"]
             | "Spread" >> beam.Reshuffle().with_output_types(pa.RecordBatch)
             | "Measure"
-            >> beam.ParDo(_MeasureFn(self.path, self.allow_outside))
+            >> beam.ParDo(_MeasureFn(self.path, self.allow_outside, self.identities))
             .with_output_types(pa.RecordBatch)
             .with_outputs(REJECTS, SUMMARIES, main="files")
         )
@@ -114,18 +119,24 @@ def _indexed(files: beam.PCollection[pa.RecordBatch], outputs: Any, earlier: Any
     return Indexed(files, rejects, summary)
 
 
-def _list(pattern: str, kind: FileKind, roles: FolderRoles | None) -> Iterator[Any]:
-    yield from index_listing(list_input(pattern, kind), roles)
+def _list(pattern: str, kind: FileKind, roles: FolderRoles | None, identities: bool) -> Iterator[Any]:
+    yield from index_listing(list_input(pattern, kind), roles, identities)
 
 
-def index_listing(listed: Iterable[Listed], roles: FolderRoles | None = None) -> Iterator[Any]:
-    """FOUND batches of what was listed; rejects and summaries, tagged."""
+def index_listing(
+    listed: Iterable[Listed], roles: FolderRoles | None = None, identities: bool = False
+) -> Iterator[Any]:
+    """FOUND batches of what was listed; rejects and summaries, tagged.
+
+    References without `identities` are eight bytes a file smaller, which would not compress.
+    """
     summary = InputSummary()
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for item in listed:
             if isinstance(item, Found):
-                yield item.name, item.size_bytes, None, None, None, None, None
+                identity = identity_of(item.size_bytes, item.stamp, item.modified) if identities else None
+                yield item.name, item.size_bytes, None, None, None, None, None, identity
             else:
                 others.append(item)
 
@@ -150,7 +161,7 @@ def _parse(path: str, allow_outside: bool, reserved: tuple[str, ...], names: Man
         for row in read_manifest(path, allow_outside, reserved, names):
             if isinstance(row, Row):
                 columns = {name: value for name, value in row.columns.items() if value not in missing}
-                yield row.name, 0, row.uri, row.label, row.split, row.line, json.dumps(columns)
+                yield row.name, 0, row.uri, row.label, row.split, row.line, json.dumps(columns), None
             else:
                 rejects.append(row)
 
@@ -163,8 +174,8 @@ def _parse(path: str, allow_outside: bool, reserved: tuple[str, ...], names: Man
 class _MeasureFn(beam.DoFn):
     """Sizes of the files that rows name, looked up by many threads where each is a request."""
 
-    def __init__(self, path: str, allow_outside: bool) -> None:
-        self._allow_outside = allow_outside
+    def __init__(self, path: str, allow_outside: bool, identities: bool) -> None:
+        self._allow_outside, self._identities = allow_outside, identities
         self._root = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
         self._textual = is_textual(path)
 
@@ -175,7 +186,9 @@ class _MeasureFn(beam.DoFn):
         self._pool.shutdown(cancel_futures=True)
 
     def process(self, batch: pa.RecordBatch) -> Iterator[Any]:
-        measured, types, rejects = measure(batch, self._root, self._textual, self._allow_outside, self._pool.map)
+        measured, types, rejects = measure(
+            batch, self._root, self._textual, self._allow_outside, self._pool.map, self._identities
+        )
         for reject in rejects:
             yield TaggedOutput(REJECTS, reject)
         if len(measured):
@@ -191,7 +204,8 @@ def measure(
     root: str,
     textual: bool,
     allow_outside: bool = False,
-    map_: Callable[..., Iterable[int | str]] = map,
+    map_: Callable[..., Iterable[tuple[int, int | None] | str]] = map,
+    identities: bool = False,
 ) -> tuple[pa.RecordBatch, dict[str, ColumnType], list[Reject]]:
     """A manifest's rows with the sizes of their files, the types of their columns, and a Reject for each that has none.
 
@@ -201,6 +215,7 @@ def measure(
       textual: whether the values of its columns are text.
       allow_outside: whether symbolic links may lead out of that folder.
       map_: looks up sizes where any is a request; local ones take microseconds.
+      identities: whether the files' identities are set too.
     """
     paths = [uri or storage.join(root, name) for name, uri in zip(*(batch[i].to_pylist() for i in (0, 2)), strict=True)]
     size_of = partial(_size, inside=None if allow_outside or not storage.is_local(root) else LinksInside(root))
@@ -208,8 +223,8 @@ def measure(
     types: dict[str, ColumnType] = {}
     rejects: list[Reject] = []
     keep = []
-    for row, size in enumerate(sizes):
-        problem = size if isinstance(size, str) else None
+    for row, found in enumerate(sizes):
+        problem = found if isinstance(found, str) else None
         if problem is None:
             try:
                 types = merge_types(types, _row_types(json.loads(batch["columns"][row].as_py()), textual))
@@ -218,8 +233,11 @@ def measure(
         if problem is not None:
             rejects.append(Reject(batch["name"][row].as_py(), batch["line"][row].as_py(), "index", problem))
         keep.append(problem is None)
-    measured = pa.array([size if isinstance(size, int) else 0 for size in sizes], pa.int64())
-    batch = batch.set_column(1, FOUND.field("size"), measured)
+    known = [(0, None) if isinstance(found, str) else found for found in sizes]
+    batch = batch.set_column(1, FOUND.field("size"), pa.array([size for size, _ in known], pa.int64()))
+    if identities:
+        made = pa.array([identity for _, identity in known], pa.uint64())
+        batch = batch.set_column(FOUND.get_field_index("identity"), FOUND.field("identity"), made)
     return batch.filter(pa.array(keep, pa.bool_())), types, rejects
 
 
@@ -235,8 +253,8 @@ def _row_types(columns: dict[str, Any], textual: bool) -> dict[str, ColumnType]:
     return types
 
 
-def _size(path: str, inside: LinksInside | None) -> int | str:
-    """The size of the file at `path`, or why it has none.
+def _size(path: str, inside: LinksInside | None) -> tuple[int, int | None] | str:
+    """Size and identity of the file at `path`, or why it has none.
 
     Raises:
       OSError: a store failed; a runner tries again.
@@ -244,7 +262,8 @@ def _size(path: str, inside: LinksInside | None) -> int | str:
     if inside is not None and storage.is_local(path) and not inside(path):
         return "a symbolic link leads outside the manifest's folder; give --allow_outside if that is meant"
     try:
-        return storage.size(path)
+        found = storage.stat_file(path)
+        return found.size_bytes, identity_of(found.size_bytes, found.stamp, found.modified)
     except FileNotFoundError:
         return NO_SUCH_FILE
     except OSError as error:

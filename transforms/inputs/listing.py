@@ -15,6 +15,7 @@ from shardmill.errors import UserError
 from shardmill.rejects import Reject
 from transforms.stores import storage
 from transforms.stores.clients import object_store
+from transforms.stores.protocol import TIME_STAMP
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +280,7 @@ def _stat(name: str, path: str) -> Listed:
         return Reject(name, None, "index", f"{link}{error.strerror}")
     if not stat.S_ISREG(status.st_mode):
         return Skipped(name, "special file")
-    return Found(name, status.st_size, f"time:{status.st_mtime_ns}", status.st_mtime)
+    return Found(name, status.st_size, f"{TIME_STAMP}{status.st_mtime_ns}", status.st_mtime)
 
 
 def _skipped(name: str) -> Skipped:

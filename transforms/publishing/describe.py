@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shardmill import naming, schema, tfds_metadata
-from shardmill.codecs.base import Codec
 from shardmill.features import Features, of_kind
 from shardmill.labels import check_label_name
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
@@ -20,6 +19,7 @@ from shardmill.stats_file import FeatureSummary, SplitSummary, StatsFile
 from shardmill.tfds_metadata import SplitInfo
 from transforms.formats.damage import Losses
 from transforms.options.checks import CheckOptions
+from transforms.publishing.keep_files import RememberOptions
 from transforms.sharding.balance import ShardCount
 from transforms.sharding.divisions import Divisions
 from transforms.statistics.files import SplitStats
@@ -34,7 +34,7 @@ class PublishOptions:
     Attributes:
       output: the folder of all data sets; `<output>/<name>/<version>` is this one's.
       name, version: of the data set.
-      codec: the format of the shards; one that TFDS cannot read gets no dataset_info.json.
+      gzip: whether the shards are compressed; then TFDS cannot read them, and gets no dataset_info.json.
       max_reject_fraction: of the records in the input; more fail the job.
       on_damaged_file: "fail" or "reject", where nobody knows for certain how many records of a file cannot be read.
       shard_counts: as asked for, by split; `""` for the splits not named.
@@ -43,12 +43,13 @@ class PublishOptions:
       job: the nonce of the job, which its launcher chose; in no file that is published.
       overwrite: whether a published version is replaced.
       checks: what must hold before it is published; None where nothing is checked.
+      remember: what the next build is told of the files, where it is told anything.
     """
 
     output: str
     name: str
     version: str
-    codec: Codec
+    gzip: bool
     max_reject_fraction: float
     shard_counts: Mapping[str, ShardCount]
     source: str
@@ -58,6 +59,7 @@ class PublishOptions:
     overwrite: bool = False
     on_damaged_file: str = "fail"
     checks: CheckOptions | None = None
+    remember: RememberOptions | None = None
 
     @property
     def temporary(self) -> str:
@@ -115,7 +117,7 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
     return Manifest(
         name=options.name,
         version=options.version,
-        compression=options.codec.name,
+        compression="gzip" if options.gzip else "",
         features=with_label(features, options.configuration),
         splits=tuple(
             SplitEntry(split, tuple(map(_entry, shards)), sum(shard.rejected for shard in shards))
@@ -155,7 +157,7 @@ def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
     texts = {
         naming.labels_file(feature.name): "".join(f"{name}\n" for name in feature.class_names) for feature in labels
     }
-    if manifest.codec.is_read_by_tfds:
+    if manifest.compression == "":
         infos = [
             SplitInfo(split.name, tuple(shard.examples for shard in split.shards), split.size_bytes)
             for split in manifest.splits
@@ -164,7 +166,7 @@ def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
         supervised = supervised_of(manifest)
         description = f"Made by shardmill from {manifest.input['pattern']}."
         texts[naming.DATASET_INFO] = tfds_metadata.to_dataset_info_json(
-            manifest.name, manifest.version, infos, supervised, description, manifest.codec.file_format
+            manifest.name, manifest.version, infos, supervised, description
         )
     texts[naming.FEATURES] = tfds_metadata.to_features_json(manifest.features)
     texts[naming.SCHEMA] = schema.to_pbtxt(manifest.features)

@@ -16,6 +16,7 @@ from transforms.formats import damage
 from transforms.publishing import job_folder, publication
 from transforms.publishing.describe import Build, PublishOptions, make_manifest, metadata_texts, rejects_text
 from transforms.publishing.journal import Journal, Move
+from transforms.publishing.keep_files import forget_others, keep_files
 from transforms.sharding.divisions import Divisions
 from transforms.stores import locks, storage
 from transforms.writing.shard_info import ShardInfo
@@ -50,6 +51,8 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
         journal = _journal(shards, texts, options)
         if journal is not None:
             publication.complete(options.directory, journal)
+            if options.remember is not None:
+                forget_others(options.parent, options.version, texts[naming.MANIFEST].encode())
     return [storage.join(options.directory, str(shard.name)) for shard in shards]
 
 
@@ -64,6 +67,7 @@ def _journal(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: Pub
     if _is_done(shards, texts, options):
         return None
     _check_ours(shards, options)
+    keep_files(options.parent, options.version, texts[naming.MANIFEST].encode(), shards, options.remember)
     moves = _stage(shards, texts, options)
     before = publication.latest(options.directory)
     journal = Journal(options.job, options.name, options.version, options.temporary, before, tuple(moves))

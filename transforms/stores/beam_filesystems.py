@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from transforms.stores.protocol import FileStat
+from transforms.stores.protocol import TIME_STAMP, FileStat
 
 
 class BeamStore:
@@ -94,7 +94,7 @@ class BeamStore:
         for result in results:
             for metadata in result.metadata_list:
                 modified = float(metadata.last_updated_in_seconds or 0)
-                yield FileStat(metadata.path, metadata.size_in_bytes, f"time:{modified}", modified)
+                yield FileStat(metadata.path, metadata.size_in_bytes, f"{TIME_STAMP}{modified}", modified)
 
     def _error(self, url: str, error: Exception) -> OSError:
         missing = isinstance(error, FileNotFoundError) or not FileSystems.exists(url)

@@ -8,6 +8,7 @@ from typing import Protocol
 from shardmill.errors import UserError
 
 CHECKSUM_STAMP = "crc32c:"  # what a stamp begins with that is a checksum of the content
+TIME_STAMP = "time:"  # and one that is the time when the file was written
 
 
 @dataclass(frozen=True, slots=True)

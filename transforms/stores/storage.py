@@ -18,7 +18,7 @@ from shardmill.naming import TEMP_SUFFIX
 from transforms.stores.clients import object_store
 from transforms.stores.error_text import NotAFileError
 from transforms.stores.object_file import open_object
-from transforms.stores.protocol import FileStat
+from transforms.stores.protocol import TIME_STAMP, FileStat
 
 _SYNCERS = 8  # a disk orders what it is asked to write at once
 _DELETERS = 4  # to give back the blocks of a large file, a file system waits for its disk
@@ -133,7 +133,7 @@ def stat_file(path: str) -> FileStat:
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode):
         raise NotAFileError(errno.EINVAL, "not a regular file", path)
-    return FileStat(path, status.st_size, f"time:{status.st_mtime_ns}", status.st_mtime)
+    return FileStat(path, status.st_size, f"{TIME_STAMP}{status.st_mtime_ns}", status.st_mtime)
 
 
 def list_files(directory: str) -> Iterator[tuple[str, int]]:

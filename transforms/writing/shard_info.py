@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from shardmill.naming import ShardName
 from transforms.statistics.files import SplitStats
+from transforms.writing.remembered import Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class ShardInfo:
       planned: references it was to hold; `planned == examples + rejected`.
       crc32c: of the bytes on disk.
       stats: of its examples, where they were gathered in writing.
+      piece: what is remembered of its files for the next build, if anything.
     """
 
     name: ShardName
@@ -26,3 +28,4 @@ class ShardInfo:
     size_bytes: int
     crc32c: int
     stats: SplitStats | None = None
+    piece: Piece | None = None

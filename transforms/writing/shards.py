@@ -8,6 +8,7 @@ rest.
 import os
 import threading
 import uuid
+import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
@@ -22,9 +23,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsSingleton
 
 import transforms.workers.coder  # noqa: F401, registers the coder of batches
-from shardmill.codecs.base import Codec
-from shardmill.codecs.registry import PLAIN
-from shardmill.naming import ShardName, shard_prefix
+from shardmill.naming import GZIP_SUFFIX, ShardName, shard_prefix
 from shardmill.rejects import Reject
 from transforms.sharding.divisions import Divisions
 from transforms.sharding.shards import ShardKey
@@ -34,11 +33,13 @@ from transforms.stores.clients import prepare_clients
 from transforms.workers.progress import ProgressReporter
 from transforms.workers.threads import ThreadedFlatMap, map_in_order
 from transforms.writing.beam_sink import TemporaryFile, sink_of
+from transforms.writing.remembered import PIECE_SUFFIX, PieceWriter
 from transforms.writing.shard_info import ShardInfo
 from transforms.writing.source import ShardSource
 
 REJECTS = "rejects"
 _WRITE_BYTES = 1 << 20  # local disks want large writes; object stores buffer anyway
+_PIECES = "files"  # the folder of what is remembered of files
 _SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time
 
 
@@ -56,7 +57,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         source: ShardSource | beam.PCollection[ShardSource],
         divisions: beam.PCollection[Divisions],
         temporary: beam.PCollection[str],
-        codec: Codec = PLAIN,
+        gzip: bool = False,
         threads: int = 1,
         progress_folder: str | None = None,
     ) -> None:
@@ -67,18 +68,18 @@ class WriteShards(beam.io.WriteToTFRecord):
         source: of the records of each shard; a collection of one where it depends on the input.
         divisions: of the splits, for the number of shards of each.
         temporary: the directory that shards are written to first.
-        codec: the format of the shards.
+        gzip: compress the shards.
         threads: that encode in each worker; 1 encodes in those that write shards, 0 stands for the number of its cores.
         progress_folder: where workers on the launcher's machine report, or None.
         """
         # Compression is done here, not by the sink: the crc32c has to be that of the bytes on disk.
         super().__init__(
             storage.join(directory, name),
-            file_name_suffix=codec.suffix,
+            file_name_suffix=GZIP_SUFFIX if gzip else "",
             compression_type=CompressionTypes.UNCOMPRESSED,
         )
         self._divisions, self._temporary, self._source = divisions, temporary, source
-        self._write = _WriteShardFn(sink_of(self), name, codec, threads, progress_folder)
+        self._write = _WriteShardFn(sink_of(self), name, gzip, threads, progress_folder)
 
     def expand(self, pcoll: beam.PCollection[tuple[ShardKey, Iterable[pa.RecordBatch]]]) -> Any:
         """One ParDo: references in, ShardInfo and rejects out."""
@@ -95,16 +96,17 @@ class _WriteShardFn(ThreadedFlatMap):
         self,
         sink: FileBasedSink,
         name: str,
-        codec: Codec,
+        gzip: bool,
         threads: int,
         progress_folder: str | None,
     ) -> None:
         super().__init__(self._write_shard, _SHARDS_AT_ONCE)
-        self._sink, self._name, self._codec = sink, name, codec
+        self._sink, self._name, self._gzip = sink, name, gzip
         self._wanted_encoders, self._progress_folder = threads, progress_folder
         self._examples = Metrics.counter("shardmill", "examples_written")
         self._rejected = Metrics.counter("shardmill", "records_rejected")
         self._bytes = Metrics.counter("shardmill", "bytes_written")
+        self._reused = Metrics.counter("shardmill", "files_reused")
 
     def setup(self) -> None:
         super().setup()
@@ -132,6 +134,8 @@ class _WriteShardFn(ThreadedFlatMap):
                 self._examples.inc(item.examples)
                 self._rejected.inc(item.rejected)
                 self._bytes.inc(item.size_bytes)
+                if item.piece is not None:
+                    self._reused.inc(item.piece.reused)
             yield item
 
     def _write_shard(
@@ -143,19 +147,22 @@ class _WriteShardFn(ThreadedFlatMap):
     ) -> list[Any]:
         """The rejects of one shard, tagged, and its ShardInfo."""
         (split, shard), parts = element
-        name = ShardName(self._name, split, shard, divisions[split].parts, self._codec)
+        name = ShardName(self._name, split, shard, divisions[split].parts, self._gzip)
         planned, tasks = source.plan(parts)
         # The prefix is the sink's file path prefix plus the split, as it is in the final name. The random part keeps
         # attempts apart: a retried or speculative one must never write to another's file.
-        prefix = shard_prefix(self._name, split, self._codec)
-        file = TemporaryFile(self._sink, temporary, f"{prefix}-{shard:05d}-{uuid.uuid4().hex}")
-        output = _ShardFile(file.handle, self._codec)
+        attempt = f"{shard:05d}-{uuid.uuid4().hex}"
+        file = TemporaryFile(self._sink, temporary, f"{shard_prefix(self._name, split)}-{attempt}")
+        output = _ShardFile(file.handle, self._gzip)
         stats: SplitStats | None = None
-        examples = 0
+        examples = framed_bytes = 0
         rejects: list[Reject] = []
+        pieces = PieceWriter()
         try:
             for chunk in map_in_order(self._encoders, source.encode, tasks, self._window):
                 output.write(chunk.framed)
+                pieces.add(chunk, framed_bytes)
+                framed_bytes += len(chunk.framed)
                 if stats is None:
                     stats = chunk.stats
                 elif chunk.stats is not None:
@@ -174,15 +181,17 @@ class _WriteShardFn(ThreadedFlatMap):
         path = file.close()
         if self._progress is not None:
             self._progress.flush()
-        info = ShardInfo(name, path, planned, examples, len(rejects), output.size_bytes, output.crc32c, stats)
+        piece = pieces.write(storage.join(storage.join(temporary, _PIECES), f"{split}-{attempt}{PIECE_SUFFIX}"))
+        info = ShardInfo(name, path, planned, examples, len(rejects), output.size_bytes, output.crc32c, stats, piece)
         return [*(beam.pvalue.TaggedOutput(REJECTS, reject) for reject in rejects), info]
 
 
 class _ShardFile:
-    """Gathers small writes into large ones, encodes them as the file has them; keeps size and crc32c of the outcome."""
+    """Gathers small writes into large ones, compresses if asked, and keeps size and crc32c of what goes to disk."""
 
-    def __init__(self, handle: Any, codec: Codec) -> None:
-        self._handle, self._encoder = handle, codec.encoder()
+    def __init__(self, handle: Any, gzip: bool) -> None:
+        self._handle = handle
+        self._compress = zlib.compressobj(6, zlib.DEFLATED, 31) if gzip else None  # 31: gzip framing, without a time
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self.size_bytes = self.crc32c = 0
@@ -195,12 +204,13 @@ class _ShardFile:
 
     def finish(self) -> None:
         self._flush()
-        self._put(self._encoder.end())
+        if self._compress is not None:
+            self._put(self._compress.flush())
 
     def _flush(self) -> None:
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
         self._pending, self._pending_bytes = [], 0
-        self._put(self._encoder.add(data))
+        self._put(self._compress.compress(data) if self._compress is not None else data)
 
     def _put(self, data: bytes) -> None:
         self.crc32c = google_crc32c.extend(self.crc32c, data)

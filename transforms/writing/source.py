@@ -12,12 +12,21 @@ from transforms.statistics.files import SplitStats
 
 @dataclass(slots=True)
 class EncodedChunk:
-    """Some consecutive records of a shard: their framed bytes, how many there are, and what was left out."""
+    """Some consecutive records of a shard: their framed bytes, how many there are, and what was left out.
+
+    Attributes:
+      remembered: for the next build, rows of transforms.writing.remembered.REMEMBERED, offsets from the first record.
+      reused: files whose records, or rejects, came from an older version.
+      damaged: files whose records should have come from there, but were not whole.
+    """
 
     framed: Any  # a bytes-like object
     examples: int
     rejects: list[Reject] = field(default_factory=list)
     stats: SplitStats | None = None  # where they are gathered as shards are written
+    remembered: pa.RecordBatch | None = None
+    reused: int = 0
+    damaged: int = 0
 
 
 class ShardSource(Protocol):

@@ -42,7 +42,7 @@ class Shouting(FileEncoder):
 
 
 def planned(names: list[str], line: int | None = None) -> Any:
-    rows = [(name, 7, None, index, line, None, "train", index, 0, None, None) for index, name in enumerate(names)]
+    rows = [(name, 7, None, index, line, None, "train", index, 0, None, None, None) for index, name in enumerate(names)]
     return to_batch([list(column) for column in zip(*rows, strict=True)], PLANNED)
 
 

@@ -42,6 +42,7 @@ def rows(number: int, **values: Any) -> list[Row]:
             "tie": index,
             "stratum": None,
             "split_key": None,
+            "identity": None,
         }
         | {name: value(index) if callable(value) else value for name, value in values.items()}
         for index in range(number)

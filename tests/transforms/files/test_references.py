@@ -24,13 +24,14 @@ FOUND_ROWS = st.lists(
         st.none() | NAME,
         st.none() | st.integers(1, 1 << 40),
         st.none() | NAME,
+        st.none() | st.integers(0, (1 << 64) - 1),
     ),
     max_size=30,
 )
 
 
 def planned(keys: list[tuple[int, int]]) -> pa.RecordBatch:
-    rows = [(f"{key}-{tie}", 1, None, 0, None, b"\0\xff", "train", key, tie, None, None) for key, tie in keys]
+    rows = [(f"{key}-{tie}", 1, None, 0, None, b"\0\xff", "train", key, tie, None, None, None) for key, tie in keys]
     return to_batch([list(column) for column in zip(*rows)], PLANNED)
 
 

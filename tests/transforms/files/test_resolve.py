@@ -30,11 +30,11 @@ Row = tuple[Any, ...]
 
 
 def file(name: str, size: int = 1000) -> Row:
-    return name, size, None, None, None, None, None
+    return name, size, None, None, None, None, None, None
 
 
 def row(name: str, line: int, label: str | None = "ant", split: str | None = None, **columns: Any) -> Row:
-    return name, 1000, None, label, split, line, json.dumps(columns)
+    return name, 1000, None, label, split, line, json.dumps(columns), None
 
 
 def planned(

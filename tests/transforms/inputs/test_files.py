@@ -17,6 +17,7 @@ from transforms.inputs.files import ListFiles, ReadManifest, index_listing, meas
 from transforms.inputs.found import FOUND
 from transforms.inputs.listing import Found, Listed, Skipped
 from transforms.inputs.summary import InputSummary, summarize_batch
+from transforms.stores.protocol import FileStat
 from transforms.workers.batches import to_batch
 
 REJECT = Reject("bad.jpg", None, "index", "why")
@@ -128,10 +129,10 @@ def test_the_fingerprint_is_that_of_the_files() -> None:
 
 @pytest.mark.parametrize("error", [OSError("503"), TimeoutError("timed out")])
 def test_a_store_that_fails_is_asked_again_and_a_disk_is_not(monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
-    def fails(path: str) -> int:
+    def fails(path: str) -> FileStat:
         raise error
 
-    monkeypatch.setattr("transforms.inputs.files.storage.size", fails)
+    monkeypatch.setattr("transforms.inputs.files.storage.stat_file", fails)
     row = {"name": "a.jpg", "line": 2, "columns": "{}"}
     batch = to_batch([[row.get(field.name)] for field in FOUND], FOUND)
 

@@ -18,11 +18,11 @@ Row = tuple[Any, ...]
 
 
 def file(name: str, size: int = 100) -> Row:
-    return name, size, None, None, None, None, None
+    return name, size, None, None, None, None, None, None
 
 
 def row(name: str, line: int, label: str | None = None, split: str | None = None) -> Row:
-    return name, 1, None, label, split, line, "{}"
+    return name, 1, None, label, split, line, "{}", None
 
 
 def summary_of(rows: list[Row]) -> InputSummary:

@@ -81,6 +81,7 @@ class ArrayEncoder(FileEncoder):
     """
 
     refusal = NpyError
+    said = ("because",)
 
     root: str
     feature: str = "image"

@@ -1,13 +1,14 @@
 """From references to WAV files to framed examples: read, check, decode if asked, serialize. Pure but for reading the
 files."""
 
+import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from shardmill import example
 from shardmill.renames import NO_RENAMES, Renames
-from shardmill.wav import WavError, read_header, samples
+from shardmill.wav import Wav, WavError, read_header, samples
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.audio.decodable import is_decodable
 from transforms.files.audio.stats import AudioStats
@@ -41,10 +42,23 @@ class AudioEncoder(FileEncoder):
         wav = read_header(data)
         if self.decode and (decoded := wav.frames * wav.channels * 4) > MAX_RECORD_BYTES:
             raise WavError(f"{decoded:,} bytes of float32 samples; an example holds {MAX_RECORD_BYTES:,} at most")
+        value = samples(data, wav).astype("<f4").tobytes() if self.decode else data
+        return self._encoded(value, wav, is_decodable(data))
+
+    def remember(self, encoded: Encoded) -> str:
+        """What the header says, and whether tf.audio.decode_wav takes the file."""
+        wav, decodable = encoded.seen
+        return json.dumps([*astuple(wav), decodable])
+
+    def recall(self, value: bytes, seen: str) -> Encoded:
+        """As the base says."""
+        *header, decodable = json.loads(seen)
+        return self._encoded(value, Wav(*header), decodable)
+
+    def _encoded(self, value: bytes, wav: Wav, decodable: bool) -> Encoded:
         numbers = (("sample_rate", wav.sample_rate), ("channels", wav.channels), ("frames", wav.frames))
         entries = (example.entry(self.renames(name), example.int64_feature([number])) for name, number in numbers)
-        value = samples(data, wav).astype("<f4").tobytes() if self.decode else data
-        return Encoded(value, b"".join(entries), (wav, is_decodable(data)))
+        return Encoded(value, b"".join(entries), (wav, decodable))
 
     def entry_header(self, name: str, size: int) -> bytes:
         """That of a list of floats for samples."""

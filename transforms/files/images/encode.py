@@ -50,10 +50,20 @@ class ImageEncoder(FileEncoder):
 
     def encode_file(self, path: str, size: int) -> Encoded:
         """Read, check and re-encode an image."""
-        image, header = self._image(path)
-        return Encoded(
-            image, _size_entries(header.height, header.width, self.renames) if self.measures else b"", header
-        )
+        return self._encoded(*self._image(path))
+
+    def remember(self, encoded: Encoded) -> str:
+        """Format, width, height, and orientation by EXIF."""
+        header: ImageHeader = encoded.seen
+        return f"{header.format} {header.width} {header.height} {header.orientation}"
+
+    def recall(self, value: bytes, seen: str) -> Encoded:
+        """As the base says."""
+        return self._encoded(value, _header(seen))
+
+    def _encoded(self, image: bytes, header: ImageHeader) -> Encoded:
+        sides = _size_entries(header.height, header.width, self.renames) if self.measures else b""
+        return Encoded(image, sides, header)
 
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> ImageStats:
         """The statistics of some images."""
@@ -90,6 +100,12 @@ class ImageEncoder(FileEncoder):
                 f"a {header.format} of {header.width} x {header.height} pixels is more than --max_pixels"
                 f" {self.max_pixels}: a decompression bomb?"
             )
+
+
+@lru_cache(maxsize=4096)
+def _header(seen: str) -> ImageHeader:
+    image_format, *numbers = seen.split(" ")
+    return ImageHeader(image_format, *map(int, numbers))
 
 
 @lru_cache(maxsize=4096)

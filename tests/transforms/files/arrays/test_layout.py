@@ -30,7 +30,7 @@ def npy(array: np.ndarray) -> bytes:
 
 def found(*names: str, uris: list[str | None] | None = None) -> pa.RecordBatch:
     nothing: list[None] = [None] * len(names)
-    return to_batch([list(names), [1] * len(names), uris or nothing, nothing, nothing, nothing, nothing], FOUND)
+    return to_batch([list(names), [1] * len(names), uris or nothing, *[nothing] * 5], FOUND)
 
 
 def test_the_first_file_of_all_batches_says_the_type(tmp_path: Path) -> None:

@@ -1,0 +1,188 @@
+"""--reuse: the same bytes as without, from fewer files; and what is said of it."""
+
+import io
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.command import Process, Run, check_mistake, image, image_tree, read_back, tree_bytes, write_files
+from tests.support.sounds import wav
+
+OLD = 10**18  # nanoseconds since 1970
+Files = Mapping[str, bytes]
+
+
+def put(folder: Path, files: Files, when: int = OLD) -> None:
+    """Write files that changed long ago, and so are not taken for such as may change again in the same moment."""
+    write_files(folder, files)
+    for name in files:
+        os.utime(folder / name, ns=(when, when))
+
+
+def npy(*shape: int) -> bytes:
+    out = io.BytesIO()
+    np.save(out, np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape))
+    return out.getvalue()
+
+
+# Of each kind: its command, its files, and those of the second night: new, changed, good no more, good at last.
+KINDS: dict[str, tuple[tuple[str, ...], Files, Files]] = {
+    "resized": (
+        ("images", "--resize", "9x7"),
+        {**image_tree(("cat", "dog"), 6), "cat/bad.jpg": b"no image", "dog/worse.jpg": b"nor this"},
+        {"ant/new.jpg": image(77), "cat/001.jpg": image(78), "dog/002.jpg": b"cut", "cat/bad.jpg": image(79)},
+    ),
+    "as they are": (
+        ("images", "--splits", "train=0.5,test=0.5", "--group_by", "label"),
+        {**image_tree(("cat", "dog"), 6, "png", "PNG"), "cat/bad.png": b"no image", "dog/worse.png": b"nor this"},
+        {"ant/new.png": image(77, "PNG"), "cat/001.png": image(78, "PNG"), "cat/bad.png": image(79, "PNG")},
+    ),
+    "arrays": (
+        ("arrays", "--no_shuffle"),
+        {**{f"{'ab'[n % 2]}/{n}.npy": npy(3, 1 if n == 3 else 2) for n in range(8)}, "b/bad.npy": npy(5)},
+        {"A/first.npy": npy(3, 2), "a/4.npy": npy(3, 2), "c/new.npy": npy(4)},
+    ),
+    "audio": (
+        ("audio", "--decode_audio"),
+        {**{f"{'ab'[n % 2]}/{n}.wav": wav(20 + n, 1 + n % 2, number=n) for n in range(8)}, "b/bad.wav": b"RIFF"},
+        {"A/first.wav": wav(number=9), "a/4.wav": wav(bits=8), "c/new.wav": b""},
+    ),
+    "text": (
+        ("text", "--record", "file", "--encoding", "latin-1"),
+        {**{f"{'ab'[n % 2]}/{n}.txt": b"caf\xe9 %d" % n for n in range(8)}, "b/bad.txt": b" "},
+        {"A/first.txt": b"one", "a/4.txt": b"another", "c/new.txt": b""},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_bytes_are_those_of_a_full_build(kind: str, run: Run, tmp_path: Path) -> None:
+    words, files, changes = KINDS[kind]
+    folder = tmp_path / "in"
+
+    def build(output: str, version: str, *flags: str) -> str:
+        where = ("--input", folder, "--output", tmp_path / output, "--name", "n", "--version", version)
+        result = run(*words, *where, "--max_reject_fraction", "0.9", "--num_shards", "3", *flags)
+        assert result.status == 0, result.err
+        return result.out
+
+    put(folder, files)
+    said = build("out", "1.0.0", "--reuse", "LATEST")
+    assert f"all {len(files)} files were read: no older version is published" in said
+    put(folder, changes, OLD + 1)
+    removed = next(name for name in files if name not in changes and "bad" not in name)
+    (folder / removed).unlink()
+    left = {name for name in files if name not in changes} - {removed}
+
+    said = build("out", "1.0.1", "--reuse", "LATEST", "--seed", "3")
+    quiet = build("full", "1.0.1", "--seed", "3")
+
+    # The type of arrays is that of the first file, by whose name the reasons of rejects call it
+    told = {"arrays": {name for name in left if files[name] == npy(3, 2)}}
+    found = len(told.get(kind, left))
+    assert f"{found} of {len(left) + len(changes)} files taken from 1.0.0, the others read" in said
+    assert "taken from" not in quiet
+    assert tree_bytes(tmp_path / "out/n/1.0.1") == tree_bytes(tmp_path / "full/n/1.0.1")
+
+
+def test_rows_of_a_manifest_may_change_where_files_do_not(run: Run, tmp_path: Path) -> None:
+    put(tmp_path / "in", {f"{n}.png": image(n, "PNG") for n in range(8)})
+    (tmp_path / "outside").mkdir()
+    put(tmp_path / "outside", {"x.png": image(99, "PNG")})
+
+    def build(output: str, version: str, rows: list[dict[str, object]], *flags: str) -> str:
+        (tmp_path / "in/list.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        where = ("--manifest", tmp_path / "in/list.jsonl", "--allow_outside", "--output", tmp_path / output)
+        result = run("images", *where, "--name", "n", "--version", version, *flags)
+        assert result.status == 0, result.err
+        return result.out
+
+    rows = [{"file_name": f"{n}.png", "label": "ab"[n % 2], "weight": n} for n in range(8)]
+    rows += [{"file_name": "3.png", "label": "a", "weight": 9}, {"file_name": "../outside/x.png", "label": "b"}]
+    build("out", "1.0.0", rows, "--reuse", "record")
+    rows = [{**row, "label": f"{row['label']}!", "title": "é" * n} for n, row in enumerate(reversed(rows))]
+
+    said = build("out", "1.0.1", rows, "--reuse", "1.0.0", "--rename", "label=class")
+    build("full", "1.0.1", rows, "--rename", "label=class")
+
+    assert "10 of 10 files taken from 1.0.0" in said
+    assert tree_bytes(tmp_path / "out/n/1.0.1") == tree_bytes(tmp_path / "full/n/1.0.1")
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images, and the output of a first night, which the others take records from."""
+    folder = tmp_path_factory.mktemp("many")
+    put(folder / "in", image_tree(("cat", "dog"), 40))
+    return folder
+
+
+MOMENTS: dict[str, Callable[[Path], bool]] = {
+    "first shard": lambda directory: any(directory.glob("beam-temp-*/n-*")),
+    "first piece": lambda directory: any(directory.glob("beam-temp-*/files/*")),
+    "files remembered": lambda directory: any(directory.parent.glob("builds/1.0.1.files/index-*")),
+    "first shard renamed": lambda directory: any(directory.glob("n-*.tfrecord-*")),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_the_older_version_stands_and_the_next_run_takes_from_it(
+    many: Path, run: Run, tmp_path: Path, moment: str
+) -> None:
+    words = ("images", "--input", many / "in", "--output", tmp_path, "--name", "n", "--num_shards", "20")
+    assert run(*words, "--reuse", "record").status == 0
+    before, remembered = tree_bytes(tmp_path / "n/1.0.0"), tree_bytes(tmp_path / "n/builds/1.0.0.files")
+    again = (*words, "--version", "1.0.1", "--reuse", "LATEST")
+    directory = tmp_path / "n/1.0.1"
+    process = Process(tmp_path / "process", *again)
+    while process.is_alive() and not MOMENTS[moment](directory):
+        time.sleep(0.0005)
+    if process.is_alive():
+        process.send_signal(signal.SIGKILL)
+    process.result()
+
+    assert tree_bytes(tmp_path / "n/1.0.0") == before
+    assert tree_bytes(tmp_path / "n/builds/1.0.0.files") == remembered
+    if not (directory / "_SUCCESS").exists():
+        assert run(*again).status == 0
+    assert {name: data for name, data in tree_bytes(directory).items() if ".tfrecord" in name} == {
+        name: data for name, data in before.items() if ".tfrecord" in name
+    }
+    names = {path.name for path in (tmp_path / "n/builds/1.0.1.files").iterdir()}
+    assert len(names) in (0, 21), "nothing of the job that died stays beside what the index names"
+    assert sum(map(len, read_back(directory).splits.values())) == 80
+
+
+def test_overwriting_a_version_takes_from_what_it_replaces(many: Path, run: Run, tmp_path: Path) -> None:
+    words = ("images", "--input", many / "in", "--output", tmp_path, "--name", "n", "--reuse", "LATEST")
+    assert run(*words).status == 0
+    remembered = {path.name for path in (tmp_path / "n/builds/1.0.0.files").iterdir()}
+
+    result = run(*words, "--overwrite", "--num_shards", "2")
+
+    assert "80 of 80 files taken from 1.0.0" in result.out
+    now = {path.name for path in (tmp_path / "n/builds/1.0.0.files").iterdir()}
+    assert len(now) == 3
+    assert not now & remembered
+
+
+def test_a_version_that_is_not_published_is_a_mistake(many: Path, run: Run, tmp_path: Path) -> None:
+    words = ("images", "--input", many / "in", "--output", tmp_path, "--name", "n")
+
+    check_mistake(run(*words, "--reuse", "1.2.3"), "--reuse 1.2.3", "is not published")
+    check_mistake(run(*words, "--reuse", "yesterday"), "--reuse", "'yesterday'", "LATEST or a version")
+    assert not (tmp_path / "n/1.0.0").exists()
+
+
+def test_lines_of_text_have_no_place_that_they_keep(run: Run, tmp_path: Path) -> None:
+    put(tmp_path / "in", {"a.txt": b"one\ntwo\n"})
+
+    result = run("text", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", "--reuse", "LATEST")
+
+    check_mistake(result, "--reuse needs --record file")

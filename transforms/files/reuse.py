@@ -1,0 +1,79 @@
+"""Shards of files most of which an older version holds already: their records are taken from there, the others read."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from transforms.examples.encode import MAX_RECORD_BYTES
+from transforms.files.encode import FileEncoder, Place
+from transforms.files.former import Former, nothing_stored
+from transforms.files.references import sorted_by_key
+from transforms.files.stored import Task, take, tasks
+from transforms.sharding.keys import hash_strings
+from transforms.writing.remembered import remembered_batch
+from transforms.writing.source import EncodedChunk
+
+
+@dataclass(frozen=True)
+class ReusingShards:
+    """A transforms.writing.source.ShardSource over PLANNED files with identities.
+
+    Attributes:
+      encoder: of the files.
+      files_per_task: how many files or ranges a thread reads at once, at most.
+      seed: of the hashes of names by which the next build finds them.
+      versions: of what encodes, by name.
+      remembers: whether the next build is to find them.
+      former: where records are taken from, if anywhere.
+    """
+
+    encoder: FileEncoder
+    files_per_task: int
+    seed: int
+    versions: Mapping[str, str]
+    remembers: bool = True
+    former: Former | None = None
+
+    def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[Task]]:
+        """The number of files, and some of them at a time, with what is known of each."""
+        batch = sorted_by_key(parts)
+        if self.former is None:
+            stored = nothing_stored(len(batch))
+        else:
+            stored = self.former.find(batch, self._encoding, self._refusing)
+        return len(batch), tasks(batch, stored, self.files_per_task)
+
+    def encode(self, task: Task) -> EncodedChunk:
+        """The records of some files."""
+        batch, stored = task
+        known, damaged = take(self.former, stored) if self.former is not None else ([None] * len(batch), 0)
+        chunk, places = self.encoder.encode_batch(batch, known, self.remembers)
+        chunk.reused = len(known) - known.count(None)
+        chunk.damaged = damaged
+        chunk.remembered = self._remembered(batch, places)
+        return chunk
+
+    @cached_property
+    def _encoding(self) -> str:
+        return json.dumps({**self.encoder.depends_on(), **self.versions}, sort_keys=True)
+
+    @cached_property
+    def _refusing(self) -> str:
+        return json.dumps(self.encoder.reasons_depend_on(), sort_keys=True)
+
+    def _remembered(self, batch: pa.RecordBatch, places: list[Place | None]) -> pa.RecordBatch:
+        metadata = {"encoding": self._encoding, "refusing": self._refusing}
+        if not self.remembers:
+            return remembered_batch((), metadata)
+        names = batch["name"].to_pylist()
+        columns = (names, hash_strings(names, self.seed), batch["identity"].to_pylist(), batch["size"].to_pylist())
+        rows = [
+            (name, key, identity, *place)
+            for name, key, identity, size, place in zip(*columns, places, strict=True)
+            # A file too large to be looked at is rejected for its planned size, which depends on more than it
+            if place is not None and identity is not None and size <= MAX_RECORD_BYTES
+        ]
+        return remembered_batch(rows, metadata)

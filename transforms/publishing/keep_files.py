@@ -1,0 +1,70 @@
+"""What a version remembers of its files is put beside it as it is published; see file_index."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from posixpath import basename
+
+from transforms.publishing.file_index import FileIndex, IndexedPiece, files_folder, index_name
+from transforms.stores import storage
+from transforms.writing.remembered import Piece
+from transforms.writing.shard_info import ShardInfo
+
+
+@dataclass(frozen=True, slots=True)
+class RememberOptions:
+    """What the launcher knows of a FileIndex; the attributes are those of it."""
+
+    root: str
+    seed: int
+    encoding: Mapping[str, str]
+    gzip: bool
+    former: str = ""
+    why: str = ""
+
+
+def keep_files(
+    parent: str, version: str, manifest: bytes, shards: Sequence[ShardInfo], options: RememberOptions | None
+) -> None:
+    """Put the pieces of `shards`, and an index, beside the version that `manifest` is going to describe.
+
+    It may be done before that version is published, and again: nothing that an older version remembers is touched.
+    """
+    if options is None:
+        return
+    folder = files_folder(parent, version)
+    pieces = [(str(shard.name), shard.piece) for shard in shards if shard.piece is not None and shard.piece.path]
+    storage.make_directory(folder)
+    storage.rename(
+        [piece.path for _, piece in pieces], [storage.join(folder, basename(piece.path)) for _, piece in pieces]
+    )
+    index = FileIndex(
+        root=options.root,
+        seed=options.seed,
+        encoding=options.encoding,
+        gzip=options.gzip,
+        former=options.former,
+        why=options.why,
+        files=sum(shard.planned for shard in shards),
+        reused=sum(shard.piece.reused for shard in shards if shard.piece is not None),
+        damaged=sum(shard.piece.damaged for shard in shards if shard.piece is not None),
+        pieces=tuple(_indexed(shard, piece) for shard, piece in pieces),
+    )
+    storage.write_text(storage.join(folder, index_name(manifest)), index.to_json(), sync=False)
+
+
+def forget_others(parent: str, version: str, manifest: bytes) -> None:
+    """Delete what is remembered of files beside a published version, but for what the index of `manifest` names: left
+    by what it replaced, and by jobs that died."""
+    folder = files_folder(parent, version)
+    found = {name for name, _ in storage.list_files(folder)}
+    if not found:
+        return
+    kept = {index_name(manifest)}
+    if kept <= found:
+        path = storage.join(folder, index_name(manifest))
+        kept |= {piece.file for piece in FileIndex.from_json(storage.read_bytes(path), path).pieces}
+    storage.delete(storage.join(folder, name) for name in sorted(found - kept))
+
+
+def _indexed(shard: str, piece: Piece) -> IndexedPiece:
+    return IndexedPiece(basename(piece.path), piece.crc32c, shard, piece.low, piece.high)
