@@ -38,10 +38,31 @@ def _verify(arguments: Sequence[str]) -> int:
     return verify.main(arguments)
 
 
+def _versions(arguments: Sequence[str]) -> int:
+    from pipelines.commands import versions
+
+    return versions.main(arguments)
+
+
+def _rollback(arguments: Sequence[str]) -> int:
+    from pipelines.commands import rollback
+
+    return rollback.main(arguments)
+
+
+def _tag(arguments: Sequence[str]) -> int:
+    from pipelines.commands import tag
+
+    return tag.main(arguments)
+
+
 _COMMANDS: dict[str, tuple[str, Command]] = {
     **{name: (kind.summary, _convert(kind)) for name, kind in KINDS.items()},
     "inspect": ("show what is in a data set", _inspect),
     "verify": ("re-read a data set and check every shard", _verify),
+    "versions": ("list the versions of a data set", _versions),
+    "rollback": ("let LATEST name an older version again", _rollback),
+    "tag": ("give a version a name", _tag),
 }
 
 

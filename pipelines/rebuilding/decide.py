@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from pipelines.config.job import JobConfig
 from pipelines.rebuilding.inputs import FILES, Inputs
-from shardmill import naming
 from shardmill.errors import CorruptDataError
 from shardmill.versions import numbers
 from transforms.publishing import publication
@@ -60,17 +59,17 @@ def decide(config: JobConfig, inputs: Inputs) -> Unchanged | Changed:
     """
     latest = publication.latest(config.directory)
     standing = [state.version for state in published(config.parent)]
-    newer = [version for version in standing if naming.is_version(latest) and numbers(version) > numbers(latest)]
+    if latest not in standing:  # readers find nothing, so there is something to do
+        named = f"LATEST names {latest[:60]!r}, which is not published" if latest else "there is no LATEST"
+        return Changed(named if latest or standing else "there is no version yet")
     reasons = []
-    for version in dict.fromkeys([latest, config.version, *newer]):
-        if version in standing:
-            reason = _difference(config.parent, version, inputs)
-            if not reason:
-                return Unchanged(version, inputs.number, latest)
-            reasons.append(reason)
-    if latest and latest not in standing:
-        reasons.insert(0, f"LATEST names {latest}, which is not published")
-    return Changed(reasons[0] if reasons else "there is no version yet")
+    newer = [version for version in standing if numbers(version) > numbers(latest)]
+    for version in dict.fromkeys([latest, *(version for version in [config.version] if version in standing), *newer]):
+        reason = _difference(config.parent, version, inputs)
+        if not reason:
+            return Unchanged(version, inputs.number, latest)
+        reasons.append(reason)
+    return Changed(reasons[0])
 
 
 def _difference(parent: str, version: str, inputs: Inputs) -> str:

@@ -51,16 +51,9 @@ def _state(parent: str, version: str) -> VersionState | None:
     if success is not None:
         return VersionState(version, True, success.modified)
     manifest = _stat(storage.join(directory, naming.MANIFEST))
-    if manifest is None or _is_under_way(directory):
+    if manifest is None or storage.exists(storage.join(directory, naming.PUBLISHING)):
         return None
     return VersionState(version, False, manifest.modified)
-
-
-def _is_under_way(directory: str) -> bool:
-    """Whether a job builds or publishes a version, or did when it ended."""
-    return storage.exists(storage.join(directory, naming.PUBLISHING)) or any(
-        name.startswith(naming.TEMP_PREFIX) for name in storage.list_folders(directory)
-    )
 
 
 def _stat(path: str) -> FileStat | None:

@@ -53,6 +53,15 @@ def clear_dead(directory: str, own: str) -> None:
             give_up(directory, folder)
 
 
+def is_under_way(directory: str) -> bool:
+    """Whether a job builds or publishes the version in `directory`, or did when it was interrupted: without locks, who
+    is dead cannot be known."""
+    folders = [name for name in storage.list_folders(directory) if name.startswith(naming.TEMP_PREFIX)]
+    if storage.is_local(directory):
+        folders = [folder for folder in folders if _lives(directory, folder)]
+    return bool(folders) or storage.exists(storage.join(directory, naming.PUBLISHING))
+
+
 def _lives(directory: str, folder: str) -> bool:
     path = _job_file(directory, folder)
     return storage.is_local(path) and locks.is_held(path)

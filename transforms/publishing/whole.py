@@ -17,8 +17,9 @@ def why_not_whole(directory: str) -> str:
     sizes = dict(storage.list_files(directory))
     for split in manifest.splits:
         for shard in split.shards:
-            if sizes.get(shard.file) != shard.size_bytes:
-                found = f"has {sizes[shard.file]:,} bytes instead of {shard.size_bytes:,}"
-                return f"{version} is damaged: {shard.file} {found if shard.file in sizes else 'is missing'}"
+            found = sizes.get(shard.file)
+            if found != shard.size_bytes:
+                what = "is missing" if found is None else f"has {found:,} bytes instead of {shard.size_bytes:,}"
+                return f"{version} is damaged: {shard.file} {what}"
     missing = next((name for name in manifest.files if name not in sizes and name != naming.MANIFEST), None)
     return f"{version} is damaged: {missing} is missing" if missing is not None else ""

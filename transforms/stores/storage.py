@@ -226,6 +226,13 @@ def create_text(path: str, text: str, temporary: str) -> None:
     sync_directories([os.path.dirname(path)])
 
 
+def remove_empty(folder: str) -> None:
+    """Remove a local folder if nothing is in it."""
+    if is_local(folder):
+        with suppress(OSError):
+            os.rmdir(folder)
+
+
 def _write(path: str, text: str, sync: bool) -> None:
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)

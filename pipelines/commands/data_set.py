@@ -1,0 +1,45 @@
+"""What the commands about the versions of a data set share: its folder, and how its store is reached."""
+
+import argparse
+import posixpath
+from collections.abc import Sequence
+
+from pipelines.flags.options import Parser, beam_options, check_folder_first
+from shardmill import naming
+from shardmill.errors import UserError
+from transforms.stores import storage
+
+
+def parser_of(command: str, description: str) -> Parser:
+    """The parser of a command whose first word is the folder of a data set."""
+    parser = Parser(
+        prog=f"shardmill {command}",
+        description=description,
+        epilog=(
+            "Beam's options that say how to reach an object store are passed through, after the folder:"
+            " --s3_endpoint_url, … Exit status: 0 done; 1 it could not be done; 2 a mistake in a flag, or no data set."
+        ),
+    )
+    parser.add_argument("directory", help="of the data set: the folder of all its versions; local, gs://, s3://")
+    parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
+    return parser
+
+
+def parse(parser: Parser, arguments: Sequence[str]) -> argparse.Namespace:
+    """The arguments, `directory` without a slash at its end; its store can be reached then.
+
+    Raises:
+      UserError: a mistake in a flag, or the folder is that of a version.
+    """
+    args, rest = parser.parse_known_args(list(arguments))
+    written, args.directory = args.directory, args.directory.rstrip("/") or "/"
+    if rest or not storage.is_local(args.directory):
+        from transforms.stores.clients import set_options
+
+        options = beam_options(rest, parser)
+        check_folder_first(arguments, written, rest)
+        set_options(options)
+    above, last = posixpath.split(args.directory)
+    if naming.is_version(last) and storage.exists(storage.join(args.directory, naming.MANIFEST)):
+        raise UserError(f"{args.directory} is one version; give the folder of all of them, {above or '.'}")
+    return args

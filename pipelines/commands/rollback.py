@@ -1,0 +1,36 @@
+"""`shardmill rollback`: LATEST names an older version again."""
+
+from collections.abc import Sequence
+
+from pipelines.commands.data_set import parse, parser_of
+from pipelines.flags.options import Parser
+from shardmill.errors import UserError
+from shardmill.printable import printable
+
+
+def rollback_parser() -> Parser:
+    """The parser of `shardmill rollback`."""
+    parser = parser_of(
+        "rollback",
+        "Let LATEST name another version: what readers open from now on. Nothing is deleted, and a rebuild over the"
+        " same input does not undo it.",
+    )
+    parser.add_argument(
+        "version", nargs="?", help="or a tag (default: the newest that is older than the one that LATEST names)"
+    )
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit status."""
+    args = parse(rollback_parser(), arguments)
+
+    from pipelines.rebuilding.names import rollback
+
+    try:
+        before, version = rollback(args.directory, args.version)
+    except OSError as error:
+        raise UserError(f"{args.directory} cannot be read or written: {error.strerror or error}") from None
+    said = f"LATEST: {before or 'none'} -> {version}" if before != version else f"LATEST names {version} already"
+    print(printable(f"{args.directory}: {said}"))
+    return 0

@@ -1,0 +1,104 @@
+"""What a build keeps of a version before: the ids of its classes, the types of its columns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.protobuf import text_format
+
+from pipelines.recipes.recipe import Recipe
+from shardmill import naming, schema
+from shardmill.dataset import Dataset, open_dataset
+from shardmill.errors import CorruptDataError, UserError
+from shardmill.features import Features
+from shardmill.selection import label_of
+from transforms.stores import storage
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept.
+
+    Attributes:
+      changes: of the job's configuration, by field.
+      said: what must be said of that.
+    """
+
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    said: tuple[str, ...] = ()
+
+
+def keep(recipe: Recipe, parent: str) -> Kept:
+    """What a build of `recipe` keeps of a version in `parent`: the one that `like` or else LATEST names.
+
+    Raises:
+      UserError: `like` names no version, or the recipe says otherwise what is to be kept.
+      CorruptDataError: the version cannot be read.
+    """
+    build = recipe.build
+    labels, types = build.labels == "keep" or build.like is not None, build.schema == "keep" or build.like is not None
+    if not (labels or types):
+        return Kept()
+    _check(recipe, labels, types)
+    if build.like in (None, naming.LATEST) and not storage.exists(storage.join(parent, naming.LATEST)):
+        return Kept(
+            said=("there is no version yet whose labels or schema could be kept: those of the input are taken",)
+        )
+    dataset = open_dataset(parent, storage.BeamFiles(), build.like)
+    changes: dict[str, Any] = {}
+    said = []
+    if types and _has(recipe, "schema"):
+        changes["schema"] = _features(dataset)
+        said.append(f"the types of {len(changes['schema'])} columns are those of {dataset.manifest.version}")
+    if labels:
+        names = _class_names(dataset)
+        said.append(_labels_said(names, dataset.manifest.version, recipe.options.get("on_new_label", "fail")))
+        if names:
+            changes["labels"] = names
+    return Kept(changes, tuple(said))
+
+
+def _check(recipe: Recipe, labels: bool, types: bool) -> None:
+    """Check that nothing is to be kept that a flag sets, and that there is such a thing; raises UserError."""
+    command = recipe.kind.command
+    for wanted, key, field_, flag in (
+        (labels, "labels", "labels", "labels_file"),
+        (types, "schema", "schema", "schema"),
+    ):
+        given = "like" if recipe.build.like is not None else key
+        if wanted and recipe.options.get(field_) is not None:
+            raise recipe.located(
+                UserError(f"{given}: a version before says it, and so does --{flag}; leave one of them out")
+            )
+        if wanted and given == key and not _has(recipe, field_):
+            raise recipe.located(UserError(f"{key}: keep has no meaning for {command}, which has no --{flag}"))
+
+
+def _has(recipe: Recipe, name: str) -> bool:
+    return any(option.field == name for option in recipe.kind.options)
+
+
+def _class_names(dataset: Dataset) -> tuple[str, ...]:
+    """The classes of the label; () where it has no names."""
+    label = label_of(dataset.manifest)
+    return () if label is None else label.class_names
+
+
+def _labels_said(names: Sequence[str], version: str, on_new_label: str) -> str:
+    if not names:
+        return f"{version} has no names of classes that could be kept"
+    new = {"fail": "a new one fails", "append": "a new one gets the next id", "reject": "a new one is rejected"}
+    return (
+        f"the ids of {len(names):,} class{'' if len(names) == 1 else 'es'} are those of {version}; {new[on_new_label]}"
+    )
+
+
+def _features(dataset: Dataset) -> Features:
+    """The features of the version's schema, as --schema reads it, but for those that shardmill adds itself."""
+    path = f"{dataset.directory}/{naming.SCHEMA}"
+    try:
+        features = schema.from_pbtxt(dataset.metadata(naming.SCHEMA).decode())
+    except (ValueError, text_format.ParseError, FileNotFoundError) as error:
+        raise CorruptDataError(f"{path} cannot be kept: {error}") from None
+    added = {feature.name for feature in dataset.manifest.features if feature.role == "source"}
+    return tuple(feature for feature in features if feature.name not in added)

@@ -1,0 +1,97 @@
+"""Which older versions go: those that both `min_versions` and `max_age` allow to, and that nothing names or builds."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from pipelines.recipes.durations import shown
+from pipelines.recipes.sections import RetainOptions
+from shardmill import naming
+from shardmill.versions import numbers
+from transforms.publishing import job_folder
+from transforms.publishing.catalog import VersionState, tags_in, versions_in
+from transforms.publishing.deletion import delete_version
+from transforms.publishing.publication import latest
+from transforms.stores import storage
+
+
+def deletable(
+    states: Sequence[VersionState], named: Collection[str], min_versions: int, max_age: float
+) -> list[VersionState]:
+    """Those of a data set's versions that may go, the oldest first.
+
+    Ages are those at the newest publication, all by the clock of the store: a launcher whose clock is wrong deletes
+    nothing for that, and while the source has stopped nothing grows old.
+
+    Args:
+      states: of all versions.
+      named: versions that stay whatever their age: LATEST, tags, the baseline.
+      min_versions: as many of the newest published ones stay.
+      max_age: in seconds; younger ones stay.
+    """
+    published = sorted((state for state in states if state.published), key=_order, reverse=True)
+    now = max((state.modified for state in published), default=0.0)
+    stay = {state.version for state in published[:min_versions]} | set(named)
+    old = [state for state in states if now - state.modified > max_age and state.version not in stay]
+    return sorted(old, key=_order)
+
+
+def _order(state: VersionState) -> list[int]:
+    return numbers(state.version)
+
+
+def retain(parent: str, options: RetainOptions, stay: Collection[str] = ()) -> list[str]:
+    """Delete what may go of the versions in `parent`; what there is to say, in sentences. Nothing is raised: what
+    cannot be deleted today can be tomorrow.
+
+    Args:
+      parent: the folder of all versions.
+      options: what allows a deletion; both must be given.
+      stay: further versions that stay: the baseline, the one just built.
+    """
+    if options.min_versions is None or options.max_age is None:
+        return []
+    try:
+        return list(_retain(parent, options.min_versions, options.max_age, stay))
+    except OSError as error:
+        return [f"older versions could not be deleted: {error}"]
+
+
+def _retain(parent: str, min_versions: int, max_age: float, stay: Collection[str]) -> Iterator[str]:
+    states = versions_in(parent)
+    named = _named(parent)
+    for file, version in named.items():
+        if not naming.is_version(version):
+            yield f"{file} names {version[:60]!r}, which is no version: until it does nothing is deleted"
+            return
+    if naming.LATEST not in named:
+        return
+    going = deletable(states, {*named.values(), *stay}, min_versions, max_age)
+    if going and (builder := _builder(parent)):
+        yield f"{builder}, and may read older versions: nothing is deleted now"
+        return
+    for state in going:
+        yield from _delete(parent, state.version, min_versions, max_age)
+
+
+def _named(parent: str) -> dict[str, str]:
+    """Version by the file that names it: LATEST and tags."""
+    tags = {f"{naming.TAGS}/{tag}": version for tag, version in tags_in(parent).items()}
+    version = latest(storage.join(parent, "any"))
+    return {**({naming.LATEST: version} if version else {}), **tags}
+
+
+def _builder(parent: str) -> str:
+    """Which version a job builds now, or did when it ended, in words; empty where there is none."""
+    for version in storage.list_folders(parent):
+        if naming.is_version(version) and job_folder.is_under_way(storage.join(parent, version)):
+            return f"{version} is being built, or its job was interrupted"
+    return ""
+
+
+def _delete(parent: str, version: str, min_versions: int, max_age: float) -> Iterator[str]:
+    directory = storage.join(parent, version)
+    try:
+        if delete_version(directory, lambda: version in _named(parent).values()):
+            newest = "the newest stays" if min_versions == 1 else f"the newest {min_versions} stay"
+            yield f"deleted {version}, which is older than {shown(max_age)}; {newest}"
+    except OSError as error:
+        yield f"{version} could not be deleted, the next build goes on with it: {error}"

@@ -1,0 +1,141 @@
+"""`shardmill versions`, `rollback` and `tag`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shardmill.build_record import BuildRecord
+from tests.support.command import Run, check_mistake, tree_bytes, write_files
+from tests.support.versions import make_version
+
+
+@pytest.fixture
+def parent(tmp_path: Path) -> Path:
+    """1.0.0, of 2 examples, to 1.0.2, of 4, which LATEST names."""
+    for index in range(3):
+        make_version(tmp_path / "n", f"1.0.{index}", latest=True, examples=index + 2)
+    return tmp_path / "n"
+
+
+def latest(parent: Path) -> str:
+    return (parent / "LATEST").read_text().strip()
+
+
+def test_what_there_is(run: Run, parent: Path) -> None:
+    checks = ({"severity": "warn"}, {"severity": "ok"}, {"severity": "error"})
+    record = BuildRecord("n", "1.0.1", "published", "2026-11-20T03:00:00Z", checks=checks)
+    write_files(parent, {"TAGS/good": b"1.0.0\n", "TAGS/a": b"1.0.0\n", "builds/1.0.1.json": record.to_json().encode()})
+    write_files(
+        parent, {"1.0.3/beam-temp-n-x/_JOB": b"", "failed/1.0.2/manifest.json": b"", "1.0.1/manifest.json": b"{}"}
+    )
+
+    result = run("versions", parent)
+    assert result.status == 0
+    head, *lines = (line.split() for line in result.out.splitlines())
+    assert head == ["version", "published", "examples", "size", "named", "by", "checks"]
+    assert [line[0] for line in lines] == ["1.0.2", "1.0.1", "1.0.0"]
+    assert lines[0][3:] == ["4", "120", "B", "LATEST"]
+    assert lines[1][3:] == ["damaged", "1", "errors,", "1", "warnings"]
+    assert lines[2][3:] == ["2", "60", "B", "a,", "good"]
+
+    rows = json.loads(run("versions", parent, "--json").out)
+    assert [row["version"] for row in rows] == ["1.0.2", "1.0.1", "1.0.0"]
+    assert rows[2]["tags"] == ["a", "good"]
+    assert [row["latest"] for row in rows] == [True, False, False]
+    assert [row["examples"] for row in rows] == [4, None, 2]
+    assert rows[0]["published"].endswith("Z")
+
+
+def test_what_no_reader_opens_is_told(run: Run, parent: Path) -> None:
+    (parent / "1.0.1/_SUCCESS").unlink()
+    write_files(parent, {"LATEST": b"1.0.7\n"})
+    out = run("versions", parent).out
+    assert "1.0.1    no: a deletion began" in out
+    assert "NOTE: LATEST names 1.0.7, which is not published" in out
+
+    (parent / "LATEST").unlink()
+    assert "NOTE: there is no LATEST" in run("versions", parent).out
+
+
+@pytest.mark.parametrize("command", [("versions",), ("rollback",), ("tag", "1.0.0", "x")])
+def test_mistakes_in_the_folder(run: Run, parent: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
+    name, *rest = command
+    check_mistake(run(name, parent / "1.0.0", *rest), "1.0.0 is one version; give the folder of all of them")
+    check_mistake(run(name, tmp_path / "none", *rest), "none")
+
+
+def test_rollback_goes_one_back_and_again(run: Run, parent: Path) -> None:
+    before = tree_bytes(parent)
+    assert run("rollback", parent).out == f"{parent}: LATEST: 1.0.2 -> 1.0.1\n"
+    assert latest(parent) == "1.0.1"
+    assert run("rollback", f"{parent}/").status == 0
+    assert latest(parent) == "1.0.0"
+    check_mistake(run("rollback", parent), "has no version that is older than 1.0.0")
+    assert tree_bytes(parent) == before | {"LATEST": b"1.0.0\n"}
+
+
+def test_rollback_to_a_version_or_a_tag(run: Run, parent: Path) -> None:
+    write_files(parent, {"TAGS/good": b"1.0.0\n"})
+    assert run("rollback", parent, "good").status == 0
+    assert latest(parent) == "1.0.0"
+    assert run("rollback", parent, "1.0.2").out == f"{parent}: LATEST: 1.0.0 -> 1.0.2\n"  # forward, too
+    assert run("rollback", parent, "1.0.2").out == f"{parent}: LATEST names 1.0.2 already\n"
+
+
+def test_rollback_from_a_latest_that_is_lost(run: Run, parent: Path) -> None:
+    write_files(parent, {"LATEST": b"1.0.9\n"})
+    assert run("rollback", parent).out == f"{parent}: LATEST: 1.0.9 -> 1.0.2\n"
+    (parent / "LATEST").unlink()
+    check_mistake(run("rollback", parent), "give the version to go to")
+    assert run("rollback", parent, "1.0.1").out == f"{parent}: LATEST: none -> 1.0.1\n"
+    assert latest(parent) == "1.0.1"
+
+
+def test_rollback_to_what_is_not_whole_changes_nothing(run: Run, parent: Path) -> None:
+    next((parent / "1.0.1").glob("n-*")).unlink()
+    check_mistake(run("rollback", parent), "nothing was changed: 1.0.1 is damaged: n-train.tfrecord-", "is missing")
+    check_mistake(run("rollback", parent, "1.0.9"), "1.0.9 is not a data set", "published in")
+    check_mistake(run("rollback", parent, "nice"), "has no version or tag 'nice'")
+    assert latest(parent) == "1.0.2"
+
+
+def test_rollback_waits_for_a_publication_which_would_undo_it(run: Run, parent: Path) -> None:
+    write_files(parent, {"1.0.2/_PUBLISHING": b"{}"})
+    result = run("rollback", parent)
+
+    assert result.status == 1
+    assert "is being published" in result.err
+    assert "verify --repair" in result.err
+    assert latest(parent) == "1.0.2"
+
+
+def test_tags_are_given_moved_and_taken_away(run: Run, parent: Path) -> None:
+    assert run("tag", parent, "LATEST", "good").out == f"{parent}: good names 1.0.2\n"
+    assert run("tag", parent, "1.0.2", "good").out == f"{parent}: good names 1.0.2\n"
+    check_mistake(run("tag", parent, "1.0.0", "good"), "good names 1.0.2 already; give --move")
+    assert run("tag", parent, "1.0.0", "good", "--move").out == f"{parent}: good: 1.0.2 -> 1.0.0\n"
+    assert run("tag", parent, "good", "same").out == f"{parent}: same names 1.0.0\n"
+    assert (parent / "TAGS/same").read_text() == "1.0.0\n"
+    assert run("tag", parent, "good", "--delete").out == f"{parent}: good no longer names 1.0.0\n"
+    assert sorted(path.name for path in (parent / "TAGS").iterdir()) == ["same"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("1.0.0",), "give the version, then the tag"),
+        (("1.0.0", "a/b"), "can be no tag"),
+        (("1.0.0", "latest"), "can be no tag"),
+        (("1.0.0", "2.0.0"), "can be no tag"),
+        (("1.0.9", "x"), "1.0.9 is not a data set"),
+        (("what", "x"), "has no version or tag 'what'"),
+        (("x", "--delete"), "has no tag 'x'"),
+        (("1.0.0", "x", "--delete"), "--delete takes the tag alone"),
+        (("1.0.0", "x", "--mvoe"), "did you mean --move?"),
+    ],
+)
+def test_mistakes_in_tags(run: Run, parent: Path, words: tuple[str, ...], said: str) -> None:
+    before = tree_bytes(parent)
+    check_mistake(run("tag", parent, *words), said)
+    assert tree_bytes(parent) == before

@@ -1,0 +1,133 @@
+"""Which versions go: both min_versions and max_age must allow it, and nothing may name or build them."""
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.rebuilding.retain import deletable, retain
+from pipelines.recipes.sections import RetainOptions
+from tests.support.command import write_files
+from tests.support.faults import fail, faulty
+from tests.support.versions import make_version
+from transforms.publishing.catalog import VersionState
+from transforms.stores import locks
+
+DAY = 86_400.0
+
+
+def days(*ages: float) -> list[VersionState]:
+    """Published versions 1.0.<index>, so many days old."""
+    return [VersionState(f"1.0.{index}", True, (1000 - age) * DAY) for index, age in enumerate(ages)]
+
+
+@pytest.mark.parametrize(
+    ("states", "min_versions", "max_age", "named", "gone"),
+    [
+        (days(), 1, 1, [], []),
+        (days(0), 1, 0, [], []),
+        (days(90, 60, 40, 20, 0), 1, 30, [], [0, 1, 2]),
+        (days(90, 60, 40, 20, 0), 4, 30, [], [0]),  # min_versions forbids
+        (days(90, 60, 40, 20, 0), 1, 70, [], [0]),  # max_age forbids
+        (days(90, 60, 40, 20, 0), 5, 0, [], []),
+        (days(90, 60, 40, 20, 0), 1, 90, [], []),  # exactly as old
+        (days(90, 60, 40, 20, 0), 1, 30, ["1.0.1"], [0, 2]),
+        (days(0, 60, 40, 20, 90), 1, 30, [], [1, 2]),  # the first, a backfill, is young, and the last is the newest
+        (days(900, 860, 840), 1, 30, [], [0]),  # ages are those at the newest publication
+    ],
+)
+def test_both_must_allow_it(
+    states: list[VersionState], min_versions: int, max_age: float, named: list[str], gone: list[int]
+) -> None:
+    for order in (states, states[::-1]):
+        found = deletable(order, named, min_versions, max_age * DAY)
+        assert [state.version for state in found] == [f"1.0.{index}" for index in gone]
+
+
+def test_versions_are_ordered_by_their_numbers() -> None:
+    states = [VersionState(version, True, 0.0) for version in ("1.0.9", "1.0.10", "1.10.0", "1.9.0")]
+    states.append(VersionState("2.0.0", True, 9 * DAY))
+
+    assert [state.version for state in deletable(states, [], 2, DAY)] == ["1.0.9", "1.0.10", "1.9.0"]
+
+
+def test_what_a_deletion_left_is_none_of_those_that_stay() -> None:
+    left = VersionState("1.0.5", False, 0.0)
+
+    assert deletable([*days(90, 60, 0), left], [], 2, 30 * DAY) == [days(90)[0], left]
+    assert deletable([*days(90, 60, 0), left], ["1.0.5"], 3, 30 * DAY) == []
+
+
+@pytest.fixture
+def parent(tmp_path: Path) -> Path:
+    """Five versions of 0 to 40 days; the tag `good` names the second oldest."""
+    for index in range(5):
+        make_version(tmp_path / "n", f"1.0.{index}", latest=True, age=(4 - index) * 10 * DAY)
+    write_files(tmp_path / "n", {"TAGS/good": b"1.0.1\n"})
+    return tmp_path / "n"
+
+
+def kept(parent: Path) -> list[str]:
+    return sorted(path.name for path in parent.iterdir() if path.name.startswith("1."))
+
+
+def test_never_what_is_named(parent: Path) -> None:
+    (parent / "LATEST").write_text("1.0.0\n")  # rolled back
+
+    said = retain(str(parent), RetainOptions(min_versions=1, max_age=5 * DAY), ["1.0.3"])
+    assert kept(parent) == ["1.0.0", "1.0.1", "1.0.3", "1.0.4"]
+    assert said == ["deleted 1.0.2, which is older than 5d; the newest stays"]
+
+
+@pytest.mark.parametrize("options", [RetainOptions(), RetainOptions(min_versions=1), RetainOptions(max_age=DAY)])
+def test_nothing_goes_where_one_of_them_is_not_said(parent: Path, options: RetainOptions) -> None:
+    retain(str(parent), options)
+
+    assert len(kept(parent)) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("TAGS/odd", b"whatever\n"), ("TAGS/odd", b""), ("LATEST", b"\xff\xfe"), ("LATEST", b"1.0")]
+)
+def test_nothing_goes_while_nobody_knows_what_is_named(parent: Path, name: str, content: bytes) -> None:
+    write_files(parent, {name: content})
+    said = retain(str(parent), RetainOptions(min_versions=1, max_age=DAY))
+
+    assert len(kept(parent)) == 5
+    (sentence,) = said
+    assert sentence.startswith(f"{name} names")
+    assert "nothing is deleted" in sentence
+
+
+def test_nothing_goes_without_latest(parent: Path) -> None:
+    (parent / "LATEST").unlink()
+
+    assert retain(str(parent), RetainOptions(min_versions=1, max_age=DAY)) == []
+    assert len(kept(parent)) == 5
+
+
+def test_nothing_goes_while_another_build_may_read_it(parent: Path) -> None:
+    job = parent / "1.0.5/beam-temp-n-0123/_JOB"
+    write_files(parent, {"1.0.5/beam-temp-n-0123/_JOB": b"beam-temp-n-0123\n"})
+    options = RetainOptions(min_versions=1, max_age=DAY)
+    held = locks.hold(str(job))
+    try:
+        (said,) = retain(str(parent), options)
+    finally:
+        locks.release(held)
+    assert said.startswith("1.0.5 is being built")
+    assert len(kept(parent)) == 6
+
+    assert len(retain(str(parent), options)) == 3
+    assert kept(parent) == ["1.0.1", "1.0.4", "1.0.5"]
+
+
+def test_a_disk_that_fails_is_told_and_the_next_build_goes_on(parent: Path) -> None:
+    options = RetainOptions(min_versions=4, max_age=DAY)
+    with faulty(None, fail) as counted:
+        retain(str(parent), RetainOptions(min_versions=5, max_age=DAY))
+    with faulty(counted.count + 20, fail):
+        said = retain(str(parent), options)
+    assert "could not be deleted" in said[0]
+
+    retain(str(parent), options)
+    assert kept(parent) == ["1.0.1", "1.0.2", "1.0.3", "1.0.4"]
