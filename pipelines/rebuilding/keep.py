@@ -10,7 +10,7 @@ from pipelines.recipes.recipe import Recipe
 from shardmill import naming, schema
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.features import Features
+from shardmill.features import Feature, Features
 from shardmill.selection import label_of
 from transforms.stores import storage
 
@@ -35,20 +35,19 @@ def keep(recipe: Recipe, parent: str) -> Kept:
       UserError: `like` names no version, or the recipe says otherwise what is to be kept.
       CorruptDataError: the version cannot be read.
     """
-    build = recipe.build
-    labels, types = build.labels == "keep" or build.like is not None, build.schema == "keep" or build.like is not None
+    labels, types, like = recipe.keeps_labels, recipe.keeps_schema, recipe.build.like
     if not (labels or types):
         return Kept()
     _check(recipe, labels, types)
-    if build.like in (None, naming.LATEST) and not storage.exists(storage.join(parent, naming.LATEST)):
+    if like in (None, naming.LATEST) and not storage.exists(storage.join(parent, naming.LATEST)):
         return Kept(
             said=("there is no version yet whose labels or schema could be kept: those of the input are taken",)
         )
-    dataset = open_dataset(parent, storage.BeamFiles(), build.like)
+    dataset = open_dataset(parent, storage.BeamFiles(), like)
     changes: dict[str, Any] = {}
     said = []
     if types and _has(recipe, "schema"):
-        changes["schema"] = _features(dataset)
+        changes["schema"] = _features(dataset, labels)
         said.append(f"the types of {len(changes['schema'])} columns are those of {dataset.manifest.version}")
     if labels:
         names = _class_names(dataset)
@@ -93,12 +92,18 @@ def _labels_said(names: Sequence[str], version: str, on_new_label: str) -> str:
     )
 
 
-def _features(dataset: Dataset) -> Features:
-    """The features of the version's schema, as --schema reads it, but for those that shardmill adds itself."""
-    path = f"{dataset.directory}/{naming.SCHEMA}"
+def _features(dataset: Dataset, labels: bool) -> Features:
+    """The features of the version's schema, as --schema reads it; where labels are not kept, ids of classes are the
+    strings again that the input has."""
+    path = storage.join(dataset.directory, naming.SCHEMA)
     try:
         features = schema.from_pbtxt(dataset.metadata(naming.SCHEMA).decode())
     except (ValueError, text_format.ParseError, FileNotFoundError) as error:
         raise CorruptDataError(f"{path} cannot be kept: {error}") from None
-    added = {feature.name for feature in dataset.manifest.features if feature.role == "source"}
-    return tuple(feature for feature in features if feature.name not in added)
+    named = {feature.name for feature in dataset.manifest.features if feature.class_names}
+    if labels:
+        return features
+    return tuple(
+        Feature(feature.name, "bytes", "text", (), feature.required) if feature.name in named else feature
+        for feature in features
+    )

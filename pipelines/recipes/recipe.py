@@ -69,14 +69,29 @@ class Recipe:
         """The folder of all data sets."""
         return str(self.options["output"])
 
+    @property
+    def keeps_labels(self) -> bool:
+        """Whether classes keep the ids that they have in a version before."""
+        return self.build.labels == "keep" or self.build.like is not None
+
+    @property
+    def keeps_schema(self) -> bool:
+        """Whether columns keep the types that they have in a version before."""
+        return self.build.schema == "keep" or self.build.like is not None
+
     def config(self, version: str, **changes: Any) -> JobConfig:
         """What the job is told that builds `version`; `changes` are fields of it, in place of the recipe's.
+
+        Where labels are kept, but none are given, because there is no version yet, no class is a new one.
 
         Raises:
           UserError: options contradict each other; the sentence names the line.
         """
+        options = {**self.options, "version": version, **changes}
+        if self.keeps_labels and options.get("labels") is None:
+            options.pop("on_new_label", None)
         try:
-            return self.kind.make_config({**self.options, "version": version, **changes})
+            return self.kind.make_config(options)
         except UserError as error:
             raise self.located(error) from None
 

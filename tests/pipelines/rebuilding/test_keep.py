@@ -1,0 +1,144 @@
+"""What a build keeps of a version before, by builds: ids of classes, types of columns."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from pipelines.rebuilding.keep import Kept, keep
+from pipelines.recipes.load import load_recipes
+from pipelines.recipes.recipe import Recipe
+from pipelines.running.api import convert
+from shardmill.dataset import open_dataset
+from shardmill.errors import UserError
+from shardmill.manifest import Manifest
+from tests.support.command import write_files
+
+FIRST = "label,x,note\nb,1,p\nd,2,q\n"
+SECOND = "label,x,note,more\na,1.5,7,1\nb,2,8,2\nd,3,9,3\n"  # a class before all others; x and note of other types
+
+
+def recipe_of(folder: Path, *lines: str, flags: str = "label: label, on_new_label: append, drop: note") -> Recipe:
+    text = "\n".join([f"name: n\noutput: {folder}/out", f"csv: {{input: {folder}/in, num_shards: 1, {flags}}}", *lines])
+    (folder / "n.yaml").write_text(text)
+    (found,) = load_recipes([str(folder / "n.yaml")], {}, date(2026, 11, 20), {})
+    assert isinstance(found, Recipe), found
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set of the first file, version 1.0.0, and the input of the second."""
+    folder = tmp_path_factory.mktemp("keep")
+    write_files(folder, {"in/a.csv": FIRST.encode(), "out/n/TAGS/good": b"1.0.0\n"})
+    recipe = recipe_of(folder, "labels: keep", flags="label: label, on_new_label: append")
+    kept = keep(recipe, str(folder / "out/n"))
+    assert kept == Kept(
+        said=("there is no version yet whose labels or schema could be kept: those of the input are taken",)
+    )
+    convert(recipe.config("1.0.0", **kept.changes))
+    write_files(folder, {"in/a.csv": SECOND.encode()})
+    return folder
+
+
+def build(folder: Path, version: str, *lines: str, flags: str) -> tuple[tuple[str, ...], Manifest]:
+    recipe = recipe_of(folder, *lines, flags=flags)
+    kept = keep(recipe, str(folder / "out/n"))
+    published = convert(recipe.config(version, **kept.changes))
+    (folder / "out/n/LATEST").write_text("1.0.0\n")
+    return kept.said, open_dataset(published.directory).manifest
+
+
+def shapes(manifest: Manifest) -> dict[str, str]:
+    return {feature.name: feature.dtype for feature in manifest.features}
+
+
+def classes(manifest: Manifest) -> tuple[str, ...]:
+    (names,) = (feature.class_names for feature in manifest.features if feature.name == "label")
+    return names
+
+
+def test_nothing_is_kept_unless_it_is_asked(folder: Path) -> None:
+    said, manifest = build(folder, "1.0.1", flags="label: label")
+
+    assert said == ()
+    assert classes(manifest) == ("a", "b", "d")
+    assert shapes(manifest) == {"label": "int64", "x": "float32", "note": "int64", "more": "int64"}
+
+
+def test_classes_keep_their_ids(folder: Path) -> None:
+    said, manifest = build(folder, "1.0.2", "labels: keep", flags="label: label, on_new_label: append")
+
+    assert said == ("the ids of 2 classes are those of 1.0.0; a new one gets the next id",)
+    assert classes(manifest) == ("b", "d", "a")
+    assert shapes(manifest)["x"] == "float32"
+
+
+def test_a_new_class_fails_unless_the_recipe_says_what_it_does(folder: Path) -> None:
+    with pytest.raises(UserError, match="class 'a' is in the input but not in --labels_file"):
+        build(folder, "1.0.9", "labels: keep", flags="label: label")
+    said, manifest = build(
+        folder, "1.0.3", "labels: keep", flags="label: label, on_new_label: reject, max_reject_fraction: 1"
+    )
+
+    assert said == ("the ids of 2 classes are those of 1.0.0; a new one is rejected",)
+    assert classes(manifest) == ("b", "d")
+    assert manifest.rejects["records"] == 1
+
+
+def test_columns_keep_their_types(folder: Path) -> None:
+    said, manifest = build(folder, "1.0.4", "schema: keep", flags="label: label, max_reject_fraction: 1")
+
+    assert said == ("the types of 3 columns are those of 1.0.0",)
+    assert shapes(manifest) == {"label": "int64", "x": "int64", "note": "bytes"}
+    assert manifest.rejects["records"] == 1  # 1.5 is no int64
+    assert classes(manifest) in (("a", "b", "d"), ("b", "d"))
+    assert any("left out what --schema does not have: column 'more'" in notice for notice in manifest.notices)
+
+
+@pytest.mark.parametrize("named", ["LATEST", "1.0.0", "good"])
+def test_like_a_version_keeps_both(folder: Path, named: str) -> None:
+    recipe = recipe_of(folder, f"like: {named}", flags="label: label, on_new_label: append")
+    kept = keep(recipe, str(folder / "out/n"))
+
+    assert kept.changes["labels"] == ("b", "d")
+    assert [(feature.name, feature.dtype) for feature in kept.changes["schema"]] == [
+        ("label", "int64"),
+        ("x", "int64"),
+        ("note", "bytes"),
+    ]
+    assert len(kept.said) == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "flags", "said"),
+    [
+        (("like: 1.0.7",), "label: label", "1.0.7 is not a data set"),
+        (("like: best",), "label: label", "has no version or tag 'best'"),
+        (
+            ("labels: keep",),
+            "label: label, labels_file: {}/names",
+            "labels: a version before says it, and so does --labels_file",
+        ),
+        (
+            ("like: good",),
+            "label: label, labels_file: {}/names",
+            "like: a version before says it, and so does --labels_file",
+        ),
+    ],
+)
+def test_mistakes(folder: Path, lines: tuple[str, ...], flags: str, said: str) -> None:
+    write_files(folder, {"names": b"a\n"})
+    with pytest.raises(UserError, match=said):
+        keep(recipe_of(folder, *lines, flags=flags.format(folder)), str(folder / "out/n"))
+
+
+def test_images_have_no_schema(folder: Path) -> None:
+    (folder / "i.yaml").write_text(f"name: i\noutput: {folder}/out\nimages: {{input: {folder}/in}}\nschema: keep\n")
+    (recipe,) = load_recipes([str(folder / "i.yaml")], {}, date(2026, 11, 20), {})
+    assert isinstance(recipe, Recipe)
+
+    with pytest.raises(
+        UserError, match=r"i.yaml line 4.*schema: keep has no meaning for images, which has no --schema"
+    ):
+        keep(recipe, str(folder / "out/i"))
