@@ -1,4 +1,4 @@
-"""S3 by exact names, through one boto3 client, made from Beam's --s3_* options."""
+"""S3 by exact names, through boto3's clients, made from Beam's --s3_* options."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,12 +9,10 @@ from typing import Any
 import boto3
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 from boto3.s3.transfer import TransferConfig
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
 
 from transforms.stores.protocol import FileStat, split_url
 
-_CONNECTIONS = 64  # kept open; boto3's default of 10 is fewer than the threads that read
 _COPIES = 16  # at once
 _DELETIONS = 1000  # in one request: the limit of S3
 _ATTEMPTS = 3
@@ -22,9 +20,8 @@ _SINGLE_COPY = TransferConfig(multipart_threshold=1 << 30, use_threads=False)  #
 _THERE = ("PreconditionFailed", "ConditionalRequestConflict", "412")
 _MISSING = ("404", "NoSuchKey", "NoSuchBucket")
 
-# One for all threads: boto3's clients may be shared, and each takes 0.2 s and 12 MB to make.
 _lock = threading.Lock()
-_shared: tuple[PipelineOptions, Any] | None = None
+_shared: "tuple[PipelineOptions, _Clients] | None" = None
 
 
 class S3:
@@ -34,8 +31,8 @@ class S3:
         global _shared
         with _lock, _errors("s3://"):
             if _shared is None or _shared[0] is not options:
-                _shared = options, _client(options.view_as(S3Options))
-            self._client = _shared[1]
+                _shared = options, _Clients(options.view_as(S3Options))
+            self._clients = _shared[1]
 
     def read(self, url: str) -> bytes:
         """The bytes of an object; boto3 repeats a request that fails, but not one that breaks off midway."""
@@ -57,20 +54,22 @@ class S3:
             return self._read(bucket, key, wanted)
 
     def _read(self, bucket: str, key: str, more: Mapping[str, str] = {}) -> bytes:
-        return bytes(self._client.get_object(Bucket=bucket, Key=key, **more)["Body"].read())
+        with self._clients.one() as client:
+            return bytes(client.get_object(Bucket=bucket, Key=key, **more)["Body"].read())
 
     def write(self, url: str, data: bytes) -> None:
         """Write an object; it may be empty, which the multipart upload of Beam's file system may not."""
         bucket, key = split_url(url)
-        with _errors(url):
-            self._client.put_object(Bucket=bucket, Key=key, Body=data)
+        with _errors(url), self._clients.one() as client:
+            client.put_object(Bucket=bucket, Key=key, Body=data)
 
     def create(self, url: str, data: bytes) -> None:
         """Write an object if none is there."""
         bucket, key = split_url(url)
         with _errors(url):
             try:
-                self._client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
+                with self._clients.one() as client:
+                    client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
             except ClientError as error:
                 if error.response.get("Error", {}).get("Code") not in _THERE:
                     raise
@@ -80,36 +79,36 @@ class S3:
     def size(self, url: str) -> int:
         """The size of an object in bytes."""
         bucket, key = split_url(url)
-        with _errors(url):
-            return int(self._client.head_object(Bucket=bucket, Key=key)["ContentLength"])
+        with _errors(url), self._clients.one() as client:
+            return int(client.head_object(Bucket=bucket, Key=key)["ContentLength"])
 
     def stat(self, url: str) -> FileStat:
         """An object's metadata."""
         bucket, key = split_url(url)
-        with _errors(url):
-            return _stat(url, self._client.head_object(Bucket=bucket, Key=key), "ContentLength")
+        with _errors(url), self._clients.one() as client:
+            return _stat(url, client.head_object(Bucket=bucket, Key=key), "ContentLength")
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
         """Objects by prefix."""
         bucket, start = split_url(prefix)
-        with _errors(f"s3://{bucket}"):
-            for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start):
+        with _errors(f"s3://{bucket}"), self._clients.one() as client:
+            for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start):
                 for item in page.get("Contents", ()):
                     yield _stat(f"s3://{bucket}/{item['Key']}", item, "Size")
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Objects by prefix."""
         bucket, start = split_url(prefix)
-        with _errors(f"s3://{bucket}"):
-            for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start):
+        with _errors(f"s3://{bucket}"), self._clients.one() as client:
+            for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start):
                 for item in page.get("Contents", ()):
                     yield f"s3://{bucket}/{item['Key']}", int(item["Size"])
 
     def folders(self, prefix: str) -> Sequence[str]:
         """Names of folders below `prefix`, which the store tells apart from what lies in them."""
         bucket, start = split_url(prefix)
-        with _errors(f"s3://{bucket}"):
-            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start, Delimiter="/")
+        with _errors(f"s3://{bucket}"), self._clients.one() as client:
+            pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start, Delimiter="/")
             names = {item["Prefix"][len(start) : -1] for page in pages for item in page.get("CommonPrefixes", ())}
         return sorted(filter(None, names))
 
@@ -121,8 +120,8 @@ class S3:
         for bucket, keys in buckets.items():
             for start in range(0, len(keys), _DELETIONS):
                 some = keys[start : start + _DELETIONS]
-                with _errors(f"s3://{bucket}/{some[0]['Key']}"):
-                    answer = self._client.delete_objects(Bucket=bucket, Delete={"Objects": some, "Quiet": True})
+                with _errors(f"s3://{bucket}/{some[0]['Key']}"), self._clients.one() as client:
+                    answer = client.delete_objects(Bucket=bucket, Delete={"Objects": some, "Quiet": True})
                 for error in answer.get("Errors", ()):
                     raise OSError(f"s3://{bucket}/{error['Key']}: {error['Code']}: {error['Message']}")
 
@@ -135,8 +134,8 @@ class S3:
 
     def _copy(self, move: tuple[str, str]) -> None:
         (bucket, key), (to_bucket, to_key) = map(split_url, move)
-        with _errors(move[0]):
-            self._client.copy({"Bucket": bucket, "Key": key}, to_bucket, to_key, Config=_SINGLE_COPY)
+        with _errors(move[0]), self._clients.one() as client:
+            client.copy({"Bucket": bucket, "Key": key}, to_bucket, to_key, Config=_SINGLE_COPY)
 
     def abort_uploads(self, prefix: str) -> None:
         """Abort unfinished multipart uploads: S3 keeps and charges for their parts, and shows them in no listing.
@@ -144,29 +143,73 @@ class S3:
         A courtesy that needs permissions of its own: without them, nothing happens.
         """
         bucket, start = split_url(prefix)
-        with suppress(ClientError):
-            for page in self._client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=start):
+        with suppress(ClientError), self._clients.one() as client:
+            for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=start):
                 for upload in page.get("Uploads", ()):
-                    self._client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+                    client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
 
 
 def _stat(url: str, item: Mapping[str, Any], size: str) -> FileStat:
     return FileStat(url, int(item[size]), f"etag:{item['ETag']}", item["LastModified"].timestamp())
 
 
-def _client(options: S3Options) -> Any:
-    return boto3.session.Session().client(
-        "s3",
-        region_name=options.s3_region_name,
-        api_version=options.s3_api_version,
-        use_ssl=not options.s3_disable_ssl,
-        verify=options.s3_verify,
-        endpoint_url=options.s3_endpoint_url,
-        aws_access_key_id=options.s3_access_key_id,
-        aws_secret_access_key=options.s3_secret_access_key,
-        aws_session_token=options.s3_session_token,
-        config=Config(max_pool_connections=_CONNECTIONS),
-    )
+class _Client:
+    """A client of boto3, and whether any of its requests had to be repeated."""
+
+    def __init__(self, client: Any) -> None:
+        self.client, self.is_spent = client, False
+        client.meta.events.register("after-call.s3", self._answered)
+        client.meta.events.register("after-call-error.s3", self._failed)
+
+    def _answered(self, parsed: Mapping[str, Any], **_: Any) -> None:
+        self.is_spent |= parsed["ResponseMetadata"].get("RetryAttempts", 0) > 0
+
+    def _failed(self, **_: Any) -> None:
+        self.is_spent = True
+
+
+class _Clients:
+    """Those of one process: each serves one thread at a time, and none that had to repeat a request is used again.
+
+    A client repeats some dozens of requests, and then fails at the first error (botocore's quota: 500, at 14 each, or 5
+    of those that say SlowDown): threads that share one fail within seconds, whatever number of attempts they were
+    given. One more of the same session costs 0.3 MB and some milliseconds.
+    """
+
+    def __init__(self, options: S3Options) -> None:
+        self._options = options
+        self._session = boto3.session.Session()
+        self._lock = threading.Lock()  # the session's: threads may share clients, but not that
+        self._idle = [self._make()]  # the first here: what is wrong with the options is said at once
+
+    @contextmanager
+    def one(self) -> Iterator[Any]:
+        """A client that nobody else uses meanwhile."""
+        try:
+            own = self._idle.pop()
+        except IndexError:
+            own = self._make()
+        try:
+            yield own.client
+        finally:
+            if not own.is_spent:
+                self._idle.append(own)
+
+    def _make(self) -> _Client:
+        options = self._options
+        with self._lock:
+            client = self._session.client(
+                "s3",
+                region_name=options.s3_region_name,
+                api_version=options.s3_api_version,
+                use_ssl=not options.s3_disable_ssl,
+                verify=options.s3_verify,
+                endpoint_url=options.s3_endpoint_url,
+                aws_access_key_id=options.s3_access_key_id,
+                aws_secret_access_key=options.s3_secret_access_key,
+                aws_session_token=options.s3_session_token,
+            )
+        return _Client(client)
 
 
 @contextmanager

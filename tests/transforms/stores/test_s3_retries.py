@@ -1,9 +1,14 @@
 """S3 that answers 503 for a while: every client of the process goes on asking, for as long as the flag says."""
 
+import os
 import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -11,19 +16,20 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from tests.support.command import Run, check_mistake
 from transforms.stores import storage
 from transforms.stores.clients import set_options
+from transforms.stores.process_options import process_options
+from transforms.stores.s3 import S3
 
 
 class _Busy(BaseHTTPRequestHandler):
-    """Answers 503 so many times, and then that an object of three bytes was found, or written."""
+    """Answers 503 so many times, and then that an object of three bytes was found, or written; for each object."""
 
     left = 0
-    asked = 0
+    asked: ClassVar[Counter[str]] = Counter()
 
     def _answer(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        _Busy.asked += 1
-        _Busy.left -= 1
-        busy = _Busy.left >= 0
+        _Busy.asked[self.path] += 1
+        busy = _Busy.asked[self.path] <= _Busy.left
         body = b"" if busy or self.command == "HEAD" else b"abc"
         self.send_response(503 if busy else 200)
         self.send_header("Content-Length", str(len(body)))
@@ -53,26 +59,55 @@ def flags(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     set_options(None)
 
 
-def test_requests_are_repeated_as_often_as_the_flag_says(flags: list[str]) -> None:
-    set_options(PipelineOptions([*flags, "--s3_attempts=4"]))
-    _Busy.left, _Busy.asked = 3, 0
-    assert storage.read_bytes("s3://bucket/a") == b"abc"
-    assert _Busy.asked == 4
-    _Busy.left, _Busy.asked = 100, 0
-    with pytest.raises(OSError, match=r"s3://bucket/a: .*503"):
-        storage.read_bytes("s3://bucket/a")
-    assert _Busy.asked == 4
+def be_busy(times: int) -> None:
+    """Answer each object's first requests with 503."""
+    _Busy.left = times
+    _Busy.asked.clear()
 
 
-def test_by_default_for_minutes(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    import time
-
+def without_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that botocore waits from now on, without waiting them."""
     waits: list[float] = []
     monkeypatch.setattr(time, "sleep", waits.append)
-    set_options(PipelineOptions(flags))
-    _Busy.left, _Busy.asked = 8, 0
+    return waits
+
+
+def test_requests_are_repeated_as_often_as_the_flag_says(flags: list[str]) -> None:
+    set_options(PipelineOptions([*flags, "--s3_attempts=4"]))
+    be_busy(3)
     assert storage.read_bytes("s3://bucket/a") == b"abc"
-    assert len(waits) >= 8
+    assert _Busy.asked.total() == 4
+    be_busy(100)
+    with pytest.raises(OSError, match=r"s3://bucket/a: .*503"):
+        storage.read_bytes("s3://bucket/a")
+    assert _Busy.asked.total() == 4
+
+
+def test_by_default_for_minutes_in_a_burst_of_threads_too(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Botocore's quota, of some dozens of repetitions, is a client's: threads that share one use it up at once."""
+    waits = without_waiting(monkeypatch)
+    set_options(PipelineOptions(flags))
+    assert os.environ["AWS_RETRY_MODE"] in ("standard", "adaptive")
+    be_busy(23)
+    urls = [f"s3://bucket/{number}" for number in range(16)]
+    for _ in range(2):  # a second time that the store fails, too
+        with ThreadPoolExecutor(16) as pool:
+            assert list(pool.map(storage.read_bytes, urls)) == [b"abc"] * 16
+        _Busy.asked.clear()
+    assert len(waits) == 2 * 16 * 23
+    assert 120 <= sum(waits) / (2 * 16) <= 240  # in the mean of all
+
+
+def test_clients_that_had_nothing_to_repeat_are_used_again(flags: list[str]) -> None:
+    set_options(PipelineOptions(flags))
+    store = S3(process_options())
+    be_busy(0)
+    with store._clients.one() as first:
+        pass
+    assert storage.read_bytes("s3://bucket/a") == b"abc"
+    with store._clients.one() as again, store._clients.one() as other:
+        assert again is first
+        assert other is not first
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "x", "", "1.5", "٣"])
