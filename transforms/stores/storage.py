@@ -170,15 +170,24 @@ def list_folders(directory: str) -> list[str]:
 
 
 def make_directory(path: str) -> None:
-    """Make `path` and its parents; nothing to do on an object store."""
+    """Make `path` and its parents, and wait until their names are on their disk; nothing to do on an object store."""
     if is_local(path):
-        os.makedirs(path, exist_ok=True)
+        made = list(_missing(path.rstrip("/")))
+        os.makedirs(path or ".", exist_ok=True)
+        sync_directories(map(os.path.dirname, made))
+
+
+def _missing(folder: str) -> Iterator[str]:
+    """A local folder and those that it lies in, as far as there are none."""
+    while folder and not os.path.isdir(folder):
+        yield folder
+        folder = os.path.dirname(folder)
 
 
 def write_parts(path: str, parts: Sequence[Any]) -> None:
     """Write a new file from bytes-like `parts`; a temporary one, since a local file is there before it is whole."""
     if is_local(path):
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        make_directory(os.path.dirname(path))
         with open(path, "xb", buffering=0) as file:
             for part in parts:
                 view = memoryview(part).cast("B")
@@ -234,7 +243,7 @@ def remove_empty(folder: str) -> None:
 
 
 def _write(path: str, text: str, sync: bool) -> None:
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    make_directory(os.path.dirname(path))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
         data = text.encode()
@@ -259,7 +268,8 @@ def sync_directories(paths: Iterable[str]) -> None:
         try:
             _sync(path or ".")
         except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # of file systems that sync no directories
+            # Of file systems that sync no directories, and directories that may be written to, but not be read
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EACCES):
                 raise
 
 
@@ -288,7 +298,7 @@ def rename(sources: Sequence[str], destinations: Sequence[str]) -> None:
     remote = defaultdict(list)
     for source, destination in moves:
         if is_local(source):
-            os.makedirs(os.path.dirname(destination) or ".", exist_ok=True)
+            make_directory(os.path.dirname(destination))
             os.replace(source, destination)
         else:
             remote[_bucket(source)].append((source, destination))

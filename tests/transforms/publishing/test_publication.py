@@ -2,14 +2,15 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pipelines.running import taking_up
 from shardmill import naming
 from shardmill.errors import JobError
+from tests.support.recording_os import RecordingOs
 from tests.transforms.publishing.test_publish import FEATURES, build, contents, options
+from transforms.publishing import job_folder
 from transforms.publishing.job_folder import read_journal
 from transforms.publishing.journal import Journal
 from transforms.publishing.publication import LostFilesError, complete, settle
@@ -17,46 +18,6 @@ from transforms.publishing.publish import publish
 from transforms.stores import storage
 
 SHARDS = {"train": 2, "test": 1}
-
-
-class RecordingOs:
-    """The module `os`, which notes in `done` what was synced, renamed, linked and removed, and in what order."""
-
-    def __init__(self, root: Path) -> None:
-        self.done: list[tuple[str, str]] = []
-        self._root, self._open = root, dict[int, str]()
-
-    def open(self, path: str, *arguments: Any) -> int:
-        descriptor = os.open(path, *arguments)
-        self._open[descriptor] = path
-        return descriptor
-
-    def fsync(self, descriptor: int) -> None:
-        self._note("sync", self._open[descriptor])
-        os.fsync(descriptor)
-
-    def replace(self, source: str, destination: str) -> None:
-        self._note("rename from", source)
-        self._note("rename to", destination)
-        os.replace(source, destination)
-
-    def link(self, source: str, destination: str) -> None:
-        self._note("link", destination)
-        os.link(source, destination)
-
-    def remove(self, path: str) -> None:
-        self._note("remove", path)
-        os.remove(path)
-
-    def _note(self, what: str, path: str) -> None:
-        self.done.append((what, os.path.relpath(path, self._root)))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(os, name)
-
-    def last(self, *wanted: tuple[str, str]) -> int:
-        """When the last of these was done."""
-        return max(self.done.index(step) for step in wanted)
 
 
 @pytest.fixture
@@ -101,6 +62,18 @@ def test_all_is_on_the_disk_before_success(tmp_path: Path, directory: Path, monk
     assert done[latest - 2][0] == "sync"
     assert done[latest + 1] == ("sync", "..")
     assert done[-1] == ("sync", ".")
+
+
+def test_folders_that_a_job_makes_are_on_the_disk_before_anything_is_in_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or, after a power cut, a version that was published in a new tree is nowhere."""
+    recorder = RecordingOs(tmp_path)
+    monkeypatch.setattr(storage, "os", recorder)
+    directory = tmp_path / "new" / "tree" / "flowers" / "1.0.0"
+    job_folder.claim(str(directory), naming.temporary_folder("flowers", "new"))
+    above = [".", "new", "new/tree", "new/tree/flowers", "new/tree/flowers/1.0.0"]
+    assert sorted(recorder.done[: len(above)]) == [("sync", folder) for folder in above]
 
 
 class StoppedError(OSError):
