@@ -16,7 +16,7 @@ from shardmill.seal import crc32c, seal
 from shardmill.stats_file import StatsFile
 from shardmill.tags import find_version
 from shardmill.tfrecord import read_records
-from shardmill.versions import published_versions
+from shardmill.versions import published_versions, unended_publications
 
 _SHOWN = 60  # letters of what a file should not hold
 
@@ -145,4 +145,9 @@ def _why_unpublished(files: Files, directory: str) -> str:
         )
     if files.exists(posixpath.join(directory, naming.MANIFEST)):
         return f"{directory} has no _SUCCESS: its job did not finish, and it is not a data set; run it again"
+    if unended := unended_publications(files, directory):
+        return (
+            f"{directory} is not a data set yet: the job of its version {unended[0]} was interrupted while it"
+            f" published; run it again, or `shardmill verify --repair {directory}`, which completes it"
+        )
     return f"{directory} is not a data set: there is no _SUCCESS and no manifest.json in it"

@@ -1,4 +1,4 @@
-"""The versions that are published in a folder, for errors about one that is not."""
+"""The versions that are published in a folder, or half published, for errors about one that is not."""
 
 import posixpath
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def published_versions(files: Files, directory: str) -> str:
     if not isinstance(files, Folders):
         return ""
     try:
-        found = list(islice(_published(files, above, files.folders(above)), _SHOWN + 1))
+        found = list(islice(_with(files, above, files.folders(above), naming.SUCCESS), _SHOWN + 1))
     except OSError:
         return ""
     if not found:
@@ -31,10 +31,21 @@ def published_versions(files: Files, directory: str) -> str:
     return f"; published in {above}: {shown}; open {posixpath.join(above, found[0])}"
 
 
-def _published(files: Files, above: str, names: list[str]) -> Iterator[str]:
-    """Those of `names` that are published versions, the newest first."""
+def unended_publications(files: Files, above: str) -> list[str]:
+    """The versions in the folder `above` whose publication was begun and not ended, the newest first; none where that
+    cannot be asked."""
+    if not isinstance(files, Folders):
+        return []
+    try:
+        return list(islice(_with(files, above, files.folders(above), naming.PUBLISHING), _SHOWN))
+    except OSError:
+        return []
+
+
+def _with(files: Files, above: str, names: list[str], file: str) -> Iterator[str]:
+    """Those of `names` that are versions and hold `file`, the newest first."""
     versions = sorted(filter(naming.is_version, names), key=numbers, reverse=True)
-    return (version for version in versions if files.exists(posixpath.join(above, version, naming.SUCCESS)))
+    return (version for version in versions if files.exists(posixpath.join(above, version, file)))
 
 
 def numbers(version: str) -> list[int]:

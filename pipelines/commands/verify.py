@@ -27,6 +27,7 @@ from shardmill.manifest import Manifest
 from shardmill.printable import printable
 from shardmill.seal import crc32c
 from shardmill.stats_file import StatsFile
+from shardmill.versions import unended_publications
 from transforms.stores import storage
 from transforms.stores.clients import set_options
 from transforms.verification.shards import Fault, VerifyShards
@@ -66,6 +67,8 @@ def main(arguments: Sequence[str]) -> int:
             for sentence in repair(args.directory) if args.repair else ():
                 print(printable(sentence), file=sys.stderr)
             dataset = open_dataset(args.directory, storage.BeamFiles())
+            for sentence in _beside(args.directory.rstrip("/"), dataset.directory):
+                print(printable(sentence), file=sys.stderr)
             faults = dataset_faults(dataset)
         except OSError as error:
             raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
@@ -78,6 +81,16 @@ def main(arguments: Sequence[str]) -> int:
     shards = sum(len(split.shards) for split in splits)
     print(f"verified: {sum(split.examples for split in splits):,} examples in {shards:,} shards, no fault")
     return 0
+
+
+def _beside(above: str, opened: str) -> Iterator[str]:
+    """What to say of other versions, where the folder `above` them was named."""
+    for version in unended_publications(storage.BeamFiles(), above) if above != opened else ():
+        if storage.join(above, version) != opened:
+            yield (
+                f"{storage.join(above, version)} is not verified: its job was interrupted while it published; --repair"
+                " completes it"
+            )
 
 
 @contextmanager

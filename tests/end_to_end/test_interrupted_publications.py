@@ -98,7 +98,7 @@ def test_repair_completes_what_was_killed(
     directory = killed(tmp_path, source)
     named = directory.parent if above else directory
     left = tree_bytes(tmp_path / "out")
-    check_mistake(run("verify", named), "is not a data set" if above else "interrupted while it published")
+    check_mistake(run("verify", named), "was interrupted while it published", f"`shardmill verify --repair {named}`")
     assert tree_bytes(tmp_path / "out") == left
     result = run("verify", "--repair", named)
     assert result == (
@@ -109,6 +109,22 @@ def test_repair_completes_what_was_killed(
     assert tree_bytes(tmp_path / "out") == versions["plain"]
     assert run("verify", "--repair", named) == (0, result.out, "")
     assert tree_bytes(tmp_path / "out") == versions["plain"]
+
+
+def test_verify_of_the_folder_names_a_newer_version_that_was_killed(tmp_path: Path, source: Path, run: Run) -> None:
+    assert run(*command(source, tmp_path / "out", "--version", "0.9.0")).status == 0
+    directory = killed(tmp_path, source)
+    verified = (0, "verified: 24 examples in 4 shards, no fault\n")
+    assert run("verify", directory.parent) == (
+        *verified,
+        f"{directory} is not verified: its job was interrupted while it published; --repair completes it\n",
+    )
+    assert run("verify", directory.parent / "0.9.0") == (*verified, "")
+    repaired = run("verify", "--repair", directory.parent)
+    assert repaired == (
+        *verified,
+        f"completed the publication of {directory}, in which an earlier run was interrupted\n",
+    )
 
 
 def test_repair_says_what_is_gone_and_deletes_nothing(tmp_path: Path, source: Path, run: Run) -> None:

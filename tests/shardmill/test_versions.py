@@ -57,7 +57,12 @@ def test_every_reader_says_what_is_there(run: Run, folder: Path, reader: str) ->
     latest = folder / naming.LATEST
     there = f"; published in {folder}: 1.10.0, 1.9.0, 1.0.0; open {folder}/1.10.0"
 
+    sentence = said(reader, run, folder, 2)
+    assert sentence.startswith(f"{folder} is not a data set yet: the job of its version 4.0.0 was interrupted while it")
+    assert sentence.endswith(f"`shardmill verify --repair {folder}`, which completes it{there}")
+    (folder / "4.0.0" / naming.PUBLISHING).rename(folder / "journal")
     assert said(reader, run, folder, 2) == f"{folder} {NOTHING}{there}"
+    (folder / "journal").rename(folder / "4.0.0" / naming.PUBLISHING)
     assert said(reader, run, folder / "2.0.0", 2) == f"{folder}/2.0.0 {NOTHING}{there}"
     latest.write_text("2.0.0\n")
     assert said(reader, run, folder, 2) == f"{latest} names 2.0.0, but {folder}/2.0.0 {NOTHING}{there}"
@@ -80,6 +85,7 @@ def test_every_reader_says_what_is_there(run: Run, folder: Path, reader: str) ->
         == f"{latest} names 2.0.0, but {folder}/2.0.0 {NOTHING}; no version is published in {folder}"
     )
     latest.unlink()
+    (folder / "4.0.0" / naming.PUBLISHING).unlink()
     assert said(reader, run, folder, 2) == f"{folder} {NOTHING}"
 
 
