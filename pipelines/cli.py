@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import shardmill
+from pipelines.flags.say import asked
 from pipelines.kinds.kind import Kind
 from pipelines.kinds.registry import KINDS
+from pipelines.reports import log
 from shardmill.errors import CorruptDataError, JobError, UserError
-from shardmill.printable import printable
 
 Command = Callable[[Sequence[str]], int]
 _GARBAGE_OBJECTS = 50_000  # new ones, at which garbage is looked for; 700 by default
@@ -89,6 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status: 0 done, 1 failed, 2 a user's mistake, 3 what was made failed its checks,
     4 another job was there first, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    how = asked(arguments)
+    log.set_up(how.log_format, how.quiet)
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_usage())
         return 0 if arguments else 2
@@ -118,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _complain(sentence: str, status: int, error: Exception | None = None, arguments: Sequence[str] = ()) -> int:
     if error is not None and "--debug" in arguments:
         raise error
-    print(f"shardmill: error: {printable(sentence)}", file=sys.stderr)
+    log.complain(sentence, exit_status=status)
     return status
 
 

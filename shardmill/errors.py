@@ -40,5 +40,9 @@ class LockedError(JobError):
     exit_status = 4
 
 
+class OutrunError(LockedError):
+    """A version was published, but another job had published a newer one by then, which LATEST names. Exit status 4."""
+
+
 class CorruptDataError(_Sentence, ValueError):
     """A shard, record or manifest on disk is not what was written. The message names file and record."""

@@ -1,11 +1,15 @@
 """`shardmill images`, `csv` and all others that convert: flags to a run."""
 
-import sys
+import json
 from collections.abc import Sequence
 
 from pipelines.flags.options import EPILOG, Parser, beam_options
 from pipelines.flags.parser import add_flags
+from pipelines.flags.say import BuildSayOptions
 from pipelines.kinds.kind import Kind
+from pipelines.reports import log
+from shardmill.printable import printable
+from transforms.options.declare import options_of
 from transforms.stores.clients import set_options
 
 _SMALL_SHARD = 1_000_000  # bytes: below, opening files takes longer than reading them
@@ -14,9 +18,14 @@ _SMALL_SHARD = 1_000_000  # bytes: below, opening files takes longer than readin
 def parser_of(kind: Kind) -> Parser:
     """The parser of the command of `kind`."""
     parser = Parser(prog=f"shardmill {kind.command}", description=kind.description, epilog=EPILOG)
-    add_flags(parser, kind.options)
+    add_flags(parser, (*kind.options, *options_of(BuildSayOptions)))
     command = parser.add_argument_group("command")
     command.add_argument("--dry_run", action="store_true", help="say what would be read and written, and write nothing")
+    command.add_argument(
+        "--write_recipe",
+        metavar="FILE",
+        help="write these flags as a recipe for `shardmill rebuild`, and convert nothing",
+    )
     command.add_argument("--debug", action="store_true", help="show the full trace of a failure")
     return parser
 
@@ -29,12 +38,20 @@ def small_shards(shard_size: int) -> str:
     )
 
 
+def written(recipe: str, left: Sequence[str]) -> str:
+    """What is said of a recipe that was written, without the flags `left`."""
+    without = f"{' and '.join(left)} {'is' if len(left) == 1 else 'are'} left out, for each build is the next patch"
+    said = f"wrote {recipe}; `shardmill rebuild {recipe} --dry_run` says what it would do"
+    return printable(f"{said}; {without}" if left else said)
+
+
 def main(kind: Kind, arguments: Sequence[str]) -> int:
     """Run the command; returns its exit status."""
     parser = parser_of(kind)
     args, rest = parser.parse_known_args(list(arguments))
     values = vars(args)
-    dry, _ = values.pop("dry_run"), values.pop("debug")
+    dry, recipe, _ = values.pop("dry_run"), values.pop("write_recipe"), values.pop("debug")
+    how = BuildSayOptions(**{name: values.pop(name) for name in ("json", "log_format", "quiet") if name in values})
     kind.refuse(rest)
     kind.check_installed()
     options = beam_options(rest, parser)
@@ -42,16 +59,24 @@ def main(kind: Kind, arguments: Sequence[str]) -> int:
     config = kind.make_config(values)
 
     from pipelines.commands.dry_run import dry_run
+    from pipelines.recipes.write import left_out, recipe_text, write_recipe
     from pipelines.reports import summary
+    from pipelines.reports.builds import published_line
     from pipelines.running import launch
-    from pipelines.running.checks import check
-    from pipelines.running.convert import Interrupted, run
+    from pipelines.running.checks import check, check_input
+    from pipelines.running.convert import Interrupted
     from pipelines.running.memory import return_large_buffers, reuse_large_buffers
+    from pipelines.running.recorded import begin_record, run_recorded
     from pipelines.running.runner import is_local
 
+    if recipe is not None:
+        check_input(config)
+        write_recipe(recipe, recipe_text(kind, values, rest))
+        print(written(recipe, left_out(values)))
+        return 0
     check(config, options)
     if config.shard_size is not None and config.shard_size < _SMALL_SHARD:
-        print(f"shardmill: warning: {small_shards(config.shard_size)}", file=sys.stderr)
+        log.warn(small_shards(config.shard_size))
     job = kind.make_job(config)
     if is_local(options):
         (reuse_large_buffers if job.reuses_buffers else return_large_buffers)()
@@ -59,9 +84,16 @@ def main(kind: Kind, arguments: Sequence[str]) -> int:
         print(dry_run(job, config.name, options))
         return 0
     try:
-        run(job, config, options)
+        built = run_recorded(kind.make_job, config, options, begin_record(config.name, config.version), how.quiet)
     except Interrupted as interrupted:
-        print(f"shardmill: interrupted; {interrupted}", file=sys.stderr)
+        log.say(f"interrupted; {interrupted}")
         launch.interrupt(interrupted.__cause__)
-    print(summary.summary(config))
+    if how.json:
+        print(built.record.to_json())
+    if built.error is not None:
+        raise built.error
+    if how.log_format == "json":
+        log.say(published_line(built.record), build=json.loads(built.record.to_json()))
+    elif not (how.quiet or how.json):
+        print(summary.summary(config))
     return 0

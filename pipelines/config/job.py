@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill import naming
+from shardmill.build_record import BuildRecord
 from shardmill.errors import UserError
 from shardmill.renames import Renames
 from transforms.inputs.folders import FolderRoles, parse_roles
@@ -112,6 +113,7 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
     Attributes:
       format_name: of the input in manifest.json; that of images has none.
       checks: what must hold before the version is published; None where nothing is checked.
+      record: what the record of this build begins with; None where none is written.
       job: a nonce: chosen here, once, for all attempts at every step.
     """
 
@@ -121,6 +123,7 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
         None, "a folder, a file or a glob; local, gs://, s3://", parse=parse_path, group="input", shapes=False
     )
     checks: CheckOptions | None = None
+    record: BuildRecord | None = field(default=None, compare=False)
     job: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from transforms.options.declare import ValueMistake
 
 _TOKENS = {"{YYYY}": "%Y", "{MM}": "%m", "{DD}": "%d"}
 _TOKEN = re.compile(r"\{(?:YYYY|MM|DD)\}")
-_WORD = re.compile(r"\{[A-Za-z]+\}")  # which `{a,b}`, a choice in a glob, is not
+_WORD = re.compile(r"(?<!\$)\{[A-Za-z]+\}")  # which `{a,b}`, a choice in a glob, is not
 
 
 def parse_date(value: Any) -> date:

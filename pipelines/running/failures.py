@@ -8,10 +8,10 @@ the second; how, matters only where the first is not there.
 import re
 from collections.abc import Iterator, Sequence
 
-from shardmill.errors import ChecksError, JobError, LockedError, UserError
+from shardmill.errors import ChecksError, JobError, LockedError, OutrunError, UserError
 
 _KINDS: dict[str, type[UserError] | type[JobError]] = {
-    kind.__name__: kind for kind in (UserError, JobError, ChecksError, LockedError)
+    kind.__name__: kind for kind in (UserError, JobError, ChecksError, LockedError, OutrunError)
 }
 # The last line of Python's text of an exception; a sentence is one line, for `printable` makes it so.
 _OURS = re.compile(rf"^.*?shardmill\.errors\.({'|'.join(_KINDS)}): (.*)$", re.MULTILINE)

@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, NoReturn
 
 import apache_beam as beam
@@ -44,7 +44,7 @@ def run(
             stack.enter_context(_quiet_beam())  # until its workers have ended
             workers = stack.enter_context(WorkerProcesses())
         build(pipeline := _pipeline(options, workers), folder)
-        _run_with_progress(pipeline, None if quiet else folder, title)
+        _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title))
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def _pipeline(options: PipelineOptions, workers: WorkerProcesses | None = None) 
         raise UserError(f"Beam refuses the options of the run: {' '.join(str(error).split())}") from None
 
 
-def _run_with_progress(pipeline: beam.Pipeline, folder: str | None, title: str) -> None:
+def _run_with_progress(pipeline: beam.Pipeline, shown: ProgressDisplay | None) -> None:
     failure: list[BaseException] = []
 
     def work() -> None:
@@ -77,11 +77,12 @@ def _run_with_progress(pipeline: beam.Pipeline, folder: str | None, title: str) 
 
     # The main thread stays free to draw and to take Ctrl-C; the local runner blocks the thread that runs it.
     thread = threading.Thread(target=work, name="shardmill-run", daemon=True)
-    with ProgressDisplay(folder, title) as display:
+    with shown or nullcontext():
         thread.start()
         while thread.is_alive():
             thread.join(_POLL)
-            display.update()
+            if shown is not None:
+                shown.update()
     if failure:
         raise translate(failure[0]) from failure[0]
 

@@ -1,11 +1,11 @@
 """What a terminal, or a log, sees of a job while it runs."""
 
-import sys
 import time
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from pipelines.reports.log import is_json, say_progress
 from transforms.workers.progress import Progress as Counts
 from transforms.workers.progress import read_progress
 
@@ -18,7 +18,7 @@ class ProgressDisplay:
     def __init__(self, folder: str | None, title: str) -> None:
         self._folder, self._title = folder, title
         self._console = Console(stderr=True)
-        self._live = self._console.is_terminal
+        self._live = self._console.is_terminal and not is_json()
         self._started = self._last_line = time.monotonic()
         self._writing_since: float | None = None
         self._bar = Progress(
@@ -63,7 +63,7 @@ class ProgressDisplay:
             )
         elif now - self._last_line >= _PLAIN_INTERVAL:
             self._last_line = now
-            print(line(self._title, counts, now - self._started, now - (self._writing_since or now)), file=sys.stderr)
+            say_progress(line(self._title, counts, now - self._started, now - (self._writing_since or now)))
 
     def _update_remote(self) -> None:
         """Workers elsewhere report to their runner, whose own pages show it."""
@@ -72,7 +72,7 @@ class ProgressDisplay:
             self._bar.update(self._task, description=f"{self._title}: running")
         elif now - self._last_line >= _PLAIN_INTERVAL:
             self._last_line = now
-            print(f"{self._title}: {now - self._started:.0f} s, running", file=sys.stderr)
+            say_progress(f"{self._title}: {now - self._started:.0f} s, running")
 
 
 def phase(counts: Counts) -> str:

@@ -1,0 +1,41 @@
+"""Where the records of builds lie, beside the versions: `<name>/builds/<version>.json`."""
+
+from shardmill.build_record import BuildRecord, failed_record_path, record_path
+from shardmill.errors import CorruptDataError
+from transforms.stores import storage
+
+
+def write_record(parent: str, record: BuildRecord) -> str:
+    """Write what became of a build; returns where.
+
+    The record of a version that stands is that of the build which published it: one that should have replaced it, and
+    did not, has its record beside that.
+
+    Args:
+      parent: the folder of all versions.
+      record: of one that published a version, or tried to.
+
+    Raises:
+      OSError: it cannot be written.
+    """
+    path = record_path(parent, record.version)
+    if record.status not in ("published", "outrun") and _is_published(read_record(path)):
+        path = failed_record_path(parent, record.version)
+    storage.write_text(path, record.to_json() + "\n", f"{path}.{record.started.replace(':', '')}.tmp")
+    return path
+
+
+def read_record(path: str) -> BuildRecord | None:
+    """The record at `path`; None if there is none, or none that can be read.
+
+    Raises:
+      OSError: the store fails.
+    """
+    try:
+        return BuildRecord.from_json(storage.read_bytes(path), path)
+    except (FileNotFoundError, CorruptDataError):
+        return None
+
+
+def _is_published(record: BuildRecord | None) -> bool:
+    return record is not None and record.status in ("published", "outrun")
