@@ -251,6 +251,8 @@ def _without_source(files: Files) -> dict[str, Any]:
     """The files of an output folder, but for where the input lay and checksums of what says it."""
     compared: dict[str, Any] = {}
     for name, data in files.items():
+        if "/builds/" in name:  # records, which hold times
+            continue
         compared[name] = data
         if name.endswith("manifest.json"):
             compared[name] = json.loads(data)
