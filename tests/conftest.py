@@ -4,12 +4,12 @@ import pytest
 
 from pipelines import cli
 from tests.support.command import Result, Run
-from tests.support.quick_beam import quicken_beam
+from tests.support.quick_beam import remember_signatures
 
 
 def pytest_runtest_setup() -> None:
     """Called before each test: as soon as one has imported Beam, the next is quicker."""
-    quicken_beam()
+    remember_signatures()
 
 
 @pytest.fixture

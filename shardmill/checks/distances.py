@@ -65,6 +65,15 @@ def least_l_infinity(one: Frequencies, other: Frequencies) -> tuple[str, float]:
     return max(differences.items(), key=lambda item: item[1], default=("", 0.0))
 
 
+def most_l_infinity(one: Frequencies, other: Frequencies) -> float:
+    """At most so much do the shares of a value differ, whether it is on record or not."""
+    differences = [one.unseen / one.total, other.unseen / other.total]
+    for value in {**one.counts, **other.counts}:
+        (low, high), (other_low, other_high) = one.share(value), other.share(value)
+        differences.append(max(high - other_low, other_high - low))
+    return min(max(differences), 1.0)
+
+
 def divergence(one: Sequence[float], other: Sequence[float]) -> float:
     """The Jensen-Shannon divergence, in bits, of counts in the same bins; each has some."""
     shares = [[count / math.fsum(counts) for count in counts] for counts in (one, other)]

@@ -6,6 +6,7 @@ on where an earlier one of its job stopped, and one that comes late finds all do
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 
 import google_crc32c
 
@@ -13,7 +14,7 @@ from shardmill import naming
 from shardmill.errors import JobError
 from shardmill.features import Features
 from transforms.formats import damage
-from transforms.publishing import job_folder, publication
+from transforms.publishing import checking, job_folder, publication
 from transforms.publishing.describe import Build, PublishOptions, make_manifest, metadata_texts, rejects_text
 from transforms.publishing.journal import Journal, Move
 from transforms.publishing.keep_files import forget_others, keep_files
@@ -36,6 +37,7 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
     """Check `build`, then publish it; returns the paths of the shards.
 
     Raises:
+      ChecksError: it must not be published; its shards are kept apart.
       JobError: records were lost, more were rejected than --max_reject_fraction allows, another job was faster, or an
         operation failed; the message says what was published.
     """
@@ -66,6 +68,8 @@ def _journal(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: Pub
         publication.settle(options.directory, found, discard=True)
     if _is_done(shards, texts, options):
         return None
+    if options.checks is not None:
+        checking.check(shards, texts, options, datetime.now(UTC))
     _check_ours(shards, options)
     keep_files(options.parent, options.version, texts[naming.MANIFEST].encode(), shards, options.remember)
     moves = _stage(shards, texts, options)

@@ -1,0 +1,142 @@
+"""Checks before publishing: what fails is kept apart, whole, for some days, and what was published stands."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import anomalies_pb2
+
+from shardmill import naming
+from shardmill.dataset import open_dataset
+from shardmill.errors import ChecksError, UserError
+from tests.transforms.publishing.test_publish import FEATURES, build, contents, options
+from transforms.options.checks import CheckOptions
+from transforms.publishing import checking
+from transforms.publishing.describe import PublishOptions
+from transforms.publishing.publish import prepare, publish
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def night(
+    tmp_path: Path, version: str, shards: Mapping[str, int], checks: CheckOptions | None, job: str = "1"
+) -> list[str]:
+    """Publish a version of so many shards of ten examples; all are of two classes."""
+    told = replace(options(tmp_path), version=version, job=job, checks=checks)
+    prepare(told)
+    return publish(build(Path(told.directory), job, counts=shards), FEATURES, told)
+
+
+FULL, HALF = {"train": 4, "test": 2}, {"train": 1, "test": 1}
+
+
+def test_what_fails_is_kept_apart(tmp_path: Path) -> None:
+    night(tmp_path, "1.0.0", FULL, CheckOptions())
+    before = contents(tmp_path / "flowers" / "1.0.0")
+
+    with pytest.raises(ChecksError, match="nothing was published") as caught:
+        night(tmp_path, "1.0.1", HALF, CheckOptions())
+
+    failed = tmp_path / "flowers" / naming.FAILED / "1.0.1"
+    said = str(caught.value)
+    assert said.startswith(
+        "2 checks failed: examples_under: there are 20 examples, 60 in 1.0.0: 0.333 times as many (error at 0.5); "
+    )
+    assert f"; the shards are kept in {failed} until " in said
+    names = contents(failed).keys()
+    assert {"flowers-train.tfrecord-00000-of-00001", "manifest.json", "stats.json", naming.ANOMALIES} <= names
+    assert naming.SUCCESS not in names
+    anomalies = text_format.Parse((failed / naming.ANOMALIES).read_text(), anomalies_pb2.Anomalies())
+    assert anomalies.dataset_anomaly_info.severity == anomalies.dataset_anomaly_info.ERROR
+    with pytest.raises(UserError, match="no _SUCCESS"):
+        open_dataset(str(failed))
+    assert contents(tmp_path / "flowers" / "1.0.0") == before
+    assert (tmp_path / "flowers" / naming.LATEST).read_text() == "1.0.0\n"
+    assert not [name for name in contents(tmp_path / "flowers" / "1.0.1") if not name.startswith(naming.TEMP_PREFIX)]
+
+
+def test_an_attempt_that_is_repeated_says_the_same(tmp_path: Path) -> None:
+    night(tmp_path, "1.0.0", FULL, None)
+    told = replace(options(tmp_path), version="1.0.1", checks=CheckOptions())
+    prepare(told)
+    made = build(Path(told.directory), counts=HALF)
+    said = []
+    for _ in range(2):
+        with pytest.raises(ChecksError) as caught:
+            publish(made, FEATURES, told)
+        said.append((str(caught.value), contents(tmp_path / "flowers" / naming.FAILED)))
+
+    assert said[0] == said[1]
+
+
+def test_a_version_that_failed_before_is_replaced(tmp_path: Path) -> None:
+    night(tmp_path, "1.0.0", {"train": 9, "test": 2}, None)
+    for job, shards in (("2", {"train": 3, "test": 1}), ("3", HALF)):
+        with pytest.raises(ChecksError):
+            night(tmp_path, "1.0.1", shards, CheckOptions(), job)
+
+    kept = contents(tmp_path / "flowers" / naming.FAILED / "1.0.1")
+    assert kept["flowers-train.tfrecord-00000-of-00001"] == b"3: train 0"
+    assert len([name for name in kept if "tfrecord" in name]) == 2
+
+
+def test_what_passes_is_published(tmp_path: Path) -> None:
+    for version in ("1.0.0", "1.0.1"):
+        night(tmp_path, version, FULL, CheckOptions())
+
+    assert (tmp_path / "flowers" / naming.LATEST).read_text() == "1.0.1\n"
+    assert not (tmp_path / "flowers" / naming.FAILED).exists()
+
+
+def test_the_baseline_may_be_another_version(tmp_path: Path) -> None:
+    night(tmp_path, "1.0.0", HALF, None)
+    night(tmp_path, "1.0.1", FULL, None)
+
+    night(tmp_path, "1.0.2", HALF, CheckOptions(baseline="1.0.0"))
+    with pytest.raises(ChecksError, match=r"60 in 1\.0\.1"):
+        night(tmp_path, "1.0.3", HALF, CheckOptions(baseline="1.0.1"))
+
+
+@pytest.mark.parametrize("baseline", ["LATEST", "1.0.0", "gold"])
+def test_a_baseline_that_cannot_be_read_is_an_error(tmp_path: Path, baseline: str) -> None:
+    """What nothing can be compared with has not passed."""
+    night(tmp_path, "1.0.0", FULL, None)
+    (tmp_path / "flowers" / "1.0.0" / naming.STATS).write_text("{}")
+
+    with pytest.raises(ChecksError, match=rf"{baseline}, which this version is to be compared with, cannot be read"):
+        night(tmp_path, "1.0.1", FULL, CheckOptions(baseline=baseline))
+
+
+def test_shards_need_not_be_kept(tmp_path: Path) -> None:
+    night(tmp_path, "1.0.0", FULL, None)
+
+    with pytest.raises(ChecksError, match="its shards are not kept; nothing was published"):
+        night(tmp_path, "1.0.1", HALF, CheckOptions(keep_failed=0))
+    assert not (tmp_path / "flowers" / naming.FAILED).exists()
+
+
+def test_what_was_kept_for_long_enough_is_deleted(tmp_path: Path) -> None:
+    above = tmp_path / "flowers" / naming.FAILED
+    for version, until in (("1.0.1", "2026-11-20T11:59:59Z"), ("1.0.2", "2026-11-20T12:00:01Z")):
+        (above / version).mkdir(parents=True)
+        (above / version / checking.MARK).write_text(json.dumps({"job": "x", "until": until}))
+    (above / "mine").mkdir()  # not ours
+
+    checking.delete_expired(str(tmp_path / "flowers"), NOON)
+
+    assert sorted(path.name for path in above.iterdir()) == ["1.0.2", "mine"]
+
+
+def test_how_long_it_is_kept(tmp_path: Path) -> None:
+    told: PublishOptions = replace(options(tmp_path), checks=CheckOptions(keep_failed=1.5))
+    said = checking.keep_failed([], {}, told, NOON)
+
+    folder = tmp_path / "flowers" / naming.FAILED / "1.0.0"
+    assert said == f"the shards are kept in {folder} until 2026-11-22"
+    assert json.loads((folder / checking.MARK).read_text())["until"] == "2026-11-22T00:00:00Z"
+    checking.delete_expired(told.parent, NOON + timedelta(days=2))
+    assert not folder.exists()

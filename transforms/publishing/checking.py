@@ -1,0 +1,124 @@
+"""Checks before publishing, on the worker that publishes: what fails them is kept apart, and nothing is published."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from shardmill import naming
+from shardmill.checks.anomalies import to_pbtxt
+from shardmill.checks.profile import Profile
+from shardmill.checks.result import CheckResult
+from shardmill.checks.run import failures, run_checks
+from shardmill.dataset import open_dataset
+from shardmill.errors import ChecksError, CorruptDataError, UserError
+from shardmill.manifest import Manifest
+from shardmill.stats_file import StatsFile
+from shardmill.tags import find_version
+from transforms.options.checks import CheckOptions
+from transforms.publishing.describe import PublishOptions
+from transforms.stores import storage
+from transforms.writing.shard_info import ShardInfo
+
+MARK = "_FAILED"  # in the folder of a version that failed: which job's it is, and until when it is kept
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the checks found of a version that may be published, and the version it was compared with, "" if none."""
+
+    baseline: str = ""
+    results: tuple[CheckResult, ...] = ()
+
+
+def check(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions, today: datetime) -> Checked:
+    """Compare the version that is about to be published with the one before it.
+
+    Args:
+      shards: in the job's temporary directory.
+      texts: of the files that describe the version, by name.
+      options: of publishing, with checks.
+      today: the time, with its zone.
+
+    Raises:
+      ChecksError: it must not be published; the shards, the texts and `anomalies.pbtxt` are kept in
+        `<name>/failed/<version>`.
+    """
+    assert options.checks is not None
+    delete_expired(options.parent, today)
+    profile = Profile(
+        Manifest.from_json(texts[naming.MANIFEST], naming.MANIFEST),
+        StatsFile.from_json(texts[naming.STATS], naming.STATS),
+    )
+    baseline, said = _baseline(options.parent, options.checks)
+    results = [said] if said is not None else run_checks(profile, baseline, options.checks.limits)
+    if failed := failures(results):
+        compared = None if baseline is None else baseline.manifest.features
+        anomalies = {naming.ANOMALIES: to_pbtxt(results, compared)}
+        kept = keep_failed(shards, {**texts, **anomalies}, options, today)
+        raise ChecksError(f"{sentence(failed)}; {kept}; nothing was published")
+    return Checked(baseline.version if baseline is not None else "", tuple(results))
+
+
+def _baseline(parent: str, checks: CheckOptions) -> tuple[Profile | None, CheckResult | None]:
+    """What a version is compared with, None where nothing is published yet; or why it cannot be compared."""
+    files = storage.BeamFiles()
+    if checks.baseline == naming.LATEST and not storage.exists(storage.join(parent, naming.LATEST)):
+        return None, None
+    try:
+        version, _ = find_version(files, parent, checks.baseline)
+        return Profile.of(open_dataset(storage.join(parent, version), files)), None
+    except (UserError, CorruptDataError, FileNotFoundError) as error:
+        said = f"{checks.baseline}, which this version is to be compared with, cannot be read: {error}"
+        return None, CheckResult("baseline", "error", said)
+
+
+def sentence(failed: Sequence[CheckResult]) -> str:
+    """What failed, the first few."""
+    told = "; ".join(f"{result.check}: {result.sentence}{_over(result)}" for result in failed[:_SHOWN])
+    more = f"; and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
+    return f"{len(failed)} check{'' if len(failed) == 1 else 's'} failed: {told}{more}"
+
+
+def _over(result: CheckResult) -> str:
+    return f" (error at {result.threshold:g})" if result.threshold else ""
+
+
+def keep_failed(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions, today: datetime) -> str:
+    """Move a version that must not be published to `<name>/failed/<version>`, where no reader looks; what to say of it.
+
+    An attempt that comes after another of its job goes on where that one stopped.
+    """
+    assert options.checks is not None
+    if not options.checks.keep_failed:
+        return "its shards are not kept"
+    folder = storage.join(storage.join(options.parent, naming.FAILED), options.version)
+    until = today + timedelta(days=options.checks.keep_failed)
+    if _mark(folder).get("job") != options.job:
+        storage.delete_tree(folder)
+        storage.make_directory(folder)
+        mark = {"job": options.job, "until": until.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+        storage.write_text(storage.join(folder, MARK), json.dumps(mark) + "\n")
+    for name, text in texts.items():
+        storage.write_text(storage.join(folder, name), text)
+    storage.rename([shard.temporary for shard in shards], [storage.join(folder, str(shard.name)) for shard in shards])
+    return f"the shards are kept in {folder} until {until:%Y-%m-%d}"
+
+
+def delete_expired(parent: str, today: datetime) -> None:
+    """Delete the versions that failed and have been kept for long enough."""
+    above = storage.join(parent, naming.FAILED)
+    now = today.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    for name in storage.list_folders(above):
+        folder = storage.join(above, name)
+        if _mark(folder).get("until", now) < now:
+            storage.delete_tree(folder)
+
+
+def _mark(folder: str) -> dict[str, str]:
+    try:
+        found = json.loads(storage.read_bytes(storage.join(folder, MARK)))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return {key: str(value) for key, value in found.items()} if isinstance(found, dict) else {}
