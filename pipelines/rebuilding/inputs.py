@@ -108,9 +108,10 @@ def _found(config: FilesConfig | RecordsConfig) -> Iterator[_Named]:
         yield from _listed(config)
         return
     assert config.input is not None
+    root = config.root
     for item in list_input(config.input, config.kind):
         if isinstance(item, Found):
-            path = storage.join(config.root, item.name)
+            path = storage.join(root, item.name)
             yield item.name, FileStat(path, item.size_bytes, item.stamp, item.modified)
         elif isinstance(item, Reject):
             yield item.source, _unreadable(item.source, item.reason)
@@ -122,8 +123,9 @@ def _listed(config: ListedFilesConfig) -> Iterator[_Named]:
 
     assert config.manifest is not None
     yield _MANIFEST, _look(config.manifest)
+    root = config.root
     rows = read_manifest(config.manifest, config.allow_outside, (), config.manifest_names)
-    named = [(row.name, row.uri or storage.join(config.root, row.name)) for row in rows if isinstance(row, Row)]
+    named = [(row.name, row.uri or storage.join(root, row.name)) for row in rows if isinstance(row, Row)]
     names, paths = [name for name, _ in named], [path for _, path in named]
     if all(map(storage.is_local, paths)):
         yield from zip(names, map(_look, paths), strict=True)

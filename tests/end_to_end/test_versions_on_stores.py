@@ -1,0 +1,106 @@
+"""Versions, tags, rollback, deletion, and whether there is anything to do: on object stores, each an emulator."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipelines.kinds.registry import KINDS
+from pipelines.rebuilding.decide import decide, to_bytes
+from pipelines.rebuilding.inputs import find_inputs
+from shardmill.dataset import open_dataset
+from tests.end_to_end import test_object_storage as emulators
+from tests.end_to_end.test_object_storage import Bucket
+from tests.support.command import Run, tree_bytes
+from tests.support.versions import make_version
+from transforms.publishing.catalog import versions_in
+from transforms.publishing.deletion import delete_version
+from transforms.stores import storage
+
+bucket, gs_endpoint, s3_endpoint = emulators.bucket, emulators.gs_endpoint, emulators.s3_endpoint
+
+
+@pytest.fixture
+def parent(bucket: Bucket, tmp_path: Path) -> str:
+    """Three versions of data set `n`, of which LATEST names the last; its folder."""
+    for index in range(3):
+        make_version(tmp_path / "n", f"1.0.{index}", latest=True, examples=index + 2)
+    for name, data in tree_bytes(tmp_path).items():
+        bucket.put(f"out/{name}", data)
+    return f"{bucket.url}/out/n"
+
+
+def latest(bucket: Bucket) -> str:
+    return bucket.files("out/n/LATEST")["out/n/LATEST"].decode().strip()
+
+
+def test_versions_tags_and_rollback(run: Run, bucket: Bucket, parent: str) -> None:
+    assert run("rollback", parent, *bucket.flags).out == f"{parent}: LATEST: 1.0.2 -> 1.0.1\n"
+    assert latest(bucket) == "1.0.1"
+    assert run("tag", parent, "1.0.0", "good", *bucket.flags).status == 0
+    assert run("tag", parent, "1.0.1", "good", *bucket.flags).status == 2
+    assert run("tag", parent, "1.0.1", "good", "--move", *bucket.flags).status == 0
+    assert bucket.files("out/n/TAGS/")["out/n/TAGS/good"] == b"1.0.1\n"
+    assert open_dataset(parent, storage.BeamFiles(), "good").manifest.version == "1.0.1"
+
+    rows = json.loads(run("versions", parent, "--json", *bucket.flags).out)
+    assert [(row["version"], row["examples"], row["latest"], row["tags"]) for row in rows] == [
+        ("1.0.2", 4, False, []),
+        ("1.0.1", 3, True, ["good"]),
+        ("1.0.0", 2, False, []),
+    ]
+    assert rows[0]["published"] > "2020"
+    assert run("tag", parent, "good", "--delete", *bucket.flags).status == 0
+    assert bucket.files("out/n/TAGS/") == {}
+
+
+def test_deletion(bucket: Bucket, parent: str) -> None:
+    bucket.put("out/n/builds/1.0.0.inputs", b"x")
+    before = bucket.files()
+    assert not delete_version(f"{parent}/1.0.0", lambda: True)
+    assert not delete_version(f"{parent}/1.0.0", iter([False, True]).__next__)
+    assert bucket.files() == before
+
+    assert delete_version(f"{parent}/1.0.0", lambda: False)
+    gone = {name for name in before if name.startswith("out/n/1.0.0/")} | {"out/n/builds/1.0.0.inputs"}
+    assert bucket.files() == {name: data for name, data in before.items() if name not in gone}
+    assert [state.version for state in versions_in(parent)] == ["1.0.2", "1.0.1"]
+
+
+def test_a_deletion_that_was_interrupted_is_known(bucket: Bucket, parent: str) -> None:
+    storage.delete([f"{parent}/1.0.0/_SUCCESS", f"{parent}/1.0.0/features.json"])
+
+    assert [(state.version, state.published) for state in versions_in(parent)][-1] == ("1.0.0", False)
+    assert delete_version(f"{parent}/1.0.0", lambda: False)
+    assert bucket.files("out/n/1.0.0/") == {}
+
+
+@pytest.mark.parametrize("fingerprint", ["metadata", "content"])
+@pytest.mark.parametrize("listed", [False, True])
+def test_is_there_anything_to_do(bucket: Bucket, parent: str, listed: bool, fingerprint: str) -> None:
+    names = [f"c{number % 2}/{number}.jpg" for number in range(4)]
+    for name in names:
+        bucket.put(f"in/{name}", b"one")
+    bucket.put("in/m.csv", "\n".join(["file_name,label", *(f"{name},a" for name in names)]).encode())
+    source = {"manifest": f"{bucket.url}/in/m.csv"} if listed else {"input": f"{bucket.url}/in"}
+    config = KINDS["images"].make_config({**source, "output": f"{bucket.url}/out", "name": "n", "version": "1.0.3"})
+
+    def said() -> str:
+        return str(decide(config, find_inputs(config, fingerprint)))
+
+    assert said() == "what 1.0.2 was made from was not recorded"
+    bucket.put("out/n/builds/1.0.2.inputs", to_bytes(find_inputs(config, fingerprint)))
+    assert said() == "unchanged since 1.0.2: 4 files"
+    bucket.put("in/c0/0.jpg", b"one")  # again: its content is the same
+    assert said() == "unchanged since 1.0.2: 4 files"
+    bucket.put("in/c0/0.jpg", b"two")  # of equal size
+    assert said() == "0 files new, 1 changed, 0 gone"
+
+
+def test_the_newest_input_by_the_clock_of_the_store(bucket: Bucket) -> None:
+    bucket.put("in/a.jpg", b"x")
+    config = KINDS["images"].make_config({"input": f"{bucket.url}/in", "output": f"{bucket.url}/out", "name": "n"})
+    newest = find_inputs(config).newest
+
+    assert newest is not None
+    assert newest == storage.stat_file(f"{bucket.url}/in/a.jpg").modified > 1_600_000_000
