@@ -79,6 +79,17 @@ def find(data: Any, byte: int, out: np.ndarray) -> None:
     out[:] = found
 
 
+def find_before(data: Any, first: int, last: int, byte: int, after: bytes) -> list[int]:
+    """Where in data[first:last] `byte` stands before one for which the table `after` has not 0."""
+    every = np.frombuffer(data, np.uint8)
+    if not 0 <= first <= last <= len(every) or len(after) != 256:
+        raise ValueError(_WRONG)
+    places = np.flatnonzero(every[first:last] == byte) + first
+    wanted = np.frombuffer(after, np.uint8)
+    found: list[int] = places[wanted[every.take(places + 1, mode="clip")] != 0].tolist() if len(every) else []
+    return found
+
+
 def _check(data: Any, starts: np.ndarray, ends: np.ndarray) -> None:
     size = memoryview(data).nbytes
     if len(starts) != len(ends) or ((starts < 0) | (ends < starts) | (ends > size)).any():

@@ -75,6 +75,17 @@ def find(data: Any, byte: int) -> Places:
     return places
 
 
+def find_before(data: Any, first: int, last: int, byte: int, after: bytes) -> list[int]:
+    """Where in data[first:last] `byte` stands before one for which `after`, a table of 256 bytes, has not 0: ascending.
+
+    The last byte of `data` counts as standing before itself.
+
+    Raises:
+      ValueError: there is no such span, or no such table.
+    """
+    return _spans.find_before(data, first, last, byte, after)
+
+
 def gather(data: Any, starts: Places, sizes: Places) -> tuple[NDArray[np.uint8], Places]:
     """Spans of `data` one after the other, and where each begins and the last one ends: shapes (bytes,) and (n + 1,).
 

@@ -16,6 +16,7 @@ from pipelines.running.option_views import RememberingOptions
 from pipelines.running.progress import ProgressDisplay
 from pipelines.running.runner import check_running_mode, is_local, make_runner
 from pipelines.running.scratch import scratch_folder
+from pipelines.running.signatures import remembered_signatures
 from pipelines.running.worker_processes import WorkerProcesses
 from shardmill.errors import UserError
 
@@ -38,6 +39,7 @@ def run(
     check_running_mode(options)
     local = is_local(options)
     with ExitStack() as stack:
+        stack.enter_context(remembered_signatures())
         folder = workers = None
         if local:
             folder = stack.enter_context(scratch_folder("progress"))

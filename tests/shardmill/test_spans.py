@@ -124,6 +124,28 @@ def test_bytes_found(module: ModuleType, data: bytes) -> None:
 
 
 @BOTH
+@settings(deadline=None)
+@given(
+    data=st.lists(st.sampled_from([b"a", b"b", b"\xff"]), max_size=60).map(b"".join),
+    bounds=st.tuples(*[st.integers(0, 60)] * 2),
+)
+def test_bytes_found_before_others(module: ModuleType, data: bytes, bounds: tuple[int, int]) -> None:
+    first, last = sorted(min(bound, len(data)) for bound in bounds)
+    behind = [*data[1:], 0xFF]
+    for after in (b"b", b"\xff", b"ab"):
+        table = bytes(byte in after for byte in range(256))
+        wanted = [place for place in range(first, last) if data[place] == 0xFF and behind[place] in after]
+        assert module.find_before(data, first, last, 0xFF, table) == wanted
+
+
+@BOTH
+@pytest.mark.parametrize(("first", "last", "table"), [(-1, 2, 256), (2, 1, 256), (0, 4, 256), (0, 3, 255)])
+def test_bytes_found_outside(module: ModuleType, first: int, last: int, table: int) -> None:
+    with pytest.raises(ValueError, match="outside its buffer"):
+        module.find_before(b"abc", first, last, 0xFF, bytes(table))
+
+
+@BOTH
 @pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 254, 255, 256, 8159, 8160, 8161, 8192, 20_000])
 def test_counts(module: ModuleType, size: int) -> None:
     some = np.random.default_rng(size).integers(0, 3, size, np.uint8).tobytes()

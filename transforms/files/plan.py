@@ -84,7 +84,8 @@ class PlanShards(beam.PTransform):
         if self.by == "bytes":
             divisions = pcoll | "CutBytes" >> FindByteCuts(_by_split, self.shard_count)
         else:
-            divisions = pcoll | "CutExamples" >> FindExampleCuts(_by_split, partial(_shard_ranks, self.shard_count))
+            ranks = partial(_shard_ranks, self.shard_count)
+            divisions = pcoll | "CutExamples" >> FindExampleCuts(_by_split, ranks, repeats=False)
         # Batches are gathered before their rows are dealt out: one of 10,000 rows over 1,000 shards would make crumbs
         # of 10 rows.
         gather = beam.ParDo(Gather(_distribute, len, _most_rows), AsSingleton(divisions))

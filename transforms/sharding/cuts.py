@@ -1,5 +1,6 @@
 """PTransforms that find where each group of keys is cut: exact, by count or by bytes."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -40,18 +41,31 @@ class FindExampleCuts(beam.PTransform):
       ranks_of: the ranks at which a group is cut, given its examples and bytes.
       threads: that call `group` in each worker, which reads files where these are runs; see ThreadedFlatMap.
       most_keys: of a bin that are gathered.
+      repeats: whether very many records may share a key. Where it is said that they do not, as of files, whose keys
+        are those of their names, the cuts are the same in half as many steps, each of which costs a job's start-up; a
+        key that did repeat would only take memory where its bin is gathered.
     """
 
     group: Callable[[Any], Grouped]
     ranks_of: RanksOf
     threads: int = 1
     most_keys: int = MOST_KEYS
+    repeats: bool = True
 
     def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
         """Count, locate the bins that are cut, pick the cuts in them."""
         histograms = self._look(pcoll, "Histogram", _histograms) | "Merge" >> beam.CombineGlobally(_MergeHistograms())
-        located = histograms | "Locate" >> beam.Map(locate, self.ranks_of, self.most_keys).with_output_types(Any)
-        few = self._look(pcoll, "KeysInCutBins", keys_in_bins, located) | "Pick" >> PickRanks(pick, located)
+        most = self.most_keys if self.repeats else sys.maxsize
+        located = histograms | "Locate" >> beam.Map(locate, self.ranks_of, most).with_output_types(Any)
+        picked = self._look(pcoll, "KeysInCutBins", keys_in_bins, located) | "Pick" >> PickRanks(pick, located)
+        if self.repeats:
+            picked = (picked, self._cuts_among_equals(pcoll, located)) | "Picked" >> beam.Flatten()
+        return histograms | "Divide" >> beam.Map(divide, beam.pvalue.AsIter(picked)).with_output_types(Any)
+
+    def _cuts_among_equals(
+        self, pcoll: beam.PCollection[Any], located: beam.PCollection[Located]
+    ) -> beam.PCollection[Any]:
+        """The cuts in the bins of very many keys, by the ties of the records that share the key."""
         cut = self._look(pcoll, "CountRepeats", count_repeats, located) | "PickKeys" >> PickRanks(pick_keys, located)
         repeated = cut | "GatherKeys" >> beam.CombineGlobally(_gather_ranks)
         ties = self._look(pcoll, "HistogramOfTies", tie_histograms, repeated) | "MergeTies" >> beam.CombineGlobally(
@@ -59,8 +73,7 @@ class FindExampleCuts(beam.PTransform):
         )
         in_ties = ties | "LocateTies" >> beam.Map(locate_ties, beam.pvalue.AsSingleton(repeated)).with_output_types(Any)
         many = self._look(pcoll, "TiesInCutBins", ties_in_bins, in_ties) | "PickTies" >> PickRanks(pick, in_ties)
-        picked = (few, many | "OfGroup" >> beam.MapTuple(_of_group).with_output_types(Any)) | "Picked" >> beam.Flatten()
-        return histograms | "Divide" >> beam.Map(divide, beam.pvalue.AsIter(picked)).with_output_types(Any)
+        return many | "OfGroup" >> beam.MapTuple(_of_group).with_output_types(Any)
 
     def _look(
         self, pcoll: beam.PCollection[Any], label: str, function: Callable[..., Any], *side: Any

@@ -30,6 +30,7 @@ from transforms.sharding.shards import ShardKey
 from transforms.statistics.files import SplitStats
 from transforms.stores import storage
 from transforms.stores.clients import prepare_clients
+from transforms.stores import storage
 from transforms.workers.progress import ProgressReporter
 from transforms.workers.threads import ThreadedFlatMap, map_in_order
 from transforms.writing.beam_sink import TemporaryFile, sink_of
@@ -179,6 +180,7 @@ class _WriteShardFn(ThreadedFlatMap):
                 file.close()
             raise
         path = file.close()
+        storage.sync_files([path])  # while other shards are encoded, and not of all at once when they are published
         if self._progress is not None:
             self._progress.flush()
         piece = pieces.write(storage.join(storage.join(temporary, _PIECES), f"{split}-{attempt}{PIECE_SUFFIX}"))

@@ -64,9 +64,11 @@ def five(_: str, examples: int, __: int) -> list[int]:
 REPEATED: Rows = [("train", (index % 7) << 40, RANDOM.getrandbits(64), 1 + index % 3) for index in range(3000)]
 
 
-@pytest.mark.parametrize(("most_keys", "size"), [(1, 370), (1 << 18, 370), (100, 10_000)])
+@pytest.mark.parametrize(
+    ("most_keys", "size", "repeats"), [(1, 370, True), (1 << 18, 370, True), (100, 10_000, True), (1, 370, False)]
+)
 @pytest.mark.parametrize("rows", [SPREAD, TIED, DENSE, REPEATED], ids=["spread", "tied", "dense", "repeated"])
-def test_example_cuts_are_those_of_a_sort(rows: Rows, size: int, most_keys: int) -> None:
+def test_example_cuts_are_those_of_a_sort(rows: Rows, size: int, most_keys: int, repeats: bool) -> None:
     def check(divisions: Divisions) -> None:
         assert divisions.keys() == {row[0] for row in rows}
         for name, division in divisions.items():
@@ -76,7 +78,7 @@ def test_example_cuts_are_those_of_a_sort(rows: Rows, size: int, most_keys: int)
             assert division.parts == 5
             assert pairs(division.cuts) == [ordered[rank] for rank in example_cuts(3000, 5)]
 
-    run(FindExampleCuts(group, five, most_keys=most_keys), batches(rows, size), check)
+    run(FindExampleCuts(group, five, most_keys=most_keys, repeats=repeats), batches(rows, size), check)
 
 
 def test_equal_keys_are_not_gathered() -> None:

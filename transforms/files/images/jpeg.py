@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from shardmill import spans
 from transforms.files.images.errors import ImageError, UnreadableError
 from transforms.files.images.exif import UPRIGHT, orientation
@@ -14,7 +12,9 @@ _DECODED = frozenset({0xC0, 0xC1, 0xC2, 0xC9, 0xCA})
 _ALONE = frozenset(range(0xD0, 0xD8)) | {0x01}  # markers without a length: RSTn, TEM
 _SOI, _EOI, _SOS, _DHT, _DAC, _DQT, _DNL, _DRI, _APP1, _COM = 0xD8, 0xD9, 0xDA, 0xC4, 0xCC, 0xDB, 0xDC, 0xDD, 0xE1, 0xFE
 _AFTER_SCAN = frozenset({_SOS, _DHT, _DAC, _DQT, _DNL, _DRI, _COM, *range(0xE0, 0xF0)})
-_IN_SCAN = bytes((0x00, *range(0xD0, 0xD8), 0xFF))  # what may follow FF among compressed pixels: stuffing, RSTn, fill
+_IN_SCAN = {0x00, *range(0xD0, 0xD8), 0xFF}  # what may follow FF among compressed pixels: stuffing, RSTn, fill
+_STRAY = bytes(byte not in _IN_SCAN for byte in range(256))
+_WINDOW_BYTES = 1 << 20  # searched at once: a file of markers and nothing else must not become a list of them
 
 
 def read_segments(data: bytes) -> tuple[int, int, int, int]:
@@ -96,11 +96,7 @@ def _after(data: bytes, segment: int) -> int:
 
 def _strays(data: bytes, start: int) -> Iterator[tuple[int, int]]:
     """(place, marker) of each FF from `start` on that is neither a compressed byte nor a restart marker."""
-    content = np.frombuffer(data, np.uint8, offset=start) if start < len(data) else np.empty(0, np.uint8)
-    places = spans.find(content, 0xFF)
-    places += 1
-    markers = content.take(places, mode="clip").tobytes()  # the last of all bytes is followed by itself
-    at = -1
-    for marker in markers.translate(None, _IN_SCAN):
-        at = markers.index(marker, at + 1)
-        yield start + int(places[at]) - 1, marker
+    for first in range(start, len(data), _WINDOW_BYTES):
+        last = min(first + _WINDOW_BYTES, len(data))
+        for place in spans.find_before(data, first, last, 0xFF, _STRAY):
+            yield place, data[place + 1]

@@ -1,0 +1,55 @@
+"""Beam is asked for each signature once while a job runs, and is left as it was."""
+
+import inspect
+from typing import Any
+
+import pytest
+from apache_beam.transforms import core
+from apache_beam.typehints import decorators
+
+from pipelines.running.signatures import remembered_signatures
+
+
+class Told:
+    def one(self, first: int, second: str = "") -> None: ...
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What Beam's own function is asked about."""
+    calls: list[Any] = []
+
+    def ask(function: Any) -> inspect.Signature:
+        calls.append(function)
+        return inspect.signature(function)
+
+    for module in (core, decorators):
+        monkeypatch.setattr(module, "get_signature", ask)
+    return calls
+
+
+def test_a_method_is_asked_about_once(asked: list[Any]) -> None:
+    before = core.get_signature
+    with remembered_signatures():
+        found = [module.get_signature(Told().one) for module in (core, decorators) for _ in range(3)]
+        with remembered_signatures():  # of a job beside this one
+            found.append(core.get_signature(Told().one))
+        found.append(core.get_signature(Told().one))
+    assert {str(one) for one in found} == {"(first: int, second: str = '') -> None"}
+    assert len(asked) == 1
+    assert core.get_signature is decorators.get_signature is before
+
+
+def test_functions_are_asked_about_each_time(asked: list[Any]) -> None:
+    """One may be made anew under a name that is known."""
+    with remembered_signatures():
+        for function in (lambda first: first, lambda second: second, len, Told):
+            core.get_signature(function)
+    assert len(asked) == 4
+
+
+def test_a_failure_leaves_beam_as_it_was(asked: list[Any]) -> None:
+    before = core.get_signature
+    with pytest.raises(KeyError), remembered_signatures():
+        raise KeyError
+    assert core.get_signature is before
