@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -555,6 +556,29 @@ def test_missing_objects(bucket: Bucket) -> None:
     assert not storage.exists(f"{bucket.url}/a[1]")
     storage.delete([f"{bucket.url}/a[1]"])
     assert list(bucket.files()) == ["a1"]
+
+
+def test_files_that_did_not_change_are_taken_from_an_older_version(
+    bucket: Bucket, photos: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--input", _upload(bucket, "photos", photos), "--output", f"{bucket.url}/sets", *SPLIT_FLAGS)
+    assert _images(bucket, *flags, "--reuse", "record") == 0
+    changed = {f"{CLASSES[1]}/03.jpg": _jpeg(901), f"{CLASSES[1]}/new.jpg": _jpeg(902)}
+    _upload(bucket, "photos", changed)
+    bucket.requests()
+    assert _images(bucket, *flags, "--version", "1.0.1", "--reuse", "LATEST") == 0
+    asked = bucket.requests()["requests"]
+    assert "30 of 32 files taken from 1.0.0, the others read" in capsys.readouterr().out
+    reads = [urllib.parse.unquote(request) for request in asked if _reads_an_image(request)]
+    assert sorted(name for name in changed if any(name in request for request in reads)) == sorted(changed)
+    assert len(reads) == len(changed)
+    assert _images(bucket, *flags[:2], "--output", f"{bucket.url}/full", *SPLIT_FLAGS, "--version", "1.0.1") == 0
+    assert _below(bucket.files(), "sets/flowers/1.0.1") == _below(bucket.files(), "full/flowers/1.0.1")
+
+
+def _reads_an_image(request: str) -> bool:
+    method, path = request.split(" ", 1)
+    return method == "GET" and (".jpg" in path.partition("?")[0]) and ("/photos/" in path or "/photos%2F" in path)
 
 
 def _tables() -> Files:

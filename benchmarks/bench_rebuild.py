@@ -1,0 +1,136 @@
+"""What a rebuild costs where little changed: `--reuse LATEST` against a full build of the same files, and with --store
+the same on an object store that answers after some milliseconds.
+
+Both are processes of their own with start-up included, two seconds of Beam in each; their outputs are compared byte for
+byte.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from measure import BENCHMARKS, SHARDMILL, Measured, machine, make_images, measure
+
+_MILLISECONDS = 30  # that a store takes to answer
+_VERSION = "1.0.1"
+
+
+def changed(images: Path, fraction: float, rounds: int) -> int:
+    """Give some of the images, the same ones in each round, the bytes of others; returns how many.
+
+    Their time is a minute ago: what changed a moment ago is read again the next time, too.
+    """
+    names = sorted(images.glob("*/*.jpg"))
+    some = random.Random(0).sample(names, max(1, round(len(names) * fraction)))
+    for path in some:
+        data = random.Random(f"{path} {rounds}").choice(names).read_bytes()
+        other = path.with_suffix(".new")
+        other.write_bytes(data)
+        when = time.time_ns() - 60 * 10**9 + rounds
+        os.utime(other, ns=(when, when))
+        other.replace(path)
+    return len(some)
+
+
+def command(source: str, output: str, flags: list[str]) -> list[str]:
+    """The conversion, but for its version and what it takes from an older one."""
+    where = ["--input", source, "--output", output, "--name", "bench"]
+    return [SHARDMILL, "images", *where, "--resize", "224x224", "--splits", "train=0.9,test=0.1", *flags]
+
+
+def store(folder: Path, stack: ExitStack) -> list[str]:
+    """Start a store over `folder`; returns the flags that reach it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, str(BENCHMARKS / "slow_store.py"), str(folder), str(port), str(_MILLISECONDS)]
+    )
+    stack.callback(server.wait)
+    stack.callback(server.terminate)
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+    known = {"access_key_id": "key", "secret_access_key": "secret", "region_name": "us-east-1"}
+    flags = {"endpoint_url": f"http://127.0.0.1:{port}", **known}
+    return [f"--s3_{name}={value}" for name, value in flags.items()]
+
+
+def differing(one: Path, other: Path) -> list[str]:
+    """The files of two folders that are not the same."""
+    names = {str(path.relative_to(folder)) for folder in (one, other) for path in folder.rglob("*") if path.is_file()}
+    return sorted(
+        name
+        for name in names
+        if not (one / name).is_file()
+        or not (other / name).is_file()
+        or (one / name).read_bytes() != (other / name).read_bytes()
+    )
+
+
+def table(runs: dict[str, list[Measured]]) -> str:
+    """A row each: medians of the rounds, and their part of the first row's."""
+    seconds = {name: statistics.median(run.seconds for run in rounds) for name, rounds in runs.items()}
+    base = next(iter(seconds.values()))
+    lines = ["| | seconds | of a full build | seconds of all cores | peak memory, MB |", "|---|---:|---:|---:|---:|"]
+    for name, rounds in runs.items():
+        cores = statistics.median(run.core_seconds for run in rounds)
+        peak = max(run.peak_bytes for run in rounds) / 1e6
+        lines.append(f"| {name} | {seconds[name]:.1f} | {seconds[name] / base:.1%} | {cores:.1f} | {peak:.0f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", type=int, default=100_000, help="of about 25 KB (default: %(default)s)")
+    parser.add_argument("--changed", type=float, default=0.01, help="part of them (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="of which the median counts (default: %(default)s)")
+    parser.add_argument("--store", action="store_true", help=f"a store that answers after {_MILLISECONDS} ms")
+    parser.add_argument(
+        "--data", type=Path, default=Path("bench-data"), help="for images and outputs (default: %(default)s)"
+    )
+    args = parser.parse_args()
+
+    made = make_images(args.data, args.images, kilobytes=25)
+    bucket = (args.data / "rebuild").resolve()
+    shutil.rmtree(bucket, ignore_errors=True)
+    bucket.mkdir(parents=True)
+    images = bucket / "in"
+    shutil.copytree(made, images, copy_function=os.link)
+    runs: dict[str, list[Measured]] = {}
+    with ExitStack() as stack:
+        beam = store(bucket.parent, stack) if args.store else []
+        where = f"s3://{bucket.name}" if args.store else str(bucket)
+        first = command(f"{where}/in", f"{where}/reused", beam)
+        measure([*first, "--reuse", "record"])
+        for number in range(args.rounds):
+            some = changed(images, args.changed, number)
+            for name, output, flags in (
+                ("a full build", "full", []),
+                ("--reuse 1.0.0", "reused", ["--reuse", "1.0.0"]),
+            ):
+                shutil.rmtree(bucket / output / "bench" / _VERSION, ignore_errors=True)
+                words = command(f"{where}/in", f"{where}/{output}", [*beam, "--version", _VERSION, *flags])
+                measured = measure(words)
+                print(f"round {number + 1}: {name}: {measured.seconds:.1f} s", file=sys.stderr)
+                runs.setdefault(name, []).append(measured)
+            if wrong := differing(*(bucket / output / "bench" / _VERSION for output in ("full", "reused"))):
+                sys.exit(f"the bytes differ: {', '.join(wrong[:3])}")
+    shutil.rmtree(bucket, ignore_errors=True)
+    print(f"{args.images:,} JPEGs, {some:,} changed; median of {args.rounds}; {machine()}\n")
+    print(table(runs))
+
+
+if __name__ == "__main__":
+    main()

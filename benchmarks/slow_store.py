@@ -1,0 +1,169 @@
+"""An object store on the loopback that waits: `python slow_store.py FOLDER PORT MILLISECONDS`.
+
+It speaks as much of S3 as reading, listing and writing objects takes, serves the folders below FOLDER as buckets, and
+answers each request that is about an object after so many milliseconds, as a store at some distance does.
+"""
+
+import hashlib
+import sys
+import threading
+import time
+import urllib.parse
+import uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+from xml.sax.saxutils import escape
+
+_PAGE = 1000  # objects in an answer to a listing, as S3 has it
+
+
+class Store(BaseHTTPRequestHandler):
+    """A request each."""
+
+    protocol_version = "HTTP/1.1"
+    wbufsize = 1 << 16
+    disable_nagle_algorithm = True
+    folder = Path()
+    seconds = 0.0
+    listings: ClassVar[dict[str, list[str]]] = {}
+    lock = threading.Lock()
+
+    def do_GET(self) -> None:
+        """An object, a range of it, or a page of a listing."""
+        path, query = self._asked()
+        if "list-type" in query:
+            self._list(path, query)
+            return
+        time.sleep(self.seconds)
+        if not path.is_file():
+            self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
+            return
+        start, stop = self._range(path.stat().st_size)
+        with path.open("rb") as file:
+            file.seek(start)
+            data = file.read(stop - start)
+        self._answer(206 if "Range" in self.headers else 200, data, {"ETag": _etag(path)})
+
+    def do_HEAD(self) -> None:
+        """What is known of an object."""
+        path, _ = self._asked()
+        time.sleep(self.seconds)
+        if path.is_file():
+            self._answer(200, b"", {"ETag": _etag(path), "Content-Length": str(path.stat().st_size)})
+        else:
+            self._answer(404, b"")
+
+    def do_PUT(self) -> None:
+        """An object, a part of one, or a copy."""
+        path, query = self._asked()
+        data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        time.sleep(self.seconds)
+        source = self.headers.get("x-amz-copy-source")
+        if source is not None:
+            data = (self.folder / urllib.parse.unquote(source).lstrip("/")).read_bytes()
+        if "uploadId" in query:
+            path = path.with_name(f".{query['uploadId']}-{int(query['partNumber']):05d}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        etag = f'"{hashlib.md5(data).hexdigest()}"'
+        body = f"<CopyObjectResult><ETag>{escape(etag)}</ETag></CopyObjectResult>".encode() if source else b""
+        self._answer(200, body, {"ETag": etag})
+
+    def do_POST(self) -> None:
+        """An upload's begin or end, or the deletion of several objects."""
+        path, query = self._asked()
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+        time.sleep(self.seconds)
+        if "delete" in query:
+            for key in body.split("<Key>")[1:]:
+                (path / _unescaped(key.partition("</Key>")[0])).unlink(missing_ok=True)
+            self._answer(200, b"<DeleteResult></DeleteResult>")
+        elif "uploads" in query:
+            upload = f"<InitiateMultipartUploadResult><UploadId>{uuid.uuid4().hex}</UploadId>"
+            self._answer(200, f"{upload}</InitiateMultipartUploadResult>".encode())
+        else:
+            parts = sorted(path.parent.glob(f".{query['uploadId']}-*"))
+            with path.open("wb") as file:
+                for part in parts:
+                    file.write(part.read_bytes())
+                    part.unlink()
+            self._answer(200, b"<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>")
+
+    def do_DELETE(self) -> None:
+        """An object."""
+        self._asked()[0].unlink(missing_ok=True)
+        self._answer(204, b"")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
+
+    def _asked(self) -> tuple[Path, dict[str, str]]:
+        url = urllib.parse.urlsplit(self.path)
+        query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
+        return self.folder / urllib.parse.unquote(url.path).lstrip("/"), query
+
+    def _range(self, size: int) -> tuple[int, int]:
+        start, _, last = self.headers.get("Range", "bytes=0-").removeprefix("bytes=").partition("-")
+        return int(start), min(int(last) + 1, size) if last else size
+
+    def _list(self, bucket: Path, query: dict[str, str]) -> None:
+        prefix, after = query.get("prefix", ""), query.get("continuation-token", "")
+        with self.lock:  # of one listing, all pages are those of its first moment
+            if not after:
+                names = (str(path.relative_to(bucket)) for path in bucket.rglob("*") if path.is_file())
+                self.listings[prefix] = sorted(name for name in names if name.startswith(prefix))
+            names = self.listings[prefix]
+        delimiter = query.get("delimiter")
+        if delimiter:
+            below = {name[len(prefix) :].partition(delimiter)[0] for name in names if delimiter in name[len(prefix) :]}
+            items = "".join(
+                f"<CommonPrefixes><Prefix>{escape(prefix + name)}/</Prefix></CommonPrefixes>" for name in sorted(below)
+            )
+            self._answer(200, f"<ListBucketResult>{items}</ListBucketResult>".encode())
+            return
+        start = int(after or 0)
+        items = "".join(_item(bucket, name) for name in names[start : start + _PAGE])
+        more = start + _PAGE < len(names)
+        token = f"<NextContinuationToken>{start + _PAGE}</NextContinuationToken>" if more else ""
+        truncated = f"<IsTruncated>{str(more).lower()}</IsTruncated>{token}"
+        self._answer(200, f"<ListBucketResult>{truncated}{items}</ListBucketResult>".encode())
+
+    def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Last-Modified", "Fri, 01 Jan 2021 00:00:00 GMT")
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def _etag(path: Path) -> str:
+    status = path.stat()
+    return f'"{status.st_size:x}-{status.st_mtime_ns:x}"'
+
+
+def _item(bucket: Path, name: str) -> str:
+    path = bucket / name
+    about = f"<Key>{escape(name)}</Key><Size>{path.stat().st_size}</Size><ETag>{escape(_etag(path))}</ETag>"
+    return f"<Contents>{about}<LastModified>2021-01-01T00:00:00.000Z</LastModified></Contents>"
+
+
+def _unescaped(text: str) -> str:
+    for name, letter in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")):
+        text = text.replace(name, letter)
+    return text
+
+
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 256
+    daemon_threads = True
+
+
+def main() -> None:
+    Store.folder, Store.seconds = Path(sys.argv[1]), float(sys.argv[3]) / 1000
+    _Server(("127.0.0.1", int(sys.argv[2])), Store).serve_forever()
+
+
+if __name__ == "__main__":
+    main()
