@@ -111,14 +111,14 @@ class Store(BaseHTTPRequestHandler):
         prefix, after = query.get("prefix", ""), query.get("continuation-token", "")
         with self.lock:  # of one listing, all pages are those of its first moment
             if not after:
-                names = (str(path.relative_to(bucket)) for path in bucket.rglob("*") if path.is_file())
-                self.listings[prefix] = sorted(name for name in names if name.startswith(prefix))
+                below = (str(path.relative_to(bucket)) for path in bucket.rglob("*") if path.is_file())
+                self.listings[prefix] = sorted(name for name in below if name.startswith(prefix))
             names = self.listings[prefix]
         delimiter = query.get("delimiter")
         if delimiter:
-            below = {name[len(prefix) :].partition(delimiter)[0] for name in names if delimiter in name[len(prefix) :]}
+            inner = {name[len(prefix) :].partition(delimiter)[0] for name in names if delimiter in name[len(prefix) :]}
             items = "".join(
-                f"<CommonPrefixes><Prefix>{escape(prefix + name)}/</Prefix></CommonPrefixes>" for name in sorted(below)
+                f"<CommonPrefixes><Prefix>{escape(prefix + name)}/</Prefix></CommonPrefixes>" for name in sorted(inner)
             )
             self._answer(200, f"<ListBucketResult>{items}</ListBucketResult>".encode())
             return

@@ -57,7 +57,7 @@ def _forget(directory: str) -> None:
     parent, _, version = directory.rpartition("/")
     builds = storage.join(parent, naming.BUILDS)
     names = [name for name, _ in storage.list_files(builds) if name.startswith(f"{version}.")]
-    storage.delete(storage.join(builds, name) for name in names if not name.endswith(".json"))
+    storage.delete(storage.join(builds, name) for name in names if "/" in name or not name.endswith(".json"))
     for folder in storage.list_folders(builds):
         if folder.startswith(f"{version}."):
             storage.remove_empty(storage.join(builds, folder))

@@ -15,7 +15,12 @@ from transforms.publishing.catalog import published, versions_in
 from transforms.publishing.deletion import delete_version
 from transforms.publishing.whole import why_not_whole
 
-BESIDE = {"builds/1.0.0.json": b"{}", "builds/1.0.0.inputs": b"x", "builds/1.0.0.files/a": b"x", "builds/1.0.01": b"x"}
+BESIDE = {
+    "builds/1.0.0.json": b"{}",
+    "builds/1.0.0.inputs": b"x",
+    "builds/1.0.0.files/index-0.json": b"x",
+    "builds/1.0.01": b"x",
+}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +43,10 @@ def delete(parent: Path, is_named: Callable[[], bool] = lambda: False) -> bool:
 
 def check_gone(parent: Path, before: dict[str, bytes]) -> None:
     """That the version is gone, and nothing else but what lay beside it for it."""
-    gone = {name for name in before if name.startswith("1.0.0/")} | {"builds/1.0.0.inputs", "builds/1.0.0.files/a"}
+    gone = {name for name in before if name.startswith("1.0.0/")} | {
+        "builds/1.0.0.inputs",
+        "builds/1.0.0.files/index-0.json",
+    }
     assert tree_bytes(parent) == {name: data for name, data in before.items() if name not in gone}
     assert not (parent / "1.0.0").exists()
     assert not (parent / "builds/1.0.0.files").exists()
