@@ -45,6 +45,12 @@ def _versions(arguments: Sequence[str]) -> int:
     return versions.main(arguments)
 
 
+def _diff(arguments: Sequence[str]) -> int:
+    from pipelines.commands import diff
+
+    return diff.main(arguments)
+
+
 def _rollback(arguments: Sequence[str]) -> int:
     from pipelines.commands import rollback
 
@@ -62,6 +68,7 @@ _COMMANDS: dict[str, tuple[str, Command]] = {
     "inspect": ("show what is in a data set", _inspect),
     "verify": ("re-read a data set and check every shard", _verify),
     "versions": ("list the versions of a data set", _versions),
+    "diff": ("say what differs between two versions", _diff),
     "rollback": ("let LATEST name an older version again", _rollback),
     "tag": ("give a version a name", _tag),
 }

@@ -41,6 +41,7 @@ class BuildRecord:
       rejected: records that were left out.
       checks: what was checked, each as the object that shardmill.checks.result writes.
       notices: what the user was told.
+      since: in words, what it changes of the version that LATEST named before; "" if there was none.
       shardmill: the version of shardmill that built it.
     """
 
@@ -57,6 +58,7 @@ class BuildRecord:
     rejected: int = 0
     checks: tuple[Mapping[str, Any], ...] = ()
     notices: tuple[str, ...] = ()
+    since: str = ""
     shardmill: str = ""
 
     def to_json(self) -> str:
@@ -95,6 +97,7 @@ class BuildRecord:
             rejected=content.get("rejected", 0).integer(),
             checks=tuple(check.mapping() for check in content.get("checks", []).items()),
             notices=tuple(notice.text() for notice in content.get("notices", []).items()),
+            since=content.get("since", "").text(),
             shardmill=content.get("shardmill", "").text(),
         )
 

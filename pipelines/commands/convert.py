@@ -96,4 +96,6 @@ def main(kind: Kind, arguments: Sequence[str]) -> int:
         log.say(published_line(built.record), build=json.loads(built.record.to_json()))
     elif not (how.quiet or how.json):
         print(summary.summary(config))
+        if built.record.since:
+            print(f"\n{printable(built.record.since)}")
     return 0

@@ -10,6 +10,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 import shardmill
 from pipelines.config.job import JobConfig
 from pipelines.graphs.jobs import Job
+from pipelines.reports.since import profile_of, since_line
 from pipelines.running.convert import Published, run
 from shardmill.build_record import BuildRecord, Status, record_path
 from shardmill.errors import ChecksError, CorruptDataError, JobError, LockedError, OutrunError, UserError
@@ -77,6 +78,7 @@ def run_recorded(
       Interrupted: see `run`.
     """
     begun = time.monotonic()
+    before = profile_of(config.parent)
     config = replace(config, record=record)
     try:
         published = run_job(make_job(config), config, options, quiet)
@@ -91,6 +93,7 @@ def run_recorded(
         splits=dict(published.splits),
         rejected=published.rejected,
         notices=published.notices,
+        since=since_line(published.directory, before),
         seconds=time.monotonic() - begun,
     )
     write_record(config.parent, ended)

@@ -22,6 +22,7 @@ RECORD = BuildRecord(
     rejected=1,
     checks=({"check": "class_vanished", "severity": "error"},),
     notices=("split 'test' is small",),
+    since="since 1.0.20261119: 11 -> 10 examples",
     shardmill="0.1.0",
 )
 
