@@ -162,8 +162,11 @@ class NumericStats:
     def _bounds(self, low: float, high: float) -> tuple[int | float, int | float]:
         """The bounds of a bin or bucket: among the numbers there are; of integers, the smallest and the largest it
         holds."""
-        if self._is_integer and low != high:
-            low, high = (math.ceil(low), math.ceil(high) - 1) if low >= 0 else (math.floor(low) + 1, math.floor(high))
+        if self._is_integer and not self.bins.shift:  # the bounds are numbers that there are
+            low, high = int(low), int(high)
+        elif self._is_integer and low != high:  # a bound between two bins is of the one farther from zero
+            low = math.ceil(low) if low >= 0 else math.floor(low) + 1
+            high = math.ceil(high) - 1 if high > 0 else math.floor(high)
         elif self._is_integer:
             low = high = int(low)
         return max(low, self.range.low), min(high, self.range.high)

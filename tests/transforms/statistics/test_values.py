@@ -115,6 +115,16 @@ def test_many_integers(values: np.ndarray) -> None:
     assert "top_values" not in stats
 
 
+@pytest.mark.parametrize(
+    "values",
+    [np.arange(-50, 100), np.arange(0, 6000, 100), np.arange(-3000, 3000), np.arange(-(10**6), 10**6, 64)],
+    ids=["dense", "lattice", "many", "across zero"],
+)
+def test_the_bounds_of_a_bucket_of_integers_are_in_it(values: np.ndarray) -> None:
+    for bucket in integers(values)["histogram"]:
+        assert bucket["count"] == ((values >= bucket["low"]) & (values <= bucket["high"])).sum()
+
+
 def test_integers_below_64_are_exact_among_millions() -> None:
     values = np.append(np.arange(64).repeat(3000), np.arange(10**6, 10**6 + 5000))
     stats = integers(values)
