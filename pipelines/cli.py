@@ -39,6 +39,12 @@ def _verify(arguments: Sequence[str]) -> int:
     return verify.main(arguments)
 
 
+def _rebuild(arguments: Sequence[str]) -> int:
+    from pipelines.commands import rebuild
+
+    return rebuild.main(arguments)
+
+
 def _versions(arguments: Sequence[str]) -> int:
     from pipelines.commands import versions
 
@@ -65,6 +71,7 @@ def _tag(arguments: Sequence[str]) -> int:
 
 _COMMANDS: dict[str, tuple[str, Command]] = {
     **{name: (kind.summary, _convert(kind)) for name, kind in KINDS.items()},
+    "rebuild": ("build data sets anew by recipes, where there is anything to do", _rebuild),
     "inspect": ("show what is in a data set", _inspect),
     "verify": ("re-read a data set and check every shard", _verify),
     "versions": ("list the versions of a data set", _versions),

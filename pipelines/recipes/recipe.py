@@ -13,7 +13,7 @@ retain: {min_versions: 7, max_age: 30d}
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
@@ -26,11 +26,12 @@ from pipelines.recipes.read import Node
 from pipelines.recipes.sections import AUTO, BuildOptions, FailureOptions, FreshnessOptions, RetainOptions
 from pipelines.recipes.values import Section, located, meant, section_of, value_of
 from shardmill.errors import UserError
+from transforms.options.checks import CheckOptions
 from transforms.options.declare import Option, options_of
 
 # Flags that stand at the top of a recipe, for they are about the data set, not about the command.
 _TOP = {"name": "what the data set is called", "output": "the folder of all data sets"}
-_SECTIONS = ("freshness", "retain", "on_failure")
+_SECTIONS = ("freshness", "checks", "retain", "on_failure")
 _ANY_VERSION = "0.0.0"  # while `auto` is not decided
 
 
@@ -43,7 +44,7 @@ class Recipe:
       kind: its command.
       options: of the command, by field, as they are used.
       beam: Beam's, as words of a command line.
-      build, freshness, retain, on_failure: the sections.
+      build, freshness, checks, retain, on_failure: the sections.
       lines: the keys, for sentences about them.
       command: the command's own key.
     """
@@ -54,6 +55,7 @@ class Recipe:
     beam: tuple[str, ...]
     build: BuildOptions
     freshness: FreshnessOptions
+    checks: CheckOptions
     retain: RetainOptions
     on_failure: FailureOptions
     lines: Mapping[str, Node] = field(repr=False)
@@ -124,9 +126,10 @@ def parse_recipe(recipe: Node, day: date) -> Recipe:
         beam=tuple(beam_arguments(entries["beam"])) if "beam" in entries else (),
         build=build,
         freshness=_section(FreshnessOptions, entries, recipe),
+        checks=_checks(entries, recipe, build),
         retain=_section(RetainOptions, entries, recipe),
         on_failure=_section(FailureOptions, entries, recipe),
-        lines={**entries, **flags},
+        lines={**entries, **(entries["beam"].mapping() if "beam" in entries else {}), **flags},
         command=command,
     )
     made.config(_ANY_VERSION if build.version == AUTO else build.version)
@@ -183,6 +186,19 @@ def _check_flags(kind: Kind, own: Mapping[str, Node]) -> None:
 def _section(cls: type[Section], entries: Mapping[str, Node], recipe: Node) -> Section:
     node = entries.get(cls.title)
     return cls() if node is None else section_of(cls, node.mapping(), node)
+
+
+def _checks(entries: Mapping[str, Node], recipe: Node, build: BuildOptions) -> CheckOptions:
+    """What is checked, against the version that `baseline` names, which may stand in the section as well."""
+    checks = _section(CheckOptions, entries, recipe)
+    if build.baseline is None:
+        return checks
+    if "checks" in entries and "baseline" in entries["checks"].mapping():
+        raise entries["baseline"].wrong("baseline stands in checks, too; leave one of them out")
+    try:
+        return replace(checks, baseline=build.baseline)
+    except UserError as error:
+        raise entries["baseline"].wrong(str(error).removeprefix("--")) from None
 
 
 def _build_entries(entries: Mapping[str, Node], day: date) -> dict[str, Node]:

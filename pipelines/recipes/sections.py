@@ -42,7 +42,7 @@ class FreshnessOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class RetainOptions(Options):
-    """Which older versions are deleted: those that both allow to be. Without either, none."""
+    """Which older versions are deleted: those that both allow to be. Without the section, none."""
 
     title: ClassVar[str] = "retain"
 
@@ -50,6 +50,11 @@ class RetainOptions(Options):
         None, "as many of the newest versions stay", check=lambda number: None if number >= 1 else "expected at least 1"
     )
     max_age: float | None = flag(None, "younger versions stay", parse=parse_duration)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.min_versions is None) != (self.max_age is None):
+            raise UserError("give --min_versions and --max_age, for both must allow that a version is deleted")
 
 
 @dataclass(frozen=True, kw_only=True)

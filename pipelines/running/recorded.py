@@ -86,7 +86,7 @@ def run_recorded(
         ended = _as_written(config, failed_record(record, error))
         ended = replace(ended, seconds=time.monotonic() - begun)
         if not isinstance(error, (UserError, LockedError)) or isinstance(error, OutrunError):
-            write_if_there(config, ended)
+            write_if_there(config.parent, ended)
         return Built(ended, None, error)
     ended = replace(
         _as_written(config, record),
@@ -100,10 +100,10 @@ def run_recorded(
     return Built(ended, published)
 
 
-def write_if_there(config: JobConfig, record: BuildRecord) -> None:
+def write_if_there(parent: str, record: BuildRecord) -> None:
     """Write the record of a build that published nothing, where there is a data set that it belongs to."""
-    if storage.exists(storage.join(config.parent, LATEST)):
-        write_record(config.parent, record)
+    if storage.exists(storage.join(parent, LATEST)):
+        write_record(parent, record)
 
 
 def _as_written(config: JobConfig, record: BuildRecord) -> BuildRecord:

@@ -1,5 +1,6 @@
 """Where the records of builds lie, beside the versions: `<name>/builds/<version>.json`."""
 
+from shardmill import naming
 from shardmill.build_record import BuildRecord, failed_record_path, record_path
 from shardmill.errors import CorruptDataError
 from transforms.stores import storage
@@ -39,3 +40,15 @@ def read_record(path: str) -> BuildRecord | None:
 
 def _is_published(record: BuildRecord | None) -> bool:
     return record is not None and record.status in ("published", "outrun")
+
+
+def built_versions(parent: str) -> list[str]:
+    """The versions that were published once, by their records; some may be deleted by now.
+
+    Raises:
+      OSError: they cannot be listed.
+    """
+    folder = storage.join(parent, naming.BUILDS)
+    names = [name.removesuffix(".json") for name, _ in storage.list_files(folder) if name.endswith(".json")]
+    versions = [name for name in names if naming.is_version(name)]
+    return [version for version in versions if _is_published(read_record(record_path(parent, version)))]

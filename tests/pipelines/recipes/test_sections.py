@@ -15,6 +15,7 @@ from shardmill.errors import UserError
         (FreshnessOptions, {"warn_after": "3h", "error_after": "2h"}, "--error_after is less than --warn_after"),
         (RetainOptions, {"min_versions": "0"}, "--min_versions 0: expected at least 1"),
         (RetainOptions, {"max_age": "old"}, "--max_age: 'old' is not a length of time"),
+        (RetainOptions, {"max_age": "30d"}, "give --min_versions and --max_age, for both must allow"),
         (FailureOptions, {"webhook": "ftp://secret"}, "--webhook: expected a URL"),
         (BuildOptions, {"labels": "freeze"}, "--labels freeze: expected one of keep, rebuild"),
         (BuildOptions, {"window": "0d"}, "--window: '0d': expected more than nothing"),

@@ -1,0 +1,238 @@
+"""`shardmill rebuild`: recipes to versions, every night."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any, ClassVar
+
+from pipelines.flags.options import Parser, beam_options
+from pipelines.flags.parser import add_flags
+from pipelines.flags.say import BuildSayOptions
+from pipelines.recipes.dates import parse_date
+from pipelines.recipes.load import Mistaken, load_recipes
+from pipelines.recipes.recipe import Recipe
+from pipelines.recipes.variables import parse_set
+from pipelines.reports import log
+from shardmill import naming
+from shardmill.build_record import BuildRecord
+from shardmill.errors import UserError
+from shardmill.printable import printable
+from transforms.options.declare import flag, options_of
+
+_EPILOG = (
+    "Every option of Apache Beam is passed through, and takes the place of the recipe's. "
+    "Exit status: 0 published, or unchanged unless --unchanged_status says otherwise; 1 failed; 2 a mistake; 3 the data"
+    " failed the checks; 4 another job builds that version, or has published a newer one; 130 interrupted. Of several"
+    " recipes, the worst: that of a failure, of a mistake, of checks, of a lock."
+)
+_WORST = (1, 2, 3, 4)  # which of several statuses is that of the command
+
+
+def _day(value: Any) -> date:
+    return parse_date(value)
+
+
+def _pairs(value: Any) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _version(version: str) -> str | None:
+    return None if naming.is_version(version) else "expected three numbers, such as 1.0.0"
+
+
+def _status(status: int) -> str | None:
+    return None if 0 <= status <= 125 else "expected 0 to 125"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RebuildOptions(BuildSayOptions):
+    """What the command is told beside its recipes."""
+
+    title: ClassVar[str] = "rebuild"
+
+    dry_run: bool = flag(False, "say what would be done, and write nothing", shapes=False)
+    force: bool = flag(False, "build although nothing differs", shapes=False)
+    full: bool = flag(False, "read every file: take nothing from the shards of an older version", shapes=False)
+    version: str | None = flag(None, "in place of the recipe's, as for one day again", check=_version, shapes=False)
+    overwrite: bool = flag(False, "replace that version if it is published", shapes=False)
+    set_latest: bool = flag(False, "let LATEST name the version although it names a newer one", shapes=False)
+    date: Any = flag(
+        None,
+        "of {YYYY}, {MM} and {DD} in inputs and versions, such as 2026-11-20",
+        parse=_day,
+        default_words="today, in UTC",
+        shapes=False,
+    )
+    set: tuple[str, ...] = flag(
+        (), "the value of ${NAME} in recipes; repeat", parse=_pairs, repeats=True, metavar="NAME=VALUE", shapes=False
+    )
+    unchanged_status: int | None = flag(
+        None,
+        "the exit status where there was nothing to do, such as 99 for Airflow to skip what follows",
+        check=_status,
+        default_words="the recipe's, or 0",
+        shapes=False,
+    )
+
+
+def rebuild_parser() -> Parser:
+    """The parser of `shardmill rebuild`."""
+    parser = Parser(
+        prog="shardmill rebuild",
+        description=(
+            "Build data sets anew where their inputs or options differ, by recipes: a new version of each is checked"
+            " against the one that LATEST names, published, and old ones are deleted."
+        ),
+        epilog=_EPILOG,
+    )
+    parser.add_argument(
+        "recipes", nargs="+", metavar="RECIPE", help="a YAML file, or a folder of them; local, gs://, s3://"
+    )
+    add_flags(parser, options_of(RebuildOptions))
+    parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit status."""
+    parser = rebuild_parser()
+    args, rest = parser.parse_known_args(list(arguments))
+    values = vars(args)
+    paths, debug = values.pop("recipes"), values.pop("debug")
+    told = RebuildOptions(**values)
+    day = told.date or datetime.now(UTC).date()
+    recipes = load_recipes(paths, parse_set(told.set), day, os.environ)
+    beam_options(rest, parser)  # to be checked, before any recipe is followed
+    if told.version is not None and len(recipes) > 1:
+        raise UserError(
+            f"--version {told.version} is about one data set, and there are {len(recipes)} recipes; give one"
+        )
+    ends = [_follow(recipe, told, rest, parser, debug) for recipe in recipes]
+    if len(ends) > 1:
+        _tell(told, _summary(ends))
+    statuses = [status for _, status in ends]
+    worst = next((status for status in _WORST if status in statuses), None)
+    if worst is not None:
+        return worst
+    return statuses[0] if len(set(statuses)) == 1 else 0
+
+
+def _follow(
+    recipe: Recipe | Mistaken, told: RebuildOptions, rest: Sequence[str], parser: Parser, debug: bool
+) -> tuple[str, int]:
+    """How one recipe ended, in a word, and the status of that."""
+    if isinstance(recipe, Mistaken):
+        log.complain(str(recipe.error), exit_status=2)
+        return "mistaken", 2
+    from pipelines.rebuilding.rebuild import rebuild
+    from pipelines.rebuilding.webhook import notify
+    from pipelines.running import launch
+    from pipelines.running.convert import Interrupted
+    from transforms.stores.clients import reaching
+
+    try:
+        options = beam_options([*recipe.beam, *rest], parser)
+    except UserError as error:
+        log.complain(str(recipe.located(error)), exit_status=2)
+        return "mistaken", 2
+    with reaching(options):
+        if told.dry_run:
+            return _dry_run(recipe, told, options)
+        try:
+            built = rebuild(recipe, _asked(told), options, *_voices(recipe, told))
+        except Interrupted as interrupted:
+            log.say(f"interrupted; {interrupted}")
+            launch.interrupt(interrupted.__cause__)
+    if debug and built.error is not None:
+        raise built.error
+    status = _status_of(built.record, recipe, told) if built.error is None else built.error.exit_status
+    _tell_end(built.record, built.error, told, status)
+    if built.error is not None and recipe.on_failure.webhook is not None:
+        failed = notify(recipe.on_failure.webhook, built.record)
+        if failed is not None:
+            log.warn(failed)
+    return built.record.status, status
+
+
+def _asked(told: RebuildOptions) -> Any:
+    from pipelines.rebuilding.rebuild import Asked
+
+    return Asked(
+        version=told.version,
+        force=told.force,
+        full=told.full,
+        set_latest=told.set_latest,
+        overwrite=told.overwrite,
+        quiet=told.quiet,
+    )
+
+
+def _voices(recipe: Recipe, told: RebuildOptions) -> tuple[Any, Any]:
+    return (lambda text: _tell(told, f"{recipe.name}: {text}")), (lambda text: log.warn(f"{recipe.name}: {text}"))
+
+
+def _dry_run(recipe: Recipe, told: RebuildOptions, options: Any) -> tuple[str, int]:
+    """Say what would be done."""
+    from pipelines.commands.dry_run import dry_run
+    from pipelines.rebuilding.decide import Unchanged
+    from pipelines.rebuilding.keep import keep
+    from pipelines.rebuilding.rebuild import begin, plan
+    from shardmill.errors import CorruptDataError, JobError
+
+    say, warn = _voices(recipe, told)
+    try:
+        made = plan(recipe, begin(recipe, _asked(told)), _asked(told), warn)
+        if isinstance(made.decision, Unchanged):
+            say(f"{made.decision}: nothing would be done")
+            return "unchanged", _status_of(made.record, recipe, told)
+        say(f"{made.decision}: {made.config.version} would be built")
+        kept = keep(recipe, made.config.parent)
+        for sentence in kept.said:
+            say(sentence)
+        config = recipe.config(made.config.version, **kept.changes)
+        _tell(told, dry_run(recipe.kind.make_job(config), recipe.name, options))
+    except (UserError, JobError, CorruptDataError) as error:
+        located = recipe.located(error) if isinstance(error, UserError) else error
+        log.complain(f"{recipe.name}: {located}", exit_status=error.exit_status)
+        return "failed", error.exit_status
+    return "to be built", 0
+
+
+def _status_of(record: BuildRecord, recipe: Recipe, told: RebuildOptions) -> int:
+    """The exit status of what went well."""
+    if record.status != "unchanged":
+        return 0
+    return recipe.build.unchanged_status if told.unchanged_status is None else told.unchanged_status
+
+
+def _tell_end(record: BuildRecord, error: Exception | None, told: RebuildOptions, status: int) -> None:
+    from pipelines.reports.builds import published_line
+
+    if told.json:
+        print(record.to_json(), flush=True)
+    as_object = {"build": json.loads(record.to_json())}
+    if error is not None:
+        log.complain(f"{record.name}: {error}", exit_status=status, **as_object)
+        return
+    _tell(
+        told, f"{record.name}: {record.reason}" if record.status == "unchanged" else published_line(record), **as_object
+    )
+    for notice in record.notices:
+        _tell(told, f"NOTE: {notice}")
+
+
+def _tell(told: RebuildOptions, text: str, **fields: Any) -> None:
+    """On stdout, unless that is for the record alone, or there are to be lines of a log."""
+    if told.json or told.log_format == "json":
+        log.say(text, **fields)
+    elif not told.quiet:
+        print("\n".join(map(printable, text.split("\n"))), flush=True)
+
+
+def _summary(ends: Sequence[tuple[str, int]]) -> str:
+    counts = Counter(word for word, _ in ends)
+    said = ", ".join(f"{number} {word.replace('_', ' ')}" for word, number in counts.items())
+    return f"{len(ends)} recipes: {said}"

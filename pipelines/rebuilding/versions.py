@@ -1,0 +1,34 @@
+"""Which version a rebuild makes."""
+
+from pipelines.recipes.sections import AUTO
+from shardmill import naming
+from shardmill.versions import numbers
+from transforms.publishing.build_records import built_versions
+from transforms.publishing.catalog import versions_in
+
+FIRST = "1.0.0"
+
+
+def version_to_build(asked: str, parent: str) -> str:
+    """`asked`, or of `auto` the patch after the newest version that there is, or was: a number is given once.
+
+    Args:
+      asked: as the recipe says it, or the command line.
+      parent: the folder of all versions.
+
+    Raises:
+      OSError: that cannot be listed.
+    """
+    if asked != AUTO:
+        return asked
+    # Not of folders that a job builds now: two builders want the same version, so that the second stands back.
+    there = [state.version for state in versions_in(parent)]
+    found = [*there, *built_versions(parent)]
+    return next_patch(max(found, key=numbers)) if found else FIRST
+
+
+def next_patch(version: str) -> str:
+    """The version after one: `1.0.4` after `1.0.3`."""
+    assert naming.is_version(version)
+    major, minor, patch = numbers(version)
+    return f"{major}.{minor}.{patch + 1}"

@@ -1,0 +1,209 @@
+"""`shardmill rebuild`, night by night: what is published, the exit status, and the sentence."""
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shardmill
+from shardmill.build_record import BuildRecord
+from tests.support.command import Run
+
+
+def write_night(folder: Path, day: str, rows: int, kinds: tuple[str, ...] = ("buy", "click", "view")) -> None:
+    """A day's file of events, of which there are as many of each kind."""
+    lines = (f"{day}{n:05},{kinds[n % len(kinds)]},{n % 97 / 10}" for n in range(rows))
+    path = folder / f"dt={day}" / "part.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("id,kind,amount\n" + "".join(f"{line}\n" for line in lines))
+
+
+RECIPE = """\
+name: events
+output: {root}/sets
+version: 1.0.{{YYYY}}{{MM}}{{DD}}
+window: 2d
+csv:
+  input: {root}/in/dt={{YYYY}}-{{MM}}-{{DD}}/*.csv
+  label: kind
+  splits: train=0.9,test=0.1
+labels: keep
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    path = tmp_path / "events.yaml"
+    path.write_text(RECIPE.format(root=tmp_path))
+    write_night(tmp_path / "in", "2026-11-19", 600)
+    write_night(tmp_path / "in", "2026-11-20", 600)
+    return path
+
+
+def latest(tmp_path: Path) -> str:
+    return (tmp_path / "sets" / "events" / "LATEST").read_text().strip()
+
+
+def record(tmp_path: Path, name: str) -> BuildRecord:
+    path = tmp_path / "sets" / "events" / "builds" / f"{name}.json"
+    return BuildRecord.from_json(path.read_bytes(), str(path))
+
+
+def test_three_nights_of_which_one_is_bad(run: Run, tmp_path: Path, recipe: Path) -> None:
+    planned = run("rebuild", recipe, "--date", "2026-11-20", "--dry_run")
+
+    assert (planned.status, planned.err) == (0, "")
+    assert planned.out.startswith("events: there is no version yet: 1.0.20261120 would be built\n")
+    assert not (tmp_path / "sets").exists()
+
+    first = run("rebuild", recipe, "--date", "2026-11-20")
+
+    assert first.status == 0, first.err
+    assert "events 1.0.20261120 is published: " in first.out
+    assert latest(tmp_path) == "1.0.20261120"
+    good = record(tmp_path, "1.0.20261120")
+    assert (good.status, sum(good.splits.values()), good.reason) == ("published", 1200, "there is no version yet")
+
+    again = run("rebuild", recipe, "--date", "2026-11-20", "--unchanged_status", "99")
+
+    assert (again.status, again.out) == (99, "events: unchanged since 1.0.20261120: 2 files\n")
+    assert record(tmp_path, "1.0.20261120") == good
+
+    write_night(tmp_path / "in", "2026-11-21", 600, ("click",))
+    bad = run("rebuild", recipe, "--date", "2026-11-21", "--json")
+
+    assert bad.status == 3, bad.err
+    assert latest(tmp_path) == "1.0.20261120"
+    said = BuildRecord.from_json(bad.out, "stdout")
+    assert said.status == "checks_failed"
+    assert record(tmp_path, "1.0.20261121").status == "checks_failed"
+    assert "shardmill: error: events: " in bad.err
+
+    write_night(tmp_path / "in", "2026-11-21", 600)
+    third = run("rebuild", recipe, "--date", "2026-11-21", "--json")
+
+    assert third.status == 0, third.err
+    done = BuildRecord.from_json(third.out, "stdout")
+    assert (done.status, done.version, done.baseline) == ("published", "1.0.20261121", "1.0.20261120")
+    assert done == record(tmp_path, "1.0.20261121")
+    assert done.checks
+    assert latest(tmp_path) == "1.0.20261121"
+    assert shardmill.info(str(tmp_path / "sets" / "events")).version == "1.0.20261121"
+
+
+class Hook(http.server.BaseHTTPRequestHandler):
+    """Takes what is posted."""
+
+    posted: list[dict[str, Any]]
+
+    def do_POST(self) -> None:
+        self.posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(200 if self.path == "/good" else 500)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def hook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    posted: list[dict[str, Any]] = []
+    server = http.server.HTTPServer(("127.0.0.1", 0), type("Bound", (Hook,), {"posted": posted}))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", posted
+    server.shutdown()
+    server.server_close()
+
+
+def small(root: Path, name: str, **more: str) -> str:
+    lines = "".join(f"{key}: {value}\n" for key, value in more.items())
+    return f"name: {name}\noutput: {root}/sets\ncsv:\n  input: {root}/{name}.csv\n{lines}"
+
+
+def test_several_recipes_go_on_and_somebody_is_told(
+    run: Run, tmp_path: Path, hook: tuple[str, list[dict[str, Any]]]
+) -> None:
+    url, posted = hook
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "c.csv").write_text("x,y\n1,2\n")
+    recipes = tmp_path / "recipes"
+    recipes.mkdir()
+    (recipes / "a.yaml").write_text(small(tmp_path, "a"))
+    (recipes / "b.yaml").write_text(
+        small(tmp_path, "b", on_failure=f"{{webhook: '{url}/good'}}") + "---\nname: d\nouput: x\n"
+    )
+    (recipes / "c.yaml").write_text(small(tmp_path, "c"))
+
+    result = run("rebuild", recipes)
+
+    assert result.status == 2
+    assert "a 1.0.0 is published: 1 in train" in result.out
+    assert "c 1.0.0 is published: 1 in train" in result.out
+    assert result.out.endswith("4 recipes: 2 published, 1 failed, 1 mistaken\n")
+    assert f"b.yaml line 4: --input {tmp_path}/b.csv: no such file or folder" in result.err
+    assert "b.yaml line 7: there is no command" in result.err
+    (told,) = posted
+    assert (told["name"], told["status"]) == ("b", "failed")
+    assert told["text"].startswith("b 1.0.0: failed: ")
+
+
+def test_a_webhook_that_fails_is_said_and_changes_nothing(
+    run: Run, tmp_path: Path, hook: tuple[str, list[dict[str, Any]]]
+) -> None:
+    (tmp_path / "b.yaml").write_text(small(tmp_path, "b", on_failure=f"{{webhook: '{hook[0]}/secret'}}"))
+
+    result = run("rebuild", tmp_path / "b.yaml")
+
+    assert result.status == 2
+    assert "shardmill: warning: on_failure: the webhook answered 500" in result.err
+    assert "secret" not in result.err
+
+
+def test_auto_is_the_next_patch_and_force_builds_what_is_unchanged(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "a.yaml").write_text(small(tmp_path, "a", unchanged_status="99"))
+
+    statuses = [run("rebuild", tmp_path / "a.yaml", *more).status for more in ((), (), ("--force",))]
+
+    assert statuses == [0, 99, 0]
+    assert sorted(path.name for path in (tmp_path / "sets" / "a").glob("1.*")) == ["1.0.0", "1.0.1"]
+
+
+def test_what_is_not_asked_of_one_recipe_is_not_asked_of_several(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(small(tmp_path, "a") + "---\n" + small(tmp_path, "b"))
+
+    result = run("rebuild", tmp_path / "a.yaml", "--version", "1.0.0")
+
+    assert result.status == 2
+    assert "--version 1.0.0 is about one data set, and there are 2 recipes" in result.err
+
+
+def test_a_mistake_in_beams_options_has_its_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "a.yaml").write_text(small(tmp_path, "a") + "beam:\n  regoin: eu\n")
+
+    result = run("rebuild", tmp_path / "a.yaml")
+
+    assert result.status == 2
+    assert f"{tmp_path}/a.yaml line 6: unknown flag --regoin=eu; did you mean --region?" in result.err
+
+
+def test_a_source_that_stopped_is_an_error(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "a.yaml").write_text(small(tmp_path, "a", freshness="{error_after: 1s}"))
+    old = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+    import os
+
+    os.utime(tmp_path / "a.csv", (old, old))
+
+    result = run("rebuild", tmp_path / "a.yaml")
+
+    assert result.status == 3
+    assert "has the source stopped?" in result.err
+    assert not (tmp_path / "sets").exists()
