@@ -4,12 +4,12 @@ import pytest
 
 from pipelines import cli
 from tests.support.command import Result, Run
-from tests.support.quick_beam import remember_signatures
+from tests.support.quick_beam import quicken_beam
 
 
 def pytest_runtest_setup() -> None:
     """Called before each test: as soon as one has imported Beam, the next is quicker."""
-    remember_signatures()
+    quicken_beam()
 
 
 @pytest.fixture

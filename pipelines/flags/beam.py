@@ -2,6 +2,7 @@
 of."""
 
 import argparse
+from functools import cache
 
 from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
 
@@ -10,7 +11,12 @@ from transforms.stores import s3_retries  # noqa: F401  # which adds an option t
 
 def beam_parser() -> argparse.ArgumentParser:
     """A parser that knows every option of Beam, and those that were added to them."""
+    return _parser(tuple(PipelineOptions.__subclasses__()))
+
+
+@cache
+def _parser(views: tuple[type[PipelineOptions], ...]) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = _BeamArgumentParser(allow_abbrev=False)
-    for view in PipelineOptions.__subclasses__():
+    for view in views:
         view._add_argparse_args(parser)
     return parser

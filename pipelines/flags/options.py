@@ -84,10 +84,12 @@ def beam_options(rest: Sequence[str], own: argparse.ArgumentParser) -> Any:
     Raises:
       UserError: a flag that neither we nor Beam know, with the nearest that one of us does; Beam only warns.
     """
-    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+    from apache_beam.options.pipeline_options import StandardOptions
+
+    from pipelines.flags.option_views import RememberingOptions
 
     check_known(rest, own)
-    options = PipelineOptions(list(rest))
+    options = RememberingOptions(list(rest))
     if options.get_all_options()["labels"] and not options.view_as(StandardOptions).runner:
         near = difflib.get_close_matches("--labels", _flags(own), 2)
         raise UserError(

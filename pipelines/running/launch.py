@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from pipelines.flags.option_views import RememberingOptions
 from pipelines.running.failures import translate
-from pipelines.running.option_views import RememberingOptions
 from pipelines.running.progress import ProgressDisplay
 from pipelines.running.runner import check_running_mode, is_local, make_runner
 from pipelines.running.scratch import scratch_folder

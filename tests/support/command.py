@@ -18,7 +18,7 @@ from PIL import Image
 from pipelines import cli
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.example import FeatureValue, decode_example
-from tests.support.quick_beam import remember_signatures
+from tests.support.quick_beam import quicken_beam
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 Example = dict[str, FeatureValue]
@@ -89,7 +89,7 @@ def _in_process(out: str, err: str, arguments: list[str], before: Callable[[], N
     for descriptor, path in ((1, out), (2, err)):
         os.dup2(os.open(path, os.O_WRONLY), descriptor)
     sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", buffering=1, closefd=False)
-    remember_signatures()
+    quicken_beam()
     if before is not None:
         before()
     sys.exit(cli.main(arguments))

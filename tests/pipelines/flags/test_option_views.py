@@ -1,12 +1,14 @@
 """Options whose views are made once are Beam's options in all else."""
 
+import argparse
 import copy
 import pickle
 
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions, TypeOptions
 
+from pipelines.flags.option_views import RememberingOptions
+from pipelines.flags.options import beam_options
 from pipelines.running import launch
-from pipelines.running.option_views import RememberingOptions
 
 
 def test_a_view_is_made_once_and_shares_its_values() -> None:
@@ -14,6 +16,7 @@ def test_a_view_is_made_once_and_shares_its_values() -> None:
     options = given.view_as(RememberingOptions)
     view = options.view_as(StandardOptions)
     assert options.view_as(StandardOptions) is view
+    assert options.view_as(RememberingOptions) is options
     given.view_as(StandardOptions).runner = "PrismRunner"
     assert view.runner == "PrismRunner"
     view.streaming = True
@@ -32,6 +35,11 @@ def test_a_copy_has_values_of_its_own_and_no_credential() -> None:
     assert not options.view_as(StandardOptions).streaming
 
 
-def test_a_pipeline_is_built_with_them() -> None:
+def test_a_command_line_has_them() -> None:
+    options = beam_options([], argparse.ArgumentParser())
+    assert options.view_as(TypeOptions) is options.view_as(TypeOptions)
+
+
+def test_a_pipeline_is_built_with_them_whatever_is_given() -> None:
     options = launch._pipeline(PipelineOptions([])).options
     assert options.view_as(TypeOptions) is options.view_as(TypeOptions)

@@ -16,7 +16,7 @@ class RememberingOptions(PipelineOptions):
 
     def view_as(self, cls: type[View]) -> View:
         """The view as `cls`, the same each time."""
-        views: dict[type[PipelineOptions], Any] = self.__dict__.setdefault(_VIEWS, {})
+        views: dict[type[PipelineOptions], Any] = self.__dict__.setdefault(_VIEWS, {type(self): self})
         if cls not in views:
             views[cls] = super().view_as(cls)
         return views[cls]
