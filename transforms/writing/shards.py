@@ -30,7 +30,6 @@ from transforms.sharding.shards import ShardKey
 from transforms.statistics.files import SplitStats
 from transforms.stores import storage
 from transforms.stores.clients import prepare_clients
-from transforms.stores import storage
 from transforms.workers.progress import ProgressReporter
 from transforms.workers.threads import ThreadedFlatMap, map_in_order
 from transforms.writing.beam_sink import TemporaryFile, sink_of
