@@ -28,6 +28,7 @@ def publish_options(config: JobConfig) -> PublishOptions:
         overwrite=config.overwrite,
         on_damaged_file=config.on_damaged_file,
         checks=config.checks,
+        record=config.record,
         versions={"shardmill": shardmill.__version__, **{name: metadata.version(name) for name in config.libraries}},
     )
 

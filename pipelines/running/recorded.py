@@ -12,7 +12,7 @@ from pipelines.config.job import JobConfig
 from pipelines.graphs.jobs import Job
 from pipelines.reports.since import profile_of, since_line
 from pipelines.running.convert import Published, run
-from shardmill.build_record import BuildRecord, Status, record_path
+from shardmill.build_record import BuildRecord, Status, failed_record_path, record_path
 from shardmill.errors import ChecksError, CorruptDataError, JobError, LockedError, OutrunError, UserError
 from shardmill.naming import LATEST
 from transforms.publishing.build_records import read_record, write_record
@@ -108,7 +108,8 @@ def write_if_there(parent: str, record: BuildRecord) -> None:
 
 def _as_written(config: JobConfig, record: BuildRecord) -> BuildRecord:
     """`record` with what the job itself has found and written: the checks, and what they compared with."""
-    found = read_record(record_path(config.parent, record.version))
-    if found is None or found.started != record.started:
-        return record
-    return replace(record, checks=found.checks, baseline=found.baseline)
+    for path in (record_path(config.parent, record.version), failed_record_path(config.parent, record.version)):
+        found = read_record(path)
+        if found is not None and (found.started, found.data_version) == (record.started, record.data_version):
+            return replace(record, checks=found.checks, baseline=found.baseline)
+    return record

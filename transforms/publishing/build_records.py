@@ -1,9 +1,15 @@
-"""Where the records of builds lie, beside the versions: `<name>/builds/<version>.json`."""
+"""Where the records of builds lie, beside the versions: `<name>/builds/<version>.json`.
+
+The record of a version that is published is staged in the temporary directory of its job, and whoever completes the
+publication puts it in its place; the launcher, if it still lives, writes it again with the time that all took.
+"""
 
 from shardmill import naming
 from shardmill.build_record import BuildRecord, failed_record_path, record_path
 from shardmill.errors import CorruptDataError
 from transforms.stores import storage
+
+_STAGED = "_RECORD"
 
 
 def write_record(parent: str, record: BuildRecord) -> str:
@@ -52,3 +58,24 @@ def built_versions(parent: str) -> list[str]:
     names = [name.removesuffix(".json") for name, _ in storage.list_files(folder) if name.endswith(".json")]
     versions = [name for name in names if naming.is_version(name)]
     return [version for version in versions if _is_published(read_record(record_path(parent, version)))]
+
+
+def stage(directory: str, temporary: str, record: BuildRecord) -> None:
+    """Write the record of a version that is about to be published to its job's `temporary` folder; raises OSError."""
+    storage.write_parts(_staged(directory, temporary), [f"{record.to_json()}\n".encode()])
+
+
+def put_in_place(directory: str, temporary: str) -> None:
+    """Let the record that the job staged be that of the version in `directory`, which is published; done once already,
+    or of a job that staged none, this does nothing."""
+    staged = _staged(directory, temporary)
+    if storage.exists(staged):
+        parent, _, version = directory.rpartition("/")
+        path = record_path(parent or ("/" if directory.startswith("/") else "."), version)
+        storage.rename([staged], [path])
+        if storage.is_local(directory):
+            storage.sync_directories([path.rpartition("/")[0]])
+
+
+def _staged(directory: str, temporary: str) -> str:
+    return storage.join(storage.join(directory, temporary), _STAGED)

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from shardmill import naming
+from shardmill.build_record import BuildRecord
 from shardmill.checks.anomalies import to_pbtxt
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
@@ -16,6 +17,7 @@ from shardmill.manifest import Manifest
 from shardmill.stats_file import StatsFile
 from shardmill.tags import find_version
 from transforms.options.checks import CheckOptions
+from transforms.publishing.build_records import write_record
 from transforms.publishing.describe import PublishOptions
 from transforms.stores import storage
 from transforms.writing.shard_info import ShardInfo
@@ -30,6 +32,16 @@ class Checked:
 
     baseline: str = ""
     results: tuple[CheckResult, ...] = ()
+
+    def told(self, record: BuildRecord, now: datetime) -> BuildRecord:
+        """`record` with what was found, up to `now`."""
+        begun = datetime.fromisoformat(record.started)
+        return replace(
+            record,
+            baseline=self.baseline,
+            checks=tuple(result.to_json() for result in self.results),
+            seconds=max((now - begun).total_seconds(), 0.0),
+        )
 
 
 def check(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions, today: datetime) -> Checked:
@@ -57,7 +69,12 @@ def check(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: Publis
         compared = None if baseline is None else baseline.manifest.features
         anomalies = {naming.ANOMALIES: to_pbtxt(results, compared)}
         kept = keep_failed(shards, {**texts, **anomalies}, options, today)
-        raise ChecksError(f"{sentence(failed)}; {kept}; nothing was published")
+        why = f"{sentence(failed)}; {kept}; nothing was published"
+        if options.record is not None:
+            compared_with = baseline.version if baseline is not None else ""
+            record = Checked(compared_with, tuple(results)).told(options.record, today)
+            write_record(options.parent, replace(record, status="checks_failed", reason=why))
+        raise ChecksError(why)
     return Checked(baseline.version if baseline is not None else "", tuple(results))
 
 

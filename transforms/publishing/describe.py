@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shardmill import naming, schema, tfds_metadata
+from shardmill.build_record import BuildRecord
 from shardmill.features import Features, of_kind
 from shardmill.labels import check_label_name
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
@@ -43,6 +44,7 @@ class PublishOptions:
       job: the nonce of the job, which its launcher chose; in no file that is published.
       overwrite: whether a published version is replaced.
       checks: what must hold before it is published; None where nothing is checked.
+      record: what the record of the build begins with; None where none is written.
       remember: what the next build is told of the files, where it is told anything.
     """
 
@@ -59,6 +61,7 @@ class PublishOptions:
     overwrite: bool = False
     on_damaged_file: str = "fail"
     checks: CheckOptions | None = None
+    record: BuildRecord | None = None
     remember: RememberOptions | None = None
 
     @property
@@ -138,6 +141,13 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
         },
         notices=tuple(notices(build, features, options)),
     )
+
+
+def described(record: BuildRecord, manifest: str) -> BuildRecord:
+    """The record of a build with what stands in the text of its manifest."""
+    found = Manifest.from_json(manifest, naming.MANIFEST)
+    splits = {split.name: split.examples for split in found.splits}
+    return replace(record, splits=splits, rejected=int(found.rejects.get("records", 0)), notices=tuple(found.notices))
 
 
 def _entry(shard: ShardInfo) -> ShardEntry:

@@ -20,7 +20,7 @@ import google_crc32c
 from shardmill import naming
 from shardmill.errors import CorruptDataError, JobError
 from shardmill.seal import seal
-from transforms.publishing import inputs_file, job_folder
+from transforms.publishing import build_records, inputs_file, job_folder
 from transforms.publishing.job_folder import read_journal
 from transforms.publishing.journal import Journal, Move
 from transforms.stores import storage
@@ -206,6 +206,7 @@ def _check_placed(directory: str, journal: Journal) -> None:
 def _announce(directory: str, journal: Journal) -> None:
     storage.delete([failed_rejects_path(directory, journal.version)])
     inputs_file.put_in_place(directory, journal.temporary)
+    build_records.put_in_place(directory, journal.temporary)
     if latest(directory) in (journal.latest, ""):  # else another version was published since, or it is done
         write_latest(directory, journal.version, journal.job)
 

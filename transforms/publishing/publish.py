@@ -14,8 +14,8 @@ from shardmill import naming
 from shardmill.errors import JobError
 from shardmill.features import Features
 from transforms.formats import damage
-from transforms.publishing import checking, job_folder, publication
-from transforms.publishing.describe import Build, PublishOptions, make_manifest, metadata_texts, rejects_text
+from transforms.publishing import build_records, checking, job_folder, publication
+from transforms.publishing.describe import Build, PublishOptions, described, make_manifest, metadata_texts, rejects_text
 from transforms.publishing.journal import Journal, Move
 from transforms.publishing.keep_files import forget_others, keep_files
 from transforms.sharding.divisions import Divisions
@@ -68,11 +68,15 @@ def _journal(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: Pub
         publication.settle(options.directory, found, discard=True)
     if _is_done(shards, texts, options):
         return None
+    checked = checking.Checked()
     if options.checks is not None:
-        checking.check(shards, texts, options, datetime.now(UTC))
+        checked = checking.check(shards, texts, options, datetime.now(UTC))
     _check_ours(shards, options)
     keep_files(options.parent, options.version, texts[naming.MANIFEST].encode(), shards, options.remember)
     moves = _stage(shards, texts, options)
+    if options.record is not None:
+        record = checked.told(options.record, datetime.now(UTC))
+        build_records.stage(options.directory, options.temporary, described(record, texts[naming.MANIFEST]))
     before = publication.latest(options.directory)
     journal = Journal(options.job, options.name, options.version, options.temporary, before, tuple(moves))
     publication.begin(options.directory, journal)
