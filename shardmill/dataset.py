@@ -1,12 +1,9 @@
 """A data set on disk, opened: its manifest and its shards, and nothing that is not published."""
 
-import gzip
 import os
 import posixpath
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, cast
 
 from shardmill import naming
 from shardmill.errors import CorruptDataError, UserError
@@ -15,7 +12,6 @@ from shardmill.manifest import Manifest, ShardEntry
 from shardmill.seal import crc32c, seal
 from shardmill.stats_file import StatsFile
 from shardmill.tags import find_version
-from shardmill.tfrecord import read_records
 from shardmill.versions import published_versions, unended_publications
 
 _SHOWN = 60  # letters of what a file should not hold
@@ -69,17 +65,11 @@ class Dataset:
             raw = self.files.open(self.path(shard))
         except FileNotFoundError as error:
             raise CorruptDataError(f"{shard.file} is missing") from error
+        count = 0
         with raw:
-            file = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if self.manifest.compression == "gzip" else raw
-            count = 0
-            try:
-                for record in read_records(file, shard.file):
-                    count += 1
-                    yield record
-            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                raise CorruptDataError(
-                    f"{shard.file}: the gzip stream is damaged after record {count}: {error}"
-                ) from error
+            for record in self.manifest.codec.records(raw, shard.file):
+                count += 1
+                yield record
         if count != shard.examples:
             raise CorruptDataError(f"{shard.file} holds {count} records; the manifest says {shard.examples}")
 

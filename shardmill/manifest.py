@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from shardmill import manifest_parser as parse
+from shardmill.codecs.base import Codec
+from shardmill.codecs.registry import CODECS
 from shardmill.errors import CorruptDataError
 from shardmill.features import Features
 from shardmill.json_values import Value, parse_json
@@ -51,6 +53,7 @@ class Manifest:
     """The whole file.
 
     Attributes:
+      compression: the name of the shards' codec.
       input: what was read: `pattern`, `records`, `size_bytes`, and a `fingerprint` of all names and sizes.
       configuration: the options that shape the output, by flag.
       versions: the libraries whose release can change the bytes.
@@ -71,6 +74,11 @@ class Manifest:
     rejects: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def codec(self) -> Codec:
+        """The format of the shards."""
+        return CODECS[self.compression]
 
     def split(self, name: str) -> SplitEntry:
         """The split called `name`.
@@ -108,14 +116,14 @@ class Manifest:
 
     @classmethod
     def _of(cls, content: Value) -> "Manifest":
-        name, compression = parse.dataset_name(content["name"]), content["compression"].one_of("", "gzip")
+        name, codec = parse.dataset_name(content["name"]), CODECS[content["compression"].one_of(*CODECS)]
         configuration = parse.configuration(content.get("configuration", {}))
-        splits = tuple(_split(split, name, compression == "gzip") for split in content["splits"].items())
+        splits = tuple(_split(split, name, codec) for split in content["splits"].items())
         parse.check_splits(content["splits"], (split.name for split in splits))
         made = cls(
             name=name,
             version=parse.version(content["version"]),
-            compression=compression,
+            compression=codec.name,
             features=parse.features(content["features"], configuration),
             splits=splits,
             input=parse.source(content.get("input", {})),
@@ -134,9 +142,9 @@ def _told(feature: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in feature.items() if value or key not in ("sample_rate", "channels")}
 
 
-def _split(value: Value, name: str, gzip: bool) -> SplitEntry:
+def _split(value: Value, name: str, codec: Codec) -> SplitEntry:
     split, shards = parse.split_name(value["name"]), value["shards"].items()
-    names = (ShardName(name, split, index, len(shards), gzip) for index in range(len(shards)))
+    names = (ShardName(name, split, index, len(shards), codec) for index in range(len(shards)))
     return SplitEntry(split, tuple(map(_shard, shards, names)), value["rejected"].integer())
 
 

@@ -7,6 +7,9 @@ The template is `{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}` of tensorflow_da
 import re
 from dataclasses import dataclass
 
+from shardmill.codecs.base import Codec
+from shardmill.codecs.registry import CODECS, PLAIN
+
 FILEPATH_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 SUCCESS = "_SUCCESS"
 PUBLISHING = "_PUBLISHING"  # the journal of a publication under way; see transforms.publishing.journal
@@ -25,7 +28,6 @@ REJECTS_FILE = "rejects-00000-of-00001.jsonl"
 TEMP_SUFFIX = ".tmp"  # of a metadata file on a local disk until it is whole
 TEMP_PREFIX = "beam-temp-"  # FileBasedSink's own prefix for temporary directories
 JOB_FILE = "_JOB"  # in a job's temporary directory, from before its first shard until it is given up
-GZIP_SUFFIX = ".gz"
 
 _MAX_NAME_BYTES = 255  # of a file, on all the usual file systems
 # What parts of paths are separated by, controls, halves of characters, and what else ends a line.
@@ -34,8 +36,10 @@ _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _SPLIT = re.compile(r"\w+", re.ASCII)
 _VERSION = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
 _SHARD = re.compile(
-    r"(?P<name>[A-Za-z]\w*)-(?P<split>\w+)\.tfrecord-(?P<shard>\d{5,})-of-(?P<count>\d{5,})(?:\.gz)?", re.ASCII
+    r"(?P<name>[A-Za-z]\w*)-(?P<split>\w+)\.(?P<format>\w+)-(?P<shard>\d{5,})-of-(?P<count>\d{5,})(?P<suffix>(?:\.\w+)?)",
+    re.ASCII,
 )
+_CODECS = {(codec.file_format, codec.suffix): codec for codec in CODECS.values()}
 
 
 def is_dataset_name(name: str) -> bool:
@@ -68,30 +72,32 @@ def is_inside(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ShardName:
-    """The parts of a shard's file name: data set, split, index (from 0) and number of shards of that split."""
+    """The parts of a shard's file name: data set, split, index (from 0), number of shards of that split, and the format
+    of the file."""
 
     name: str
     split: str
     shard: int
     num_shards: int
-    gzip: bool = False
+    codec: Codec = PLAIN
 
     def __str__(self) -> str:
-        suffix = GZIP_SUFFIX if self.gzip else ""
-        return f"{shard_prefix(self.name, self.split)}-{self.shard:05d}-of-{self.num_shards:05d}{suffix}"
+        prefix = shard_prefix(self.name, self.split, self.codec)
+        return f"{prefix}-{self.shard:05d}-of-{self.num_shards:05d}{self.codec.suffix}"
 
     @classmethod
     def parse(cls, text: str) -> "ShardName | None":
         """The parts of file name `text`, or None if it is not a shard's name."""
         match = _SHARD.fullmatch(text)
-        if match is None:
+        codec = None if match is None else _CODECS.get((match["format"], match["suffix"]))
+        if match is None or codec is None:
             return None
-        return cls(match["name"], match["split"], int(match["shard"]), int(match["count"]), text.endswith(GZIP_SUFFIX))
+        return cls(match["name"], match["split"], int(match["shard"]), int(match["count"]), codec)
 
 
-def shard_prefix(name: str, split: str) -> str:
+def shard_prefix(name: str, split: str, codec: Codec = PLAIN) -> str:
     """What WriteToTFRecord calls the file path prefix of a split: `flowers-train.tfrecord`."""
-    return f"{name}-{split}.tfrecord"
+    return f"{name}-{split}.{codec.file_format}"
 
 
 def labels_file(feature: str) -> str:

@@ -12,8 +12,8 @@ from shardmill.features import Feature, Features, of_kind
 from shardmill.files import Files
 from shardmill.gfiles import files_for
 from shardmill.missing_values import check_defaults
-from shardmill.record_blocks import read_shard
 from shardmill.selection import Part, find_features, find_split, part_of
+from shardmill.shard_blocks import read_shard
 from shardmill.shard_checks import check_sizes
 from shardmill.wav import decode as decode_wav
 

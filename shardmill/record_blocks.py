@@ -1,18 +1,12 @@
 """TFRecords read a block at a time: the same records and errors as shardmill.tfrecord, several times as fast."""
 
-import gzip
-import zlib
 from collections.abc import Iterator
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
-import google_crc32c
 import numpy as np
 
 from shardmill import spans
-from shardmill.dataset import Dataset
 from shardmill.errors import CorruptDataError
-from shardmill.manifest import ShardEntry
-from shardmill.shard_checks import replaced
 from shardmill.tfrecord import OVERHEAD, header
 
 # Read at once: enough to outweigh the calls, few enough for the cache and for memory that is used again
@@ -21,31 +15,6 @@ _HEADER_BYTES, _FOOTER_BYTES = 12, 4
 _MASK_DELTA = np.uint32(0xA282EAD8)
 _FOOTER = np.dtype("<u4")
 _KNOWN_HEADERS = 1 << 16
-
-
-def read_shard(dataset: Dataset, shard: ShardEntry) -> Iterator[list[bytes]]:
-    """The serialized examples of a shard, some at a time; every checksum is verified, and the file's at the end.
-
-    Raises:
-      CorruptDataError: the shard is missing or not what was written; the message names it and the record.
-    """
-    try:
-        raw = _Summed(dataset.files.open(dataset.path(shard)))
-    except FileNotFoundError as error:
-        raise CorruptDataError(f"{shard.file} is missing") from error
-    count = 0
-    with raw.file:
-        file = gzip.GzipFile(fileobj=cast(BinaryIO, raw)) if dataset.manifest.compression == "gzip" else raw
-        try:
-            for records in read_blocks(cast(BinaryIO, file), shard.file):
-                count += len(records)
-                yield records
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise CorruptDataError(f"{shard.file}: the gzip stream is damaged after record {count}: {error}") from error
-    if count != shard.examples:
-        raise CorruptDataError(f"{shard.file} holds {count} records; the manifest says {shard.examples}")
-    if f"{raw.crc:08x}" != shard.crc32c:
-        raise replaced(shard, raw.crc)
 
 
 def read_blocks(file: BinaryIO, name: str, block_bytes: int = _BLOCK_BYTES) -> Iterator[list[bytes]]:
@@ -119,15 +88,3 @@ def _first_bad(data: bytes, payloads: list[bytes], ends: list[int]) -> int | Non
     footers: Any = np.ndarray(len(data) - _FOOTER_BYTES + 1, _FOOTER, data, 0, (1,))  # one that begins at each byte
     wrong = np.flatnonzero(masked != footers[stops])
     return int(wrong[0]) if len(wrong) else None
-
-
-class _Summed:
-    """A file being read, and the crc32c of what has been read of it."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.file, self.crc = file, 0
-
-    def read(self, size: int = -1) -> bytes:
-        data = self.file.read(size)
-        self.crc = google_crc32c.extend(self.crc, data)
-        return data

@@ -55,7 +55,7 @@ def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int | None, gua
       seed: None for whatever comes first when shuffling.
       guarded: whether each shard is checked against the manifest when it is first opened.
     """
-    kind = dataset.manifest.compression.upper()
+    codec = dataset.manifest.codec
     paths = tf.data.Dataset.from_tensor_slices(
         tf.constant([dataset.path(shard) for shard in part.shards], tf.string, (len(part.shards),))
     )
@@ -63,12 +63,12 @@ def read_part(dataset: Dataset, part: Part, shuffle: bool, seed: int | None, gua
     if part.step > 1 or not shuffle or len(part.shards) < 2:
         whole = sum(shard.examples for shard in part.shards)
         paths = guard(dataset, part.shards, paths) if guarded else paths
-        records = tf.data.TFRecordDataset(paths, kind, _READ_BYTES).apply(exactly(whole))
+        records = codec.tensors(paths, _READ_BYTES).apply(exactly(whole))
         return records.shard(part.step, part.first) if part.step > 1 else records
     paths = paths.shuffle(len(part.shards), seed)
     cycle = min(len(part.shards), _SHARDS_AT_ONCE)
     records = (guard(dataset, part.shards, paths) if guarded else paths).interleave(
-        lambda path: tf.data.TFRecordDataset(path, kind, _READ_BYTES),
+        lambda path: codec.tensors(path, _READ_BYTES),
         cycle_length=cycle,
         block_length=_BLOCK_RECORDS,
         num_parallel_calls=tf.data.AUTOTUNE

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shardmill.codecs.registry import PLAIN
 from shardmill.features import Feature, Features
 from shardmill.kinds.registry import kind_of
 from shardmill.kinds.tfds_entries import PACKAGE
@@ -34,14 +35,19 @@ def to_features_json(features: Features) -> str:
 
 
 def to_dataset_info_json(
-    name: str, version: str, splits: Sequence[SplitInfo], supervised: tuple[str, str] | None, description: str
+    name: str,
+    version: str,
+    splits: Sequence[SplitInfo],
+    supervised: tuple[str, str] | None,
+    description: str,
+    file_format: str = PLAIN.file_format,
 ) -> str:
     """The text of `dataset_info.json`; `supervised` names the input and target of `as_supervised=True`."""
     content: dict[str, Any] = {
         "name": name,
         "version": version,
         "description": description,
-        "fileFormat": "tfrecord",
+        "fileFormat": file_format,
         "splits": [
             {
                 "name": split.name,

@@ -191,7 +191,7 @@ def _metadata_checks(manifest: Manifest) -> dict[str, _Check]:
     }
     for feature in of_kind(manifest.features, "class_label"):
         checks[naming.labels_file(feature.name)] = partial(_check_labels, feature)
-    if manifest.compression != "gzip":
+    if manifest.codec.is_read_by_tfds:
         checks[naming.DATASET_INFO] = _check_dataset_info
     if manifest.rejects.get("records"):
         checks[f"{naming.REJECTS_DIR}/{naming.REJECTS_FILE}"] = _check_rejects

@@ -133,7 +133,7 @@ def build_files(
         _source(plan, route, shards),
         plan.divisions,
         temporary,
-        config.compression == "gzip",
+        config.codec,
         config.read_threads,
         progress_folder,
     )
@@ -169,7 +169,7 @@ def _shards(
     if reuse is None:
         return FileShards(encoder, files_per_task)
     remember = reuse.remember
-    return ReusingShards(encoder, files_per_task, remember.seed, versions, not remember.gzip, reuse.former)
+    return ReusingShards(encoder, files_per_task, remember.seed, versions, not remember.codec, reuse.former)
 
 
 def _resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> Iterable[Any]:

@@ -19,7 +19,7 @@ def publish_options(config: JobConfig) -> PublishOptions:
         output=config.output,
         name=config.name,
         version=config.version,
-        gzip=config.compression == "gzip",
+        codec=config.codec,
         max_reject_fraction=config.max_reject_fraction,
         shard_counts=config.shard_counts,
         source=config.source.split(" ", 1)[1],

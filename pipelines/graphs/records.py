@@ -113,7 +113,7 @@ def build_records(root: beam.Pipeline, progress_folder: str | None, config: Reco
             RunShards(),
             divisions,
             temporary,
-            config.compression == "gzip",
+            config.codec,
             config.threads,
             progress_folder,
         )

@@ -37,11 +37,11 @@ def find_reuse(config: FilesConfig, encoding: Mapping[str, str]) -> Reuse | None
     if config.reuse == NO:
         return None
     root = os.path.abspath(config.root) if storage.is_local(config.root) else config.root
-    gzip = config.compression == "gzip"
+    codec = config.codec.name
     found = _former(config, encoding, root)
     if isinstance(found, str):
-        return Reuse(RememberOptions(root, config.seed, encoding, gzip, why=found))
-    return Reuse(RememberOptions(root, config.seed, encoding, gzip, former=found.version), found)
+        return Reuse(RememberOptions(root, config.seed, encoding, codec, why=found))
+    return Reuse(RememberOptions(root, config.seed, encoding, codec, former=found.version), found)
 
 
 def _former(config: FilesConfig, encoding: Mapping[str, str], root: str) -> Former | str:
@@ -64,8 +64,8 @@ def _former(config: FilesConfig, encoding: Mapping[str, str], root: str) -> Form
         return f"what {version} remembers of its files cannot be read: {error}"
     if index is None:
         return f"{version} remembers nothing of its files: it was made with --reuse {NO}, or was cut short at its end"
-    if index.gzip:
-        return f"{version} is compressed with gzip, and a record in it has no place of its own"
+    if index.codec:
+        return f"the shards of {version} are {index.codec}, in which a record has no place of its own"
     if index.root != root:
         return f"the files of {version} lie in {index.root}, not in {root}"
     if other := _differing(index.encoding, encoding):

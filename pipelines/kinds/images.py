@@ -176,13 +176,13 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     declared, how = dict(config.coordinates), config.reencode
     encoder = ImageEncoder(config.root, config.verify, how, config.max_pixels, held(declared), config.renames)
     mode = None if how is None else "" if how.size is None else how.mode
-    describe = partial(_describe, measured=encoder.measures, gzip=config.compression == "gzip")
+    describe = partial(_describe, measured=encoder.measures, for_tfds=config.codec.is_read_by_tfds)
     layout = partial(_layout, coordinates=declared, mode=mode)
     return FileRoute(find_files(config, RESERVED), encoder, describe, layout)
 
 
 def _describe(
-    summary: "InputSummary", layout: "Layout", stats: "Sequence[SplitStats]", measured: bool, gzip: bool
+    summary: "InputSummary", layout: "Layout", stats: "Sequence[SplitStats]", measured: bool, for_tfds: bool
 ) -> "tuple[Features, Sequence[str]]":
     from collections import Counter
 
@@ -191,7 +191,7 @@ def _describe(
 
     formats: Counter[str] = sum((images.formats for images in stats if isinstance(images, ImageStats)), Counter())
     turned = sum(images.turned for images in stats if isinstance(images, ImageStats))
-    notices = [*turned_notices(turned), *(animation_notices(formats) if not gzip else ())]
+    notices = [*turned_notices(turned), *(animation_notices(formats) if for_tfds else ())]
     return image_features(layout, summary.records, measured, formats), notices
 
 

@@ -12,6 +12,7 @@ from pipelines.config.job import JobConfig
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.features import of_kind
 from shardmill.manifest import Manifest, SplitEntry
+from shardmill.naming import shard_prefix
 from shardmill.printable import printable
 from shardmill.selection import supervised_of
 from transforms.files.images.features import TFDS_CANNOT
@@ -142,13 +143,10 @@ def pixel_hints(dataset: Dataset) -> list[str]:
 
 
 def _others(dataset: Dataset, split: str) -> list[str]:
-    if dataset.manifest.compression:
-        pattern = f"{dataset.directory}/{dataset.manifest.name}-{split}.tfrecord-*"
-        return [
-            "  import tensorflow as tf",
-            f"  files = tf.data.Dataset.list_files({pattern!r})",
-            "  examples = tf.data.TFRecordDataset(files, compression_type='GZIP')",
-        ]
+    codec = dataset.manifest.codec
+    if not codec.is_read_by_tfds:
+        prefix = shard_prefix(dataset.manifest.name, split, codec)
+        return [f"  {line}" for line in codec.reading_lines(f"{dataset.directory}/{prefix}-*")]
     supervised = ", as_supervised=True" if supervised_of(dataset.manifest) else ""
     return [
         "  import tensorflow_datasets as tfds",

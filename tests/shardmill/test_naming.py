@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill import naming
+from shardmill.codecs.base import Codec
+from shardmill.codecs.registry import CODECS
 from shardmill.naming import ShardName
 
 
@@ -44,7 +46,7 @@ def test_versions(version: str, good: bool) -> None:
     [
         (ShardName("flowers", "train", 0, 8), "flowers-train.tfrecord-00000-of-00008"),
         (ShardName("flowers", "test", 99_998, 99_999), "flowers-test.tfrecord-99998-of-99999"),
-        (ShardName("f_1", "a_b", 7, 8, gzip=True), "f_1-a_b.tfrecord-00007-of-00008.gz"),
+        (ShardName("f_1", "a_b", 7, 8, codec=CODECS["gzip"]), "f_1-a_b.tfrecord-00007-of-00008.gz"),
     ],
 )
 def test_shard_names(shard: ShardName, text: str) -> None:
@@ -57,11 +59,11 @@ def test_shard_names(shard: ShardName, text: str) -> None:
     st.from_regex(r"[A-Za-z0-9_]{1,9}", fullmatch=True),
     st.integers(0, 10**7),
     st.integers(1, 10**7),
-    st.booleans(),
+    st.sampled_from(list(CODECS.values())),
 )
 @settings(max_examples=100, deadline=None)
-def test_parse_reads_what_str_writes(name: str, split: str, shard: int, count: int, gzip: bool) -> None:
-    shard_name = ShardName(name, split, shard, count, gzip)
+def test_parse_reads_what_str_writes(name: str, split: str, shard: int, count: int, codec: Codec) -> None:
+    shard_name = ShardName(name, split, shard, count, codec)
 
     assert ShardName.parse(str(shard_name)) == shard_name
 

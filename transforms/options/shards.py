@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from shardmill.codecs.base import Codec
+from shardmill.codecs.registry import BY_OPTION, PLAIN
 from shardmill.errors import UserError
 from transforms.options.declare import Options, ValueMistake, flag
 
@@ -86,7 +88,7 @@ class ShardOptions(Options):
         (), name="num_shards", parse=parse_num_shards, check=_check_num_shards, hidden=True, to_json=dict
     )
     balance: str = flag("examples", "what shards are equal in", choices=("examples", "bytes"))
-    compression: str = flag("none", "gzip keeps TFDS from reading it", choices=("none", "gzip"))
+    compression: str = flag(PLAIN.option, "gzip keeps TFDS from reading it", choices=tuple(BY_OPTION))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,6 +97,11 @@ class ShardOptions(Options):
             object.__setattr__(self, "num_shards", None)
         if self.num_shards is not None and self.shard_size is not None:
             raise UserError("give --num_shards or --shard_size, not both")
+
+    @property
+    def codec(self) -> Codec:
+        """The format of the shards' files."""
+        return BY_OPTION[self.compression]
 
     def to_json(self) -> dict[str, Any]:
         """As the base says, with the shard size that holds where none was given."""

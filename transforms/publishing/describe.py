@@ -8,6 +8,7 @@ from typing import Any
 
 from shardmill import naming, schema, tfds_metadata
 from shardmill.build_record import BuildRecord
+from shardmill.codecs.base import Codec
 from shardmill.features import Features, of_kind
 from shardmill.labels import check_label_name
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
@@ -35,7 +36,7 @@ class PublishOptions:
     Attributes:
       output: the folder of all data sets; `<output>/<name>/<version>` is this one's.
       name, version: of the data set.
-      gzip: whether the shards are compressed; then TFDS cannot read them, and gets no dataset_info.json.
+      codec: the format of the shards; one that TFDS cannot read gets no dataset_info.json.
       max_reject_fraction: of the records in the input; more fail the job.
       on_damaged_file: "fail" or "reject", where nobody knows for certain how many records of a file cannot be read.
       shard_counts: as asked for, by split; `""` for the splits not named.
@@ -51,7 +52,7 @@ class PublishOptions:
     output: str
     name: str
     version: str
-    gzip: bool
+    codec: Codec
     max_reject_fraction: float
     shard_counts: Mapping[str, ShardCount]
     source: str
@@ -120,7 +121,7 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
     return Manifest(
         name=options.name,
         version=options.version,
-        compression="gzip" if options.gzip else "",
+        compression=options.codec.name,
         features=with_label(features, options.configuration),
         splits=tuple(
             SplitEntry(split, tuple(map(_entry, shards)), sum(shard.rejected for shard in shards))
@@ -167,7 +168,7 @@ def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
     texts = {
         naming.labels_file(feature.name): "".join(f"{name}\n" for name in feature.class_names) for feature in labels
     }
-    if manifest.compression == "":
+    if manifest.codec.is_read_by_tfds:
         infos = [
             SplitInfo(split.name, tuple(shard.examples for shard in split.shards), split.size_bytes)
             for split in manifest.splits
@@ -176,7 +177,7 @@ def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
         supervised = supervised_of(manifest)
         description = f"Made by shardmill from {manifest.input['pattern']}."
         texts[naming.DATASET_INFO] = tfds_metadata.to_dataset_info_json(
-            manifest.name, manifest.version, infos, supervised, description
+            manifest.name, manifest.version, infos, supervised, description, manifest.codec.file_format
         )
     texts[naming.FEATURES] = tfds_metadata.to_features_json(manifest.features)
     texts[naming.SCHEMA] = schema.to_pbtxt(manifest.features)

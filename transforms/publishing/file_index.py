@@ -44,7 +44,7 @@ class FileIndex:
       root: the folder that names are relative to, absolute.
       seed: of the hashes of names by which files are found.
       encoding: what values depend on beside their files: options, and versions of libraries.
-      gzip: whether the shards are compressed: then nothing can be taken from them.
+      codec: what manifest.json calls the format of the shards: only from TFRecords as they are, "", can any be taken.
       former: the version from which records were taken; "" if none.
       why: why none could be.
       files: that were to be read or taken.
@@ -56,7 +56,7 @@ class FileIndex:
     root: str
     seed: int
     encoding: Mapping[str, str]
-    gzip: bool = False
+    codec: str = ""
     former: str = ""
     why: str = ""
     files: int = 0
@@ -79,7 +79,7 @@ class FileIndex:
                 root=content["root"].text(),
                 seed=content["seed"].integer(0, _MAX_KEY),
                 encoding={key: value.text() for key, value in content["encoding"].entries().items()},
-                gzip=content["gzip"].flag(),
+                codec=content["codec"].text(),
                 former=content["former"].text(),
                 why=content["why"].text(),
                 files=content["files"].integer(),

@@ -17,7 +17,7 @@ class RememberOptions:
     root: str
     seed: int
     encoding: Mapping[str, str]
-    gzip: bool
+    codec: str
     former: str = ""
     why: str = ""
 
@@ -41,7 +41,7 @@ def keep_files(
         root=options.root,
         seed=options.seed,
         encoding=options.encoding,
-        gzip=options.gzip,
+        codec=options.codec,
         former=options.former,
         why=options.why,
         files=sum(shard.planned for shard in shards),

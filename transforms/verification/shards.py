@@ -1,8 +1,6 @@
 """Re-read shards and say what is wrong with them: file, checksums, records, features and, if asked, pixels."""
 
-import gzip
 import io
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ from typing import BinaryIO, cast
 import apache_beam as beam
 import google_crc32c
 
+from shardmill.codecs.base import Codec
 from shardmill.dataset import Dataset
 from shardmill.errors import CorruptDataError
 from shardmill.example import FeatureValue, decode_example
@@ -20,7 +19,6 @@ from shardmill.kinds.registry import kind_of
 from shardmill.manifest import Manifest, ShardEntry
 from shardmill.naming import ShardName
 from shardmill.printable import printable
-from shardmill.tfrecord import read_records
 from transforms.files.images.codec import check_decodes, measure
 from transforms.files.images.errors import ImageError
 from transforms.files.images.header import check_structure, read_header
@@ -123,18 +121,18 @@ def _check_shard(
     pool: Executor | None,
     window: int,
 ) -> list[str]:
-    gzipped = dataset.manifest.compression == "gzip"
+    codec = dataset.manifest.codec
     name = ShardName.parse(shard.file)
-    if name is None or (name.name, name.split, name.gzip) != (dataset.manifest.name, split_name, gzipped):
+    if name is None or (name.name, name.split, name.codec) != (dataset.manifest.name, split_name, codec):
         # Not opened: a manifest may have come from anywhere, and its names may lead out of the directory.
         return [
-            f"is in the manifest, but is not the name of a{' gzip' * gzipped} shard of"
-            f" {dataset.manifest.name}-{split_name}"
+            "is in the manifest, but is not the name of a shard such as "
+            f"{ShardName(dataset.manifest.name, split_name, 0, 1, codec)}"
         ]
     with dataset.files.open(dataset.path(shard)) as raw:
         counted = _Checksummed(raw)
         file = cast(BinaryIO, io.BufferedReader(counted, _READ_BYTES))
-        records = _Records(cast(BinaryIO, gzip.GzipFile(fileobj=file)) if gzipped else file, shard.file)
+        records = _Records(codec, file, shard.file)
         found: list[str] = []
         hidden = 0
         for index, messages in enumerate(map_in_order(pool, check, records, window)):
@@ -188,19 +186,17 @@ class _Records:
     An exception would overtake the records still being checked in a pool.
     """
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
-        self._file, self._name = file, name
+    def __init__(self, codec: Codec, file: BinaryIO, name: str) -> None:
+        self._codec, self._file, self._name = codec, file, name
         self.count, self.fault = 0, ""
 
     def __iter__(self) -> Iterator[bytes]:
         try:
-            for record in read_records(self._file, self._name):
+            for record in self._codec.records(self._file, self._name):
                 self.count += 1
                 yield record
         except CorruptDataError as error:
             self.fault = str(error).removeprefix(f"{self._name}: ")
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            self.fault = f"the gzip stream is damaged after {self.count} records: {error}"
 
 
 def check_example(manifest: Manifest, decode: bool, record: bytes) -> list[str]:

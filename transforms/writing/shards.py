@@ -8,7 +8,6 @@ rest.
 import os
 import threading
 import uuid
-import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
@@ -23,7 +22,9 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsSingleton
 
 import transforms.workers.coder  # noqa: F401, registers the coder of batches
-from shardmill.naming import GZIP_SUFFIX, ShardName, shard_prefix
+from shardmill.codecs.base import Codec
+from shardmill.codecs.registry import PLAIN
+from shardmill.naming import ShardName, shard_prefix
 from shardmill.rejects import Reject
 from transforms.sharding.divisions import Divisions
 from transforms.sharding.shards import ShardKey
@@ -57,7 +58,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         source: ShardSource | beam.PCollection[ShardSource],
         divisions: beam.PCollection[Divisions],
         temporary: beam.PCollection[str],
-        gzip: bool = False,
+        codec: Codec = PLAIN,
         threads: int = 1,
         progress_folder: str | None = None,
     ) -> None:
@@ -68,18 +69,18 @@ class WriteShards(beam.io.WriteToTFRecord):
         source: of the records of each shard; a collection of one where it depends on the input.
         divisions: of the splits, for the number of shards of each.
         temporary: the directory that shards are written to first.
-        gzip: compress the shards.
+        codec: the format of the shards.
         threads: that encode in each worker; 1 encodes in those that write shards, 0 stands for the number of its cores.
         progress_folder: where workers on the launcher's machine report, or None.
         """
         # Compression is done here, not by the sink: the crc32c has to be that of the bytes on disk.
         super().__init__(
             storage.join(directory, name),
-            file_name_suffix=GZIP_SUFFIX if gzip else "",
+            file_name_suffix=codec.suffix,
             compression_type=CompressionTypes.UNCOMPRESSED,
         )
         self._divisions, self._temporary, self._source = divisions, temporary, source
-        self._write = _WriteShardFn(sink_of(self), name, gzip, threads, progress_folder)
+        self._write = _WriteShardFn(sink_of(self), name, codec, threads, progress_folder)
 
     def expand(self, pcoll: beam.PCollection[tuple[ShardKey, Iterable[pa.RecordBatch]]]) -> Any:
         """One ParDo: references in, ShardInfo and rejects out."""
@@ -96,12 +97,12 @@ class _WriteShardFn(ThreadedFlatMap):
         self,
         sink: FileBasedSink,
         name: str,
-        gzip: bool,
+        codec: Codec,
         threads: int,
         progress_folder: str | None,
     ) -> None:
         super().__init__(self._write_shard, _SHARDS_AT_ONCE)
-        self._sink, self._name, self._gzip = sink, name, gzip
+        self._sink, self._name, self._codec = sink, name, codec
         self._wanted_encoders, self._progress_folder = threads, progress_folder
         self._examples = Metrics.counter("shardmill", "examples_written")
         self._rejected = Metrics.counter("shardmill", "records_rejected")
@@ -147,13 +148,13 @@ class _WriteShardFn(ThreadedFlatMap):
     ) -> list[Any]:
         """The rejects of one shard, tagged, and its ShardInfo."""
         (split, shard), parts = element
-        name = ShardName(self._name, split, shard, divisions[split].parts, self._gzip)
+        name = ShardName(self._name, split, shard, divisions[split].parts, self._codec)
         planned, tasks = source.plan(parts)
         # The prefix is the sink's file path prefix plus the split, as it is in the final name. The random part keeps
         # attempts apart: a retried or speculative one must never write to another's file.
         attempt = f"{shard:05d}-{uuid.uuid4().hex}"
-        file = TemporaryFile(self._sink, temporary, f"{shard_prefix(self._name, split)}-{attempt}")
-        output = _ShardFile(file.handle, self._gzip)
+        file = TemporaryFile(self._sink, temporary, f"{shard_prefix(self._name, split, self._codec)}-{attempt}")
+        output = _ShardFile(file.handle, self._codec)
         stats: SplitStats | None = None
         examples = framed_bytes = 0
         rejects: list[Reject] = []
@@ -188,11 +189,10 @@ class _WriteShardFn(ThreadedFlatMap):
 
 
 class _ShardFile:
-    """Gathers small writes into large ones, compresses if asked, and keeps size and crc32c of what goes to disk."""
+    """Gathers small writes into large ones, encodes them as the file has them; keeps size and crc32c of the outcome."""
 
-    def __init__(self, handle: Any, gzip: bool) -> None:
-        self._handle = handle
-        self._compress = zlib.compressobj(6, zlib.DEFLATED, 31) if gzip else None  # 31: gzip framing, without a time
+    def __init__(self, handle: Any, codec: Codec) -> None:
+        self._handle, self._encoder = handle, codec.encoder()
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self.size_bytes = self.crc32c = 0
@@ -205,13 +205,12 @@ class _ShardFile:
 
     def finish(self) -> None:
         self._flush()
-        if self._compress is not None:
-            self._put(self._compress.flush())
+        self._put(self._encoder.end())
 
     def _flush(self) -> None:
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
         self._pending, self._pending_bytes = [], 0
-        self._put(self._compress.compress(data) if self._compress is not None else data)
+        self._put(self._encoder.add(data))
 
     def _put(self, data: bytes) -> None:
         self.crc32c = google_crc32c.extend(self.crc32c, data)

@@ -10,6 +10,7 @@ import pytest
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from shardmill.codecs.registry import CODECS, PLAIN
 from shardmill.features import Feature
 from shardmill.manifest import Manifest
 from shardmill.naming import ShardName
@@ -35,7 +36,7 @@ FEATURES = (
     Feature("label", "int64", "class_label", class_names=("ant", "bee", "cow")),
 )
 OPTIONS = PublishOptions(
-    "out/", "pets", "1.0.0", False, 0.01, {"": ShardCount(2)}, "photos/", {"seed": 0}, {"shardmill": "0.1.0"}, "1"
+    "out/", "pets", "1.0.0", PLAIN, 0.01, {"": ShardCount(2)}, "photos/", {"seed": 0}, {"shardmill": "0.1.0"}, "1"
 )
 
 
@@ -123,7 +124,7 @@ def test_metadata_texts() -> None:
 
 
 def test_gzip_gets_no_file_that_would_lead_tfds_astray() -> None:
-    made = make_manifest(BUILD, FEATURES, replace(OPTIONS, gzip=True))
+    made = make_manifest(BUILD, FEATURES, replace(OPTIONS, codec=CODECS["gzip"]))
 
     assert made.compression == "gzip"
     assert "dataset_info.json" not in metadata_texts(made, BUILD)

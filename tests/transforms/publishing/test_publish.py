@@ -10,6 +10,7 @@ import google_crc32c
 import pytest
 
 from shardmill import naming
+from shardmill.codecs.registry import PLAIN
 from shardmill.dataset import open_dataset
 from shardmill.errors import JobError
 from shardmill.features import Feature
@@ -32,7 +33,7 @@ REJECT = Reject("bad.jpg", None, "write", "the file is empty")
 
 def options(output: Path, **changes: object) -> PublishOptions:
     counts = {"": ShardCount(4), "test": ShardCount(2)}
-    made = PublishOptions(str(output), "flowers", "1.0.0", False, 0.1, counts, "photos/", {}, {}, "1", overwrite=True)
+    made = PublishOptions(str(output), "flowers", "1.0.0", PLAIN, 0.1, counts, "photos/", {}, {}, "1", overwrite=True)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 

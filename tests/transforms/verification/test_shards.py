@@ -232,7 +232,7 @@ def test_gzip_flipped_bit(gzip_directory: Path) -> None:
 def test_gzip_not_compressed(gzip_directory: Path) -> None:
     path = gzip_directory / _GZIP_SHARD
     path.write_bytes(gzip.decompress(path.read_bytes()))
-    assert "the gzip stream is damaged after 0 records" in _verify(gzip_directory)[-1].message
+    assert "the gzip stream is damaged after record 0" in _verify(gzip_directory)[-1].message
 
 
 def test_gzip_with_garbage_after_it(gzip_directory: Path) -> None:
@@ -240,7 +240,7 @@ def test_gzip_with_garbage_after_it(gzip_directory: Path) -> None:
         file.write(b"garbage")
     size, stream = _verify(gzip_directory)
     assert "bytes; the manifest says" in size.message
-    assert "the gzip stream is damaged after 12 records" in stream.message
+    assert "the gzip stream is damaged after record 12" in stream.message
 
 
 _FEATURES = (

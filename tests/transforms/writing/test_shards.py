@@ -1,6 +1,5 @@
 """Shards as written: bytes, counts and checksums; and the same bytes for any number of threads."""
 
-import gzip
 import io
 import pickle
 import tempfile
@@ -20,9 +19,10 @@ from apache_beam.testing.util import assert_that, equal_to
 from PIL import Image
 
 from pipelines.running.runner import make_runner
+from shardmill.codecs.base import Codec
+from shardmill.codecs.registry import CODECS, PLAIN
 from shardmill.example import decode_example
 from shardmill.naming import TEMP_PREFIX, ShardName
-from shardmill.tfrecord import read_records
 from transforms.files.images.encode import ImageEncoder
 from transforms.files.references import PLANNED
 from transforms.files.source import FileShards
@@ -68,7 +68,7 @@ def temporary_in(directory: Path) -> str:
 
 
 def write(
-    images: Path, output: Path, compress: bool = False, files_per_task: int = 64, **options: Any
+    images: Path, output: Path, codec: Codec = PLAIN, files_per_task: int = 64, **options: Any
 ) -> list[ShardInfo]:
     """Run the PTransform; the ShardInfo of each shard, in order."""
     output.mkdir()
@@ -79,7 +79,7 @@ def write(
         written = (
             pipeline
             | "Shards" >> beam.Create(ELEMENTS)
-            | WriteShards(str(output), "photos", source, divisions, temporary, compress, **options)
+            | WriteShards(str(output), "photos", source, divisions, temporary, codec, **options)
         )
         sources = written[REJECTS] | beam.Map(lambda reject: reject.source)
         assert_that(sources, equal_to(["07.png"]), label="Rejects")
@@ -92,19 +92,19 @@ def save(info: ShardInfo, output: str) -> None:
     (Path(output) / f"{info.name}.info").write_bytes(pickle.dumps(info))
 
 
-def names(data: bytes) -> list[str]:
-    found = [decode_example(record)["filename"] for record in read_records(io.BytesIO(data), "shard")]
+def names(codec: Codec, data: bytes) -> list[str]:
+    found = [decode_example(record)["filename"] for record in codec.records(io.BytesIO(data), "shard")]
     return [bytes(name[0]).decode() for name in found]
 
 
-@pytest.mark.parametrize("compress", [False, True])
-def test_shards(images: Path, tmp_path: Path, compress: bool) -> None:
-    infos = write(images, tmp_path / "out", compress)
+@pytest.mark.parametrize("codec", CODECS.values())
+def test_shards(images: Path, tmp_path: Path, codec: Codec) -> None:
+    infos = write(images, tmp_path / "out", codec)
 
     assert [info.name for info in infos] == [
-        ShardName("photos", "test", 0, 1, compress),
-        ShardName("photos", "train", 0, 2, compress),
-        ShardName("photos", "train", 1, 2, compress),
+        ShardName("photos", "test", 0, 1, codec),
+        ShardName("photos", "train", 0, 2, codec),
+        ShardName("photos", "train", 1, 2, codec),
     ]
     assert [(info.planned, info.examples, info.rejected) for info in infos] == [(10, 10, 0), (15, 14, 1), (15, 15, 0)]
     for info, indices in zip(infos, (range(30, FILES), range(15), range(15, 30)), strict=True):
@@ -113,17 +113,16 @@ def test_shards(images: Path, tmp_path: Path, compress: bool) -> None:
         assert Path(info.temporary).parent.name.startswith(TEMP_PREFIX)
         assert Path(info.temporary).parent.parent == tmp_path / "out"
         expected = [f"{i:02}.png" for i in reversed(indices) if i != 7]
-        assert names(gzip.decompress(data) if compress else data) == expected
+        assert names(codec, data) == expected
         assert isinstance(info.stats, ImageStats)
         assert info.stats.formats == {"png": info.examples}
 
 
-@pytest.mark.parametrize("compress", [False, True])
-def test_threads_do_not_change_the_bytes(images: Path, tmp_path: Path, compress: bool) -> None:
+@pytest.mark.parametrize("codec", CODECS.values())
+def test_threads_do_not_change_the_bytes(images: Path, tmp_path: Path, codec: Codec) -> None:
     def contents(output: Path, threads: int, files_per_task: int) -> list[bytes]:
         return [
-            Path(info.temporary).read_bytes()
-            for info in write(images, output, compress, files_per_task, threads=threads)
+            Path(info.temporary).read_bytes() for info in write(images, output, codec, files_per_task, threads=threads)
         ]
 
     inline = contents(tmp_path / "inline", 1, 64)
