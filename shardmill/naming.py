@@ -13,6 +13,7 @@ from shardmill.codecs.registry import CODECS, PLAIN
 FILEPATH_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 SUCCESS = "_SUCCESS"
 PUBLISHING = "_PUBLISHING"  # the journal of a publication under way; see transforms.publishing.journal
+LOCK = "LOCK"  # who builds a version, in its directory while it is built; see transforms.publishing.lease
 LATEST = "LATEST"
 TAGS = "TAGS"  # a folder beside the versions, of files that hold one each; see shardmill.tags
 FAILED = "failed"  # a folder beside the versions, of those that failed their checks; see transforms.publishing.checking
@@ -27,7 +28,6 @@ REJECTS_DIR = "rejects"
 REJECTS_FILE = "rejects-00000-of-00001.jsonl"
 TEMP_SUFFIX = ".tmp"  # of a metadata file on a local disk until it is whole
 TEMP_PREFIX = "beam-temp-"  # FileBasedSink's own prefix for temporary directories
-JOB_FILE = "_JOB"  # in a job's temporary directory, from before its first shard until it is given up
 
 _MAX_NAME_BYTES = 255  # of a file, on all the usual file systems
 # What parts of paths are separated by, controls, halves of characters, and what else ends a line.
@@ -119,6 +119,6 @@ def is_dataset_file(path: str, name: str) -> bool:
     head, _, rest = path.removesuffix(TEMP_SUFFIX).partition("/")
     if rest:
         return head.startswith(TEMP_PREFIX) or head == REJECTS_DIR
-    known = {SUCCESS, PUBLISHING, MANIFEST, STATS, SCHEMA, FEATURES, DATASET_INFO}
+    known = {SUCCESS, PUBLISHING, LOCK, MANIFEST, STATS, SCHEMA, FEATURES, DATASET_INFO}
     shard = ShardName.parse(head)
     return head in known or head.endswith(".labels.txt") or (shard is not None and shard.name == name)

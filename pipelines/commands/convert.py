@@ -94,8 +94,8 @@ def main(kind: Kind, arguments: Sequence[str]) -> int:
         raise built.error
     if how.log_format == "json":
         log.say(published_line(built.record), build=json.loads(built.record.to_json()))
-    elif not (how.quiet or how.json):
-        print(summary.summary(config))
+    elif built.published is not None and not (how.quiet or how.json):
+        print(summary.summary(config, built.published.dataset))
         if built.record.since:
             print(f"\n{printable(built.record.since)}")
     return 0

@@ -18,7 +18,7 @@ from shardmill.dataset import open_dataset
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.printable import printable
 from transforms.publishing.catalog import VersionState, tags_in, versions_in
-from transforms.publishing.publication import latest
+from transforms.publishing.latest import latest
 from transforms.stores import storage
 
 _THREADS = 16  # each version is some requests of an object store

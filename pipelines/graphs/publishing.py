@@ -26,6 +26,7 @@ def publish_options(config: JobConfig) -> PublishOptions:
         configuration=config.to_json(),
         job=config.job,
         overwrite=config.overwrite,
+        set_latest=config.set_latest,
         on_damaged_file=config.on_damaged_file,
         checks=config.checks,
         record=config.record,

@@ -12,7 +12,7 @@ from transforms.files.former import Former
 from transforms.options.reuse import LATEST, NO, RECORD
 from transforms.publishing.file_index import files_folder, read_index
 from transforms.publishing.keep_files import RememberOptions
-from transforms.publishing.publication import latest
+from transforms.publishing.latest import latest
 from transforms.stores import storage
 
 

@@ -11,7 +11,7 @@ from pipelines.config.job import JobConfig
 from pipelines.rebuilding.inputs import FILES, Inputs
 from shardmill.errors import CorruptDataError
 from shardmill.versions import numbers
-from transforms.publishing import publication
+from transforms.publishing import latest as latest_file
 from transforms.publishing.catalog import published
 from transforms.publishing.inputs_file import inputs_path
 from transforms.publishing.whole import why_not_whole
@@ -57,7 +57,7 @@ def decide(config: JobConfig, inputs: Inputs) -> Unchanged | Changed:
     That is the one that LATEST names; the one to be built, which a backfill may have made; or one that is newer than
     what LATEST names: it was rolled back from, and the same again would be no better.
     """
-    latest = publication.latest(config.directory)
+    latest = latest_file.latest(config.directory)
     standing = [state.version for state in published(config.parent)]
     if latest not in standing:  # readers find nothing, so there is something to do
         named = f"LATEST names {latest[:60]!r}, which is not published" if latest else "there is no LATEST"

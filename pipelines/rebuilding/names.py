@@ -7,9 +7,10 @@ from shardmill.errors import JobError, UserError
 from shardmill.tags import find_version, is_tag, tag_path
 from shardmill.versions import numbers
 from transforms.publishing.catalog import published, tags_in
-from transforms.publishing.publication import latest, write_latest
+from transforms.publishing.latest import latest_path, named, write_latest
 from transforms.publishing.whole import why_not_whole
-from transforms.stores import storage
+from transforms.stores import conditional, storage
+from transforms.stores.stored import ChangedError
 
 
 def rollback(parent: str, wanted: str | None) -> tuple[str, str]:
@@ -24,16 +25,22 @@ def rollback(parent: str, wanted: str | None) -> tuple[str, str]:
       JobError: a publication is under way, which would write LATEST as well; or somebody else wrote it meanwhile.
     """
     _check_nothing_under_way(parent)
-    before = latest(storage.join(parent, "any"))
+    found = conditional.read(latest_path(storage.join(parent, "any")))
+    before = named(found)
     version = _older(parent, before) if wanted is None else find_version(storage.BeamFiles(), parent, wanted)[0]
     directory = storage.join(parent, version)
     _check_whole(directory)
     if version == before:
         return before, version
-    write_latest(directory, version, uuid.uuid4().hex)
+    try:
+        write_latest(directory, version, uuid.uuid4().hex, found)
+    except (ChangedError, FileExistsError):
+        raise JobError(
+            f"LATEST of {parent} was written by another meanwhile, and stands; look, and try again"
+        ) from None
     if not storage.exists(storage.join(directory, naming.SUCCESS)):  # a deletion began before it could see LATEST
         if before:
-            write_latest(directory, before, uuid.uuid4().hex)
+            write_latest(directory, before, uuid.uuid4().hex, conditional.read(latest_path(directory)))
         raise JobError(f"{directory} was deleted meanwhile; LATEST names {before or version} as before")
     return before, version
 

@@ -9,7 +9,7 @@ from shardmill.versions import numbers
 from transforms.publishing import job_folder
 from transforms.publishing.catalog import VersionState, tags_in, versions_in
 from transforms.publishing.deletion import delete_version
-from transforms.publishing.publication import latest
+from transforms.publishing.latest import latest
 from transforms.stores import storage
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from pipelines.config.files import FilesConfig
 from pipelines.config.job import JobConfig
-from shardmill.dataset import Dataset, open_dataset
+from shardmill.dataset import Dataset
 from shardmill.features import of_kind
 from shardmill.manifest import Manifest, SplitEntry
 from shardmill.naming import shard_prefix
@@ -31,9 +31,8 @@ _CLASSES_SHOWN = 7
 _LETTERS_SHOWN = 40
 
 
-def summary(config: JobConfig) -> str:
-    """The report on the data set that `config` has made."""
-    dataset = open_dataset(config.directory, storage.BeamFiles())
+def summary(config: JobConfig, dataset: Dataset) -> str:
+    """The report on a data set that `config` has made just now."""
     lines = [dataset.directory, *splits_table(dataset).split("\n")]
     lines += class_lines(dataset.manifest)
     rejects = dataset.manifest.rejects

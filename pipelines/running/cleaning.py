@@ -1,24 +1,37 @@
-"""The folders of a job: claimed before it runs, cleared away if it fails."""
+"""The version directory of a job: leased before it runs, cleared of what the job left if it fails."""
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 from pipelines.config.job import JobConfig
 from shardmill import naming
 from shardmill.errors import UserError
-from transforms.publishing import job_folder
-from transforms.stores import storage
+from transforms.publishing import job_folder, lease
+from transforms.publishing.lease import Lease
+from transforms.stores import conditional, storage
+from transforms.stores.stored import Stored
 
 _ATTEMPTS = 20  # at clearing up
 
 
-def claim(config: JobConfig) -> int | None:
-    """Make the job's temporary directory its own; the lock that holds it, on a local disk. Raises UserError."""
+def take_lease(config: JobConfig) -> Lease:
+    """Make the version directory the job's own.
+
+    Raises:
+      LockedError: another job builds that version.
+      UserError: it cannot be written.
+    """
     try:
-        return job_folder.claim(config.directory, config.temporary)
+        return lease.take(config.directory, config.temporary, config.job)
     except OSError as error:
         raise UserError(f"--output {config.output} cannot be written: {error}") from None
+
+
+def sealed(config: JobConfig) -> Stored | None:
+    """The `_SUCCESS` of the version directory; another one where the version was published meanwhile."""
+    return conditional.read(storage.join(config.directory, naming.SUCCESS))
 
 
 def missing_folders(config: JobConfig) -> list[str]:
@@ -31,14 +44,22 @@ def missing_folders(config: JobConfig) -> list[str]:
     return folders
 
 
-def clean_up(config: JobConfig, made: list[str]) -> str:
-    """Delete what a failed job left, its temporary files and the folders it made if they are empty; what to say of it.
+def clean_up(config: JobConfig, made: Sequence[str], before: Stored | None) -> str:
+    """Delete what a failed job left, whose lease has ended: its temporary files, and the folders it made if they are
+    empty.
 
     Where its publication has begun nothing is deleted: all of it is there, and is brought to its end.
+
+    Args:
+      config: of the job.
+      made: folders.
+      before: what `sealed` said before the job began.
+
+    Returns:
+      What to say of it.
     """
     folder = storage.join(config.directory, config.temporary)
     try:
-        claimed = job_folder.is_claimed(config.directory, config.temporary)
         for _ in range(_ATTEMPTS):
             # Threads of the job are still writing there, or the store fails, which is why the job did
             with suppress(OSError):
@@ -50,7 +71,7 @@ def clean_up(config: JobConfig, made: list[str]) -> str:
             if not storage.is_local(folder) or not os.path.lexists(folder):
                 break
             time.sleep(0.02)
-        if not claimed and storage.exists(storage.join(config.directory, naming.SUCCESS)):
+        if (now := sealed(config)) is not None and now != before:
             return f"{config.directory} is published"
         for path in made:
             os.rmdir(path)

@@ -1,20 +1,22 @@
 """A conversion as a function: what the command line, recipes and Python call."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.config.job import JobConfig
 from pipelines.graphs.jobs import Job
 from pipelines.running import launch, runner
-from pipelines.running.checks import check
-from pipelines.running.cleaning import claim, clean_up, missing_folders
+from pipelines.running.checks import check, check_output
+from pipelines.running.cleaning import clean_up, missing_folders, sealed, take_lease
 from pipelines.running.taking_up import take_up
-from shardmill.dataset import open_dataset
-from shardmill.errors import JobError, UserError
+from shardmill.dataset import Dataset, open_dataset
+from shardmill.errors import JobError, OutrunError, UserError
 from transforms.publishing import inputs_file
-from transforms.stores import locks, storage
+from transforms.publishing.latest import is_newer, latest
+from transforms.publishing.lease import Lease
+from transforms.stores import storage
 
 
 class Interrupted(KeyboardInterrupt):
@@ -30,12 +32,14 @@ class Published:
       splits: examples by split, in the splits' order.
       rejected: records that were left out.
       notices: what there is to know about it.
+      dataset: it, opened; another job may have replaced it since.
     """
 
     directory: str
     splits: Mapping[str, int]
     rejected: int
     notices: tuple[str, ...]
+    dataset: Dataset = field(repr=False, compare=False)
 
 
 def run(
@@ -53,34 +57,66 @@ def run(
 
     Raises:
       UserError: a mistake; nothing was written.
+      LockedError: another job builds that version.
+      OutrunError: another job has published a newer one since this one began.
       JobError: the job failed; the message says so if anything was published.
       Interrupted: by Ctrl-C or SIGTERM; threads of a local runner may still be under way, and end with the process.
     """
     check(config, options)
-    if take_up(config):
-        return published(config)
-    missing = missing_folders(config)
-    held = None
+    missing, before, named = missing_folders(config), sealed(config), latest(config.directory)
+    lease = None
     try:
         with launch.terminable():
-            held = claim(config)
-            if inputs is not None:
-                inputs_file.stage(storage.join(config.directory, config.temporary), inputs)
-            launch.run(job.build, options, config.name, quiet)
+            lease = take_lease(config)
+            check_output(config, config.overwrite)  # once more: another job may have published until now
+            if not take_up(config):
+                if inputs is not None:
+                    inputs_file.stage(storage.join(config.directory, config.temporary), inputs)
+                launch.run(job.build, options, config.name, quiet)
+            found = published(config)  # as long as nobody else may replace it
     except (JobError, UserError):
-        clean_up(config, missing)
+        _release(lease)
+        clean_up(config, missing, before)
         raise
     except KeyboardInterrupt as cause:
         if runner.is_local(options):
-            raise Interrupted(clean_up(config, missing)) from cause
+            _release(lease)
+            raise Interrupted(clean_up(config, missing, before)) from cause
+        if lease is not None:
+            lease.leave()
         raise Interrupted("the job itself goes on, and its runner can cancel it") from cause
     finally:
-        locks.release(held)
-    return published(config)
+        _release(lease)
+    check_not_outrun(config, named)
+    return found
+
+
+def _release(lease: Lease | None) -> None:
+    if lease is not None:
+        lease.release()
 
 
 def published(config: JobConfig) -> Published:
     """What stands in the version directory of `config`."""
-    manifest = open_dataset(config.directory, storage.BeamFiles()).manifest
-    splits = {split.name: split.examples for split in manifest.splits}
-    return Published(config.directory, splits, int(manifest.rejects.get("records", 0)), tuple(manifest.notices))
+    dataset = open_dataset(config.directory, storage.BeamFiles())
+    splits = {split.name: split.examples for split in dataset.manifest.splits}
+    rejected, notices = int(dataset.manifest.rejects.get("records", 0)), tuple(dataset.manifest.notices)
+    return Published(config.directory, splits, rejected, notices, dataset)
+
+
+def check_not_outrun(config: JobConfig, before: str) -> None:
+    """Check that no other job published a newer version while this one ran.
+
+    Args:
+      config: of the job, which has published its version.
+      before: what LATEST named when it began.
+
+    Raises:
+      OutrunError: one did.
+    """
+    now = latest(config.directory)
+    if now not in (config.version, before) and is_newer(now, config.version):
+        raise OutrunError(
+            f"{config.directory} is published, but LATEST names {now}, which another job published while this one ran;"
+            " --set_latest lets it name an older version"
+        )

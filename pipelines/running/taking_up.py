@@ -4,6 +4,7 @@
 import json
 import os
 import sys
+import uuid
 from collections.abc import Iterator
 
 from pipelines.config.job import JobConfig
@@ -11,19 +12,20 @@ from shardmill import naming
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.manifest import Manifest
 from shardmill.printable import printable
-from transforms.publishing import job_folder, publication
-from transforms.stores import locks, storage
+from transforms.publishing import job_folder, lease, publication
+from transforms.publishing.latest import latest_path, write_latest
+from transforms.stores import conditional, locks, storage
 
 
 def take_up(config: JobConfig) -> bool:
-    """Complete what an earlier run of this version began to publish; whether that was a run like this one, so all is
-    done.
+    """Complete what an earlier run of this version, whose lease the job has now, began to publish; whether that was a
+    run like this one, so all is done.
 
     Raises:
       UserError: the version is published now, is not of a run like this one, and --overwrite was not given.
       JobError: it cannot be completed now.
     """
-    said = _complete(config.directory, discard=True)
+    said = _complete(config.directory, True, config.job)
     if said is None:
         return False
     print(f"shardmill: {printable(said)}", file=sys.stderr)
@@ -52,6 +54,7 @@ def repair(path: str) -> list[str]:
       What was done, in sentences.
 
     Raises:
+      LockedError: the job lives whose publication it is.
       JobError: a publication cannot be completed.
       OSError: the folder cannot be read or written.
     """
@@ -63,8 +66,16 @@ def repair(path: str) -> list[str]:
         versions = [
             storage.join(directory, folder) for folder in storage.list_folders(directory) if naming.is_version(folder)
         ]
-    said = [sentence for version in versions if (sentence := _complete(version, discard=False)) is not None]
+    said = [sentence for version in versions if (sentence := _repair_version(version)) is not None]
     return [*said, *_repair_latest(versions)]
+
+
+def _repair_version(directory: str) -> str | None:
+    if not storage.exists(storage.join(directory, naming.PUBLISHING)):
+        return None
+    job = uuid.uuid4().hex
+    with lease.held(directory, naming.temporary_folder("repair", job), job):
+        return _complete(directory, False, job)
 
 
 def _repair_latest(versions: list[str]) -> Iterator[str]:
@@ -73,12 +84,13 @@ def _repair_latest(versions: list[str]) -> Iterator[str]:
     if len(whole) != 1 or not _is_shardmills(whole[0]):
         return
     (directory,) = whole
-    named = publication.latest(directory)
+    found = conditional.read(latest_path(directory))
+    named = "" if found is None else found.data.decode(errors="replace").strip()
     if naming.is_version(named) and storage.exists(
         storage.join(storage.join(directory.rpartition("/")[0], named), naming.SUCCESS)
     ):
         return
-    publication.write_latest(directory, directory.rpartition("/")[2], "repair")
+    write_latest(directory, directory.rpartition("/")[2], uuid.uuid4().hex, found)
     yield f"LATEST {f'named {named}, which is not published; it' if named else 'was missing; it'} names {directory} now"
 
 
@@ -91,13 +103,14 @@ def _is_shardmills(directory: str) -> bool:
         return False
 
 
-def _complete(directory: str, discard: bool) -> str | None:
-    """Complete what was begun in a version directory; what to say of it, None if there was nothing."""
+def _complete(directory: str, discard: bool, job: str) -> str | None:
+    """Complete what was begun in a version directory, whose lease is that of `job`; what to say of it, None if there
+    was nothing."""
     if not storage.exists(storage.join(directory, naming.PUBLISHING)):
         return None
-    with locks.locked(directory):
+    with locks.locked(directory):  # a worker of the dead job may live, and publish
         journal = job_folder.read_journal(directory)
-        if journal is None:  # its own job has completed it while we waited
+        if journal is None:
             return None
-        lost = publication.settle(directory, journal, discard)
+        lost = publication.settle(directory, journal, discard, job)
     return lost or f"completed the publication of {directory}, in which an earlier run was interrupted"

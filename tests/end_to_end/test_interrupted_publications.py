@@ -1,6 +1,7 @@
 """Publications that real commands begin, and do not end: killed and interrupted at a rename, raced by another, and
 repaired."""
 
+import importlib
 import os
 import re
 import signal
@@ -127,10 +128,15 @@ def test_verify_of_the_folder_names_a_newer_version_that_was_killed(tmp_path: Pa
     )
 
 
+def without_lock(directory: Path) -> dict[str, bytes]:
+    """Every file but the LOCK that a killed command leaves, and the next takes over."""
+    return {name: data for name, data in tree_bytes(directory).items() if name != "LOCK"}
+
+
 def test_repair_says_what_is_gone_and_deletes_nothing(tmp_path: Path, source: Path, run: Run) -> None:
     directory = killed(tmp_path, source)
     next(directory.glob("beam-temp-*/n-*")).unlink()
-    left = tree_bytes(directory)
+    left = without_lock(directory)
     for _ in range(2):
         result = run("verify", "--repair", directory)
         assert (result.status, result.out) == (1, "")
@@ -140,7 +146,7 @@ def test_repair_says_what_is_gone_and_deletes_nothing(tmp_path: Path, source: Pa
             r"n-train.tfrecord-0000\d-of-00004, which was beam-temp-\S+; it is no data set; run its job again\n",
             result.err,
         )
-        assert tree_bytes(directory) == left
+        assert without_lock(directory) == left
     again = run(*command(source, tmp_path / "out"))
     assert again.status == 0
     assert "1 of its" in again.err
@@ -150,13 +156,13 @@ def test_repair_says_what_is_gone_and_deletes_nothing(tmp_path: Path, source: Pa
 def test_a_journal_that_cannot_be_read_is_a_sentence(tmp_path: Path, source: Path, run: Run) -> None:
     directory = killed(tmp_path, source)
     (directory / "_PUBLISHING").write_text("{}")
-    left = tree_bytes(directory)
+    left = without_lock(directory)
     for arguments in (("verify", "--repair", directory), command(source, tmp_path / "out")):
         result = run(*arguments)
         assert result.status in (1, 2)
         assert result.err.startswith(f"shardmill: error: {directory}/_PUBLISHING is not the journal of a publication")
         assert result.err.count("\n") == 1
-        assert tree_bytes(directory) == left
+        assert without_lock(directory) == left
 
 
 def test_verify_says_that_a_publication_was_not_ended(tmp_path: Path, source: Path, run: Run) -> None:
@@ -258,49 +264,78 @@ def test_interrupted_during_renames_that_go_on(
         assert tree_bytes(output) == versions["plain"]
 
 
-def meet_before_publishing(own: Path, other: Path) -> None:
-    """Let this process publish only when the other has come as far."""
-    from transforms.publishing import publish
-
-    check = publish.check_counts
-
-    def meet(build: Any) -> None:
-        check(build)
-        own.touch()
-        while not other.exists():
-            time.sleep(0.0005)
-
-    publish.check_counts = meet
+def wait_for(*signs: Path) -> None:
+    while not all(sign.exists() for sign in signs):
+        time.sleep(0.0005)
 
 
+def stop_at(module: str, name: str, reached: Path, go_on: Path) -> None:
+    """Let this process stop each time it calls a function, until another lets it go on."""
+    place = importlib.import_module(module)
+    then = getattr(place, name)
+
+    def stop(*arguments: Any, **more: Any) -> Any:
+        reached.touch()
+        wait_for(go_on)
+        return then(*arguments, **more)
+
+    setattr(place, name, stop)
+
+
+# Where the first of two commands stands when the second comes: it writes, publishes, has published but looks at it yet.
+STOPS = {
+    "writing": ("transforms.publishing.publish", "check_counts"),
+    "publishing": ("transforms.publishing.publication", "_place"),
+    "published": ("pipelines.running.convert", "published"),
+}
+
+
+@pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_two_commands_at_once(
-    tmp_path: Path, source: Path, run: Run, versions: dict[str, dict[str, bytes]], overwrite: bool
+    tmp_path: Path, source: Path, run: Run, versions: dict[str, dict[str, bytes]], overwrite: bool, stop: str
 ) -> None:
-    """Both have written all their shards when the first begins to publish."""
-    flags = {"plain": ["--overwrite"] if overwrite else [], "other": [*OTHER, *(["--overwrite"] if overwrite else [])]}
-    for round_number in range(3):
-        folder = tmp_path / str(round_number)
-        folder.mkdir()
-        output = folder / "out"
-        if overwrite and round_number % 2:
-            assert run(*command(source, output)).status == 0
-        signs = {version: folder / f"{version} is there" for version in versions}
-        processes = {}
-        for version, other in (("plain", "other"), ("other", "plain")):
-            before = partial(meet_before_publishing, signs[version], signs[other])
-            processes[version] = Process(folder / version, *command(source, output, *flags[version]), before=before)
-        results = {version: process.result() for version, process in processes.items()}
-        found = tree_bytes(output)
-        won = {version for version, result in results.items() if result.status == 0}
-        assert [version for version, files in versions.items() if files == found] <= sorted(won, reverse=True)
-        assert any(files == found for version, files in versions.items() if version in won), results
-        if overwrite:
-            assert len(won) == 2, results  # they follow each other
+    """The second stands back at once, names the first and writes nothing, however far that one is."""
+    output, reached, go_on = tmp_path / "out", tmp_path / "reached", tmp_path / "go on"
+    flags = ["--overwrite"] if overwrite else []
+    if overwrite:
+        assert run(*command(source, output, *OTHER)).status == 0
+    before = partial(stop_at, *STOPS[stop], reached, go_on)
+    first = Process(tmp_path / "first", *command(source, output, *flags), before=before)
+    wait_for(reached)
+    there = tree_bytes(output)
+    for arguments in (command(source, output, *flags, *OTHER), ("verify", "--repair", version_of(output))):
+        result = run(*arguments)
+        if arguments[0] == "verify" and stop != "publishing":  # there is nothing to repair
             continue
-        ((loser, result),) = ((version, result) for version, result in results.items() if version not in won)
-        assert result.status == 1, loser
-        assert (
-            "was published by another job while this one ran, and stands: nothing of this one was published"
-            in result.err
+        if stop == "published" and not overwrite:
+            check_mistake(result, "is a published data set")
+            continue
+        assert (result.status, result.out) == (4, "")
+        assert re.fullmatch(
+            rf"shardmill: error: {version_of(output)} is being built by process \d+ of \S+ on \S+ since \S+Z;"
+            r" nothing was written: wait for it, or give another --version\n",
+            result.err,
         )
+        assert tree_bytes(output) == there
+    go_on.touch()
+    assert first.result().status == 0
+    assert tree_bytes(output) == versions["plain"]
+
+
+def test_two_commands_that_start_at_once(tmp_path: Path, source: Path, versions: dict[str, dict[str, bytes]]) -> None:
+    """With --overwrite one may also follow the other; both look whole, and what is there is of one of them."""
+    for round_number in range(3):
+        output, go_on = tmp_path / f"out {round_number}", tmp_path / f"go on {round_number}"
+        before = partial(stop_at, "pipelines.running.convert", "take_lease", tmp_path / "reached", go_on)
+        processes = {
+            version: Process(
+                tmp_path / f"{version} {round_number}", *command(source, output, "--overwrite", *flags), before=before
+            )
+            for version, flags in {"plain": (), "other": OTHER}.items()
+        }
+        go_on.touch()
+        results = {version: process.result() for version, process in processes.items()}
+        assert {result.status for result in results.values()} in ({0}, {0, 4}), results
+        won = [version for version, result in results.items() if result.status == 0]
+        assert any(tree_bytes(output) == versions[version] for version in won), results

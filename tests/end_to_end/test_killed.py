@@ -41,7 +41,7 @@ def command(source: Path, output: Path, *flags: object) -> tuple[object, ...]:
 
 
 def shards_under_way(directory: Path) -> int:
-    return sum(path.name != "_JOB" for path in directory.glob("beam-temp-*/*"))
+    return sum(path.name != "LOCK" for path in directory.glob("beam-temp-*/*"))
 
 
 # Each moment is a condition on the version directory.
@@ -69,7 +69,9 @@ def signal_at(process: Process, number: int, moment: str | float, directory: Pat
 
 
 def without_temporaries(directory: Path) -> dict[str, bytes]:
-    return {name: content for name, content in tree_bytes(directory).items() if not name.startswith("beam-temp-")}
+    """All files but those of the job, and the LOCK that one which was killed leaves."""
+    kept = tree_bytes(directory).items()
+    return {name: content for name, content in kept if not name.startswith(("beam-temp-", "LOCK"))}
 
 
 @pytest.mark.parametrize("moment", [0.1, 0.4, 0.8, *MOMENTS])

@@ -15,7 +15,7 @@ from pipelines.running.taking_up import repair
 from shardmill import naming
 from shardmill.errors import JobError
 from tests.support.faults import fail, faulty, in_child, kill
-from tests.transforms.publishing.test_publish import FEATURES, build, contents, options
+from tests.transforms.publishing.test_publish import FEATURES, build, contents, options, own
 from transforms.publishing.describe import Build
 from transforms.publishing.publish import prepare, publish
 
@@ -90,8 +90,13 @@ HOW: dict[str, Callable[[Path, Build], object]] = {
     "repair": lambda output, made: repair(str(version_of(output))),
     "repair above": lambda output, made: repair(str(version_of(output).parent)),
     "next attempt": lambda output, made: publish(made, FEATURES, options(output, job=NEW, overwrite=False)),
-    "next run": lambda output, made: taking_up._complete(str(version_of(output)), discard=True),
+    "next run": lambda output, made: next_run(version_of(output)),
 }
+
+
+def next_run(directory: Path) -> None:
+    own(directory, "next")
+    taking_up._complete(str(directory), True, "next")
 
 
 @pytest.mark.parametrize("older", [True, False], ids=["overwrite", "new"])

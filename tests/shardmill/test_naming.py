@@ -97,6 +97,7 @@ def test_what_is_no_shard(text: str) -> None:
         ("dataset_info.json", True),
         ("label.labels.txt", True),
         ("_SUCCESS", True),
+        ("LOCK", True),
         ("rejects/rejects-00000-of-00001.jsonl", True),
         ("beam-temp-flowers-abc/part", True),
         ("flowers-train-hard.tfrecord-00000-of-00001", False),

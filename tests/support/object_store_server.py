@@ -9,13 +9,18 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from http.server import ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 READ_SECONDS = 0.02
+
+
+class PreconditionFailedError(Exception):
+    """An object is not of the generation that a request wants to replace or delete."""
 
 
 class Requests:
@@ -49,6 +54,7 @@ class Requests:
 
 def serve_gs(port: int) -> None:
     """Google Cloud Storage; `/token` gives whoever asks a token."""
+    from gcp_storage_emulator.exceptions import NotFound
     from gcp_storage_emulator.server import RequestHandler
     from gcp_storage_emulator.storage import Storage
 
@@ -56,8 +62,31 @@ def serve_gs(port: int) -> None:
     lock = threading.Lock()  # the emulator is made for one thread
 
     class Memory(Storage):
+        """The emulator's storage with the condition that it knows nothing of: the generation of what is replaced or
+        deleted, 0 of what is not there."""
+
+        wanted: str | None = None
+
         def _write_config_to_file(self) -> None:
             """Spare it: it would describe all objects again at each write."""
+
+        def create_file(self, bucket_name: str, file_name: str, *arguments: Any, **more: Any) -> None:
+            self._check(bucket_name, file_name)
+            super().create_file(bucket_name, file_name, *arguments, **more)
+
+        def delete_file(self, bucket_name: str, file_name: str) -> None:
+            self._check(bucket_name, file_name)
+            super().delete_file(bucket_name, file_name)
+
+        def _check(self, bucket_name: str, file_name: str) -> None:
+            try:
+                found = self.get_file_obj(bucket_name, file_name)["generation"]
+            except NotFound:
+                found = "0"
+            if self.wanted not in (None, found):
+                raise PreconditionFailedError
+
+    memory = Memory(use_memory_fs=True)
 
     class Handler(RequestHandler):
         def _answer(self, body: bytes) -> None:
@@ -66,6 +95,19 @@ def serve_gs(port: int) -> None:
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+
+        @contextmanager
+        def _condition(self) -> Iterator[None]:
+            """Requests with a condition that does not hold are answered with status 412."""
+            memory.wanted = parse_qs(urlsplit(self.path).query).get("ifGenerationMatch", [None])[0]
+            try:
+                yield
+            except PreconditionFailedError:
+                self.send_response(412)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+            finally:
+                memory.wanted = None
 
         def do_GET(self) -> None:
             if self.path == "/requests":
@@ -79,7 +121,7 @@ def serve_gs(port: int) -> None:
                 self.rfile.read(int(self.headers["Content-Length"]))
                 self._answer(b'{"access_token": "a-token", "expires_in": 3600, "token_type": "Bearer"}')
                 return
-            with requests.record("POST", self.path, False), lock:
+            with requests.record("POST", self.path, False), lock, self._condition():
                 super().do_POST()
 
         def do_PUT(self) -> None:
@@ -87,14 +129,14 @@ def serve_gs(port: int) -> None:
                 super().do_PUT()
 
         def do_DELETE(self) -> None:
-            with requests.record("DELETE", self.path, False), lock:
+            with requests.record("DELETE", self.path, False), lock, self._condition():
                 super().do_DELETE()
 
     class Server(ThreadingHTTPServer):
         request_queue_size = 256
         daemon_threads = True
 
-    Server(("127.0.0.1", port), partial(Handler, Memory(use_memory_fs=True))).serve_forever()
+    Server(("127.0.0.1", port), partial(Handler, memory)).serve_forever()
 
 
 def serve_s3(port: int) -> None:
@@ -104,6 +146,7 @@ def serve_s3(port: int) -> None:
 
     requests = Requests()
     backend = DomainDispatcherApplication(create_backend_app)
+    lock = threading.Lock()  # the emulator looks whether a condition holds first, and writes then
 
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
@@ -112,7 +155,8 @@ def serve_s3(port: int) -> None:
             return [requests.take()]
         query = environ.get("QUERY_STRING", "")
         reads = method == "GET" and path.count("/") > 1 and "list-type" not in query
-        with requests.record(method, f"{path}?{query}", reads):
+        conditional = method in ("PUT", "DELETE") and ("HTTP_IF_MATCH" in environ or "HTTP_IF_NONE_MATCH" in environ)
+        with requests.record(method, f"{path}?{query}", reads), lock if conditional else nullcontext():
             return backend(environ, start_response)
 
     run_simple("127.0.0.1", port, application, threaded=True)

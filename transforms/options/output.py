@@ -34,6 +34,7 @@ class OutputOptions(Options):
     name: str = flag(help="of the data set", shapes=False)
     version: str = flag("1.0.0", "of the data set", shapes=False)
     overwrite: bool = flag(False, "replace a published version", shapes=False)
+    set_latest: bool = flag(False, "let LATEST name this version although it names a newer one", shapes=False)
     max_reject_fraction: float = flag(
         0.01, "more rejects fail the job", check=lambda part: None if 0 <= part <= 1 else "expected 0 to 1", group="run"
     )

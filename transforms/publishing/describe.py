@@ -47,6 +47,7 @@ class PublishOptions:
       checks: what must hold before it is published; None where nothing is checked.
       record: what the record of the build begins with; None where none is written.
       remember: what the next build is told of the files, where it is told anything.
+      set_latest: whether LATEST names this version then, although it names a newer one.
     """
 
     output: str
@@ -64,6 +65,7 @@ class PublishOptions:
     checks: CheckOptions | None = None
     record: BuildRecord | None = None
     remember: RememberOptions | None = None
+    set_latest: bool = False
 
     @property
     def temporary(self) -> str:

@@ -36,6 +36,7 @@ class Journal:
       name, version: of the data set.
       temporary: the job's directory, in the version directory.
       latest: what LATEST named when the publication began; empty if there was none.
+      set_latest: whether LATEST shall name this version although it names a newer one.
       moves: of all files but `_SUCCESS`, in the order in which they are renamed; the manifest last.
     """
 
@@ -45,6 +46,7 @@ class Journal:
     temporary: str
     latest: str
     moves: tuple[Move, ...]
+    set_latest: bool = False
 
     def to_json(self) -> str:
         """The text of the file."""
@@ -77,6 +79,8 @@ class Journal:
             raise ValueError(f"{self.name!r} is not the name of a data set")
         if not naming.is_version(self.version) or not isinstance(self.latest, str):
             raise ValueError(f"{self.version!r} is not a version, or {self.latest!r} not a text")
+        if not isinstance(self.set_latest, bool):
+            raise TypeError(f"set_latest is {self.set_latest!r}, neither true nor false")
         if not self.moves or self.moves[-1].file != naming.MANIFEST:
             raise ValueError("its last file is not the manifest")
         if len({move.file for move in self.moves}) + len({move.temporary for move in self.moves}) != 2 * len(
@@ -102,5 +106,5 @@ class Journal:
         return (
             naming.is_dataset_file(file, self.name)
             and not temporary
-            and file not in (naming.SUCCESS, naming.PUBLISHING)
+            and file not in (naming.SUCCESS, naming.PUBLISHING, naming.LOCK)
         )

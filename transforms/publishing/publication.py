@@ -1,7 +1,7 @@
 """Publishing as a protocol that anybody can bring to its end: once the journal is written, by what stands in it alone.
 
     staged      all files of the new version, the metadata too, lie in the job's temporary directory, synced
-    journal     `_PUBLISHING` is created, which one job alone can; the job must still own its temporary directory
+    journal     `_PUBLISHING` is created; the job must still have the lease of the version directory
     placed      the older `_SUCCESS` goes, then the older files; the new ones are renamed, the manifest last; all is
     synced published   `_SUCCESS`
     announced   LATEST; then the temporary directory goes, and the journal last
@@ -18,12 +18,14 @@ from contextlib import suppress
 import google_crc32c
 
 from shardmill import naming
-from shardmill.errors import CorruptDataError, JobError
+from shardmill.errors import CorruptDataError, JobError, LockedError
 from shardmill.seal import seal
-from transforms.publishing import build_records, inputs_file, job_folder
+from transforms.publishing import build_records, inputs_file, lease
 from transforms.publishing.job_folder import read_journal
 from transforms.publishing.journal import Journal, Move
-from transforms.stores import storage
+from transforms.publishing.latest import announce, parent
+from transforms.stores import conditional, storage
+from transforms.stores.stored import ChangedError
 
 _READ_BYTES = 8 << 20
 
@@ -36,15 +38,16 @@ def begin(directory: str, journal: Journal) -> None:
     """Write the journal of a publication all whose files are staged and synced.
 
     Raises:
-      JobError: another job publishes, or has taken this one for dead.
+      LockedError: the job has lost its lease.
+      JobError: another job publishes, or it failed.
     """
     path = storage.join(directory, naming.PUBLISHING)
     folder = storage.join(directory, journal.temporary)
     try:
         storage.create_text(path, journal.to_json(), storage.join(folder, naming.PUBLISHING))
-        claimed = job_folder.is_claimed(directory, journal.temporary)
-        if not claimed:
-            storage.delete([path])
+        held = lease.is_held(directory, journal.job)
+        if not held:
+            _delete_journal(directory, journal)
     except FileExistsError:
         raise JobError(
             f"another job is publishing {directory}, or was interrupted while it did: nothing of this one was"
@@ -53,20 +56,30 @@ def begin(directory: str, journal: Journal) -> None:
     except OSError as error:
         what = _completes(directory) if storage.exists(path) else "nothing was published"
         raise JobError(f"publishing {directory} failed as it began: {_said(error)}; {what}") from error
-    if not claimed:
-        raise JobError(f"another job took the temporary files of this one in {directory}; nothing was published")
+    if not held:
+        raise LockedError(
+            f"another job took the lease of {directory} as this one began to publish; nothing was published"
+        )
 
 
-def complete(directory: str, journal: Journal) -> None:
+def complete(directory: str, journal: Journal, job: str = "") -> None:
     """Bring the publication of `journal`, which is in `directory`, to its end from wherever it stopped.
 
+    Args:
+      directory: of the version.
+      journal: of the publication.
+      job: that has the lease of the directory; that of the journal, unless another completes what it began.
+
     Raises:
+      LockedError: yet another has the lease now, and completes it.
       LostFilesError: files are gone; the message says whether an older version stands.
       JobError: an operation failed; the message says what stands and what completes it.
     """
     try:
         if not _is_published(directory, journal):
+            _check_lease(directory, job or journal.job, _completes(directory))
             _place(directory, journal)
+            _check_lease(directory, job or journal.job, _completes(directory))
             manifest = storage.read_bytes(storage.join(directory, naming.MANIFEST))
             storage.write_text(storage.join(directory, naming.SUCCESS), seal(manifest))
     except OSError as error:
@@ -77,14 +90,14 @@ def complete(directory: str, journal: Journal) -> None:
     _after(directory, "temporary files could not be deleted", lambda: _clear(directory, journal))
 
 
-def settle(directory: str, journal: Journal, discard: bool) -> str | None:
+def settle(directory: str, journal: Journal, discard: bool, job: str) -> str | None:
     """As `complete`, of what a dead job began; the message of a LostFilesError is returned where something can be done.
 
     A version that was published before, and whose files were not touched yet, stands; else what is left is deleted if
     `discard`.
     """
     try:
-        complete(directory, journal)
+        complete(directory, journal, job)
     except LostFilesError as error:
         if not storage.exists(storage.join(directory, naming.SUCCESS)):
             if not discard:
@@ -96,36 +109,18 @@ def settle(directory: str, journal: Journal, discard: bool) -> str | None:
 
 
 def dataset_files(directory: str, name: str) -> list[str]:
-    """The files of data set `name` in its version directory, but for temporary ones and the journal."""
+    """The files of data set `name` in its version directory, but for temporary ones, the journal and LOCK."""
     return [
         file
         for file, _ in storage.list_files(directory)
-        if naming.is_dataset_file(file, name) and not file.startswith((naming.TEMP_PREFIX, naming.PUBLISHING))
+        if naming.is_dataset_file(file, name)
+        and not file.startswith((naming.TEMP_PREFIX, naming.PUBLISHING, naming.LOCK))
     ]
-
-
-def latest(directory: str) -> str:
-    """What the LATEST beside a version directory names; empty if there is none."""
-    try:
-        return storage.read_bytes(latest_path(directory)).decode(errors="replace").strip()
-    except FileNotFoundError:
-        return ""
-
-
-def latest_path(directory: str) -> str:
-    """The LATEST beside a version directory."""
-    return storage.join(_parent(directory), naming.LATEST)
 
 
 def failed_rejects_path(directory: str, version: str) -> str:
     """Where the rejects of a job that failed for them are written: beside the version directory."""
-    return storage.join(_parent(directory), f"{version}-rejects.jsonl")
-
-
-def write_latest(directory: str, version: str, job: str) -> None:
-    """Let the LATEST beside a version directory name it."""
-    path = latest_path(directory)
-    storage.write_text(path, f"{version}\n", f"{path}.{job}{naming.TEMP_SUFFIX}")
+    return storage.join(parent(directory), f"{version}-rejects.jsonl")
 
 
 def crc32c_of(path: str) -> str:
@@ -207,16 +202,31 @@ def _announce(directory: str, journal: Journal) -> None:
     storage.delete([failed_rejects_path(directory, journal.version)])
     inputs_file.put_in_place(directory, journal.temporary)
     build_records.put_in_place(directory, journal.temporary)
-    if latest(directory) in (journal.latest, ""):  # else another version was published since, or it is done
-        write_latest(directory, journal.version, journal.job)
+    announce(directory, journal.latest, journal.job, journal.set_latest)
 
 
 def _clear(directory: str, journal: Journal) -> None:
     folder = storage.join(directory, journal.temporary)
     storage.delete_tree(folder)
     storage.abort_uploads(f"{folder}/")
-    storage.delete([storage.join(directory, naming.PUBLISHING)])
+    _delete_journal(directory, journal)
     storage.sync_directories([directory])
+
+
+def _delete_journal(directory: str, journal: Journal) -> None:
+    """Delete the journal if it is that one: another job's may be there by now."""
+    path = storage.join(directory, naming.PUBLISHING)
+    found = conditional.read(path)
+    with suppress(ChangedError, CorruptDataError):
+        if found is not None and Journal.from_json(found.data, path).job == journal.job:
+            conditional.delete(path, found)
+
+
+def _check_lease(directory: str, job: str, what: str) -> None:
+    try:
+        lease.check(directory, job)
+    except LockedError as error:
+        raise LockedError(f"{error}; {what}") from None
 
 
 def _after(directory: str, what: str, step: Callable[[], None]) -> None:
@@ -234,7 +244,3 @@ def _completes(directory: str) -> str:
 def _said(error: OSError) -> str:
     said = f"{error.strerror}: {error.filename}" if error.strerror and error.filename else str(error)
     return said or type(error).__name__
-
-
-def _parent(directory: str) -> str:
-    return directory.rpartition("/")[0] or ("/" if directory.startswith("/") else ".")

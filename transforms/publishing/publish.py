@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 import google_crc32c
 
 from shardmill import naming
-from shardmill.errors import JobError
+from shardmill.errors import JobError, LockedError
 from shardmill.features import Features
 from transforms.formats import damage
-from transforms.publishing import build_records, checking, job_folder, publication
+from transforms.publishing import build_records, checking, job_folder, lease, publication
 from transforms.publishing.describe import Build, PublishOptions, described, make_manifest, metadata_texts, rejects_text
 from transforms.publishing.journal import Journal, Move
 from transforms.publishing.keep_files import forget_others, keep_files
+from transforms.publishing.latest import latest
 from transforms.sharding.divisions import Divisions
 from transforms.stores import locks, storage
 from transforms.writing.shard_info import ShardInfo
@@ -26,8 +27,13 @@ _METADATA = "metadata"  # the folder that texts are staged in
 
 
 def prepare(options: PublishOptions) -> str:
-    """Clear what dead jobs left; returns the temporary directory, which the launcher has claimed."""
-    job_folder.clear_dead(options.directory, options.temporary)
+    """Clear what dead jobs left; returns the temporary directory.
+
+    Raises:
+      LockedError: the job has lost the lease of the version directory, which its launcher took.
+    """
+    lease.check(options.directory, options.job)
+    job_folder.clear_others(options.directory, options.temporary)
     folder = storage.join(options.directory, options.temporary)
     storage.make_directory(folder)
     return folder
@@ -38,6 +44,7 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
 
     Raises:
       ChecksError: it must not be published; its shards are kept apart.
+      LockedError: the job has lost the lease of the version directory.
       JobError: records were lost, more were rejected than --max_reject_fraction allows, another job was faster, or an
         operation failed; the message says what was published.
     """
@@ -60,14 +67,15 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
 
 def _journal(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions) -> Journal | None:
     """The journal by which to publish, written; None if all is done. The version directory is locked where that can
-    be."""
+    be, so that two attempts of one job follow each other."""
     found = job_folder.read_journal(options.directory)
     if found is not None and found.job == options.job:
         return found
-    if found is not None and storage.is_local(options.directory):  # its job is dead: the lock is ours
-        publication.settle(options.directory, found, discard=True)
     if _is_done(shards, texts, options):
         return None
+    _check_lease(options)
+    if found is not None:  # of a job that had lost its lease as it began
+        publication.settle(options.directory, found, discard=True, job=options.job)
     checked = checking.Checked()
     if options.checks is not None:
         checked = checking.check(shards, texts, options, datetime.now(UTC))
@@ -77,10 +85,17 @@ def _journal(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: Pub
     if options.record is not None:
         record = checked.told(options.record, datetime.now(UTC))
         build_records.stage(options.directory, options.temporary, described(record, texts[naming.MANIFEST]))
-    before = publication.latest(options.directory)
-    journal = Journal(options.job, options.name, options.version, options.temporary, before, tuple(moves))
+    before, set_latest = latest(options.directory), options.set_latest
+    journal = Journal(options.job, options.name, options.version, options.temporary, before, tuple(moves), set_latest)
     publication.begin(options.directory, journal)
     return journal
+
+
+def _check_lease(options: PublishOptions) -> None:
+    try:
+        lease.check(options.directory, options.job)
+    except LockedError as error:
+        raise LockedError(f"{error}; nothing of this one was published") from None
 
 
 def _is_done(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions) -> bool:

@@ -3,12 +3,14 @@
 FileSystems takes names for globs, so what a listing gives is compared with the name that was asked for.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from transforms.stores.protocol import TIME_STAMP, FileStat
+from transforms.stores.stored import ChangedError, Stored
 
 
 class BeamStore:
@@ -41,6 +43,29 @@ class BeamStore:
         if FileSystems.exists(url):
             raise FileExistsError(f"{url} is there already")
         self.write(url, data)
+
+    def look(self, url: str) -> Stored:
+        """A small file; what FileSystems can do knows no revision of it but its bytes."""
+        data = self.read(url)
+        return Stored(data, hashlib.sha256(data).hexdigest(), self.stat(url).modified)
+
+    def replace(self, url: str, data: bytes, revision: str) -> None:
+        """Write a file if its bytes are the same; between the two another process may come."""
+        self._check_unchanged(url, revision)
+        self.write(url, data)
+
+    def delete_unchanged(self, url: str, revision: str) -> None:
+        """Delete a file if its bytes are the same; between the two another process may come."""
+        self._check_unchanged(url, revision)
+        self.delete([url])
+
+    def _check_unchanged(self, url: str, revision: str) -> None:
+        try:
+            unchanged = self.look(url).revision == revision
+        except FileNotFoundError:
+            unchanged = False
+        if not unchanged:
+            raise ChangedError(f"{url} was changed by another process")
 
     def size(self, url: str) -> int:
         """The size of a file in bytes."""

@@ -3,7 +3,7 @@ Beam does."""
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from apache_beam.io.gcp.gcsio import GcsIO
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -12,9 +12,11 @@ from google.auth.exceptions import GoogleAuthError
 from google.cloud.storage import Blob
 
 from transforms.stores.protocol import CHECKSUM_STAMP, FileStat, split_url
+from transforms.stores.stored import ChangedError, Stored
 
 # A client each thread: cheap to make, keeps one connection open, and is not promised to be safe to share.
 _thread = threading.local()
+_LOOKS = 10
 
 
 class GoogleStorage:
@@ -53,6 +55,44 @@ class GoogleStorage:
                 # Else an answer was lost, and the request repeated
                 if blob.download_as_bytes(raw_download=True) != data:
                     raise FileExistsError(f"{url} is there already") from None
+
+    def look(self, url: str) -> Stored:
+        """A small object and its generation."""
+        with _errors(url):
+            for _ in range(_LOOKS - 1):
+                with suppress(PreconditionFailed):  # written anew between the two requests
+                    return self._look(url)
+            return self._look(url)
+
+    def _look(self, url: str) -> Stored:
+        blob = self._blob(url)
+        blob.reload()
+        generation, updated = (
+            int(blob.generation),
+            blob.updated,
+        )  # reading forgets them where an answer has no such headers
+        data = blob.download_as_bytes(raw_download=True, if_generation_match=generation)
+        return Stored(bytes(data), str(generation), updated.timestamp())
+
+    def replace(self, url: str, data: bytes, revision: str) -> None:
+        """Write an object in the place of one generation."""
+        with _errors(url):
+            blob = self._blob(url)
+            try:
+                blob.upload_from_string(data, "application/octet-stream", if_generation_match=int(revision))
+            except (PreconditionFailed, NotFound):
+                with suppress(NotFound):  # an answer was lost, and the request repeated
+                    if blob.download_as_bytes(raw_download=True) == data:
+                        return
+                raise ChangedError(f"{url} was changed by another process") from None
+
+    def delete_unchanged(self, url: str, revision: str) -> None:
+        """Delete one generation of an object."""
+        with _errors(url):
+            try:
+                self._blob(url).delete(if_generation_match=int(revision))
+            except (PreconditionFailed, NotFound):
+                raise ChangedError(f"{url} was changed by another process") from None
 
     def size(self, url: str) -> int:
         """The size of an object in bytes."""

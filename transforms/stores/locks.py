@@ -28,6 +28,20 @@ def hold(path: str) -> int | None:
     return None if descriptor == _BUSY else descriptor
 
 
+def hold_new(path: str, text: str) -> int | None:
+    """Write a file that is not there yet, in a folder that is, and hold its lock as `hold` does, from before it is
+    whole."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    kept = False
+    try:
+        kept = _try(descriptor, wait=False)
+        os.write(descriptor, text.encode())
+    finally:
+        if not kept:
+            os.close(descriptor)
+    return descriptor if kept else None
+
+
 def is_held(path: str) -> bool:
     """Whether a living process holds the lock of a local file."""
     try:
@@ -54,7 +68,8 @@ def _lock(path: str, wait: bool) -> int | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         kept = False
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            if not _try(descriptor, wait):
+                return None
             with suppress(FileNotFoundError):
                 # Else deleted, and perhaps made anew, meanwhile
                 kept = os.path.samestat(os.fstat(descriptor), os.stat(path))
@@ -62,10 +77,19 @@ def _lock(path: str, wait: bool) -> int | None:
                 return descriptor
         except BlockingIOError:
             return _BUSY
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EBADF, errno.EINVAL):
-                raise
-            return None
         finally:
             if not kept:
                 os.close(descriptor)
+
+
+def _try(descriptor: int, wait: bool) -> bool:
+    """Lock an open file; False where the file system has no locks. Raises BlockingIOError."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EBADF, errno.EINVAL):
+            raise
+        return False
+    return True

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shardmill.errors import UserError
+from transforms.stores.stored import Stored
 
 CHECKSUM_STAMP = "crc32c:"  # what a stamp begins with that is a checksum of the content
 TIME_STAMP = "time:"  # and one that is the time when the file was written
@@ -43,6 +44,15 @@ class ObjectStore(Protocol):
 
     def create(self, url: str, data: bytes) -> None:
         """As `write`, but raises FileExistsError if there is one already, wherever the store can tell."""
+
+    def look(self, url: str) -> Stored:
+        """A small object, with what tells it from what is written there later."""
+
+    def replace(self, url: str, data: bytes, revision: str) -> None:
+        """As `write`, but raises ChangedError unless the object there is of that revision."""
+
+    def delete_unchanged(self, url: str, revision: str) -> None:
+        """Delete an object; raises ChangedError unless it is of that revision."""
 
     def size(self, url: str) -> int:
         """The size of an object in bytes."""

@@ -12,6 +12,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
 
 from transforms.stores.protocol import FileStat, split_url
+from transforms.stores.stored import ChangedError, Stored
 
 _COPIES = 16  # at once
 _DELETIONS = 1000  # in one request: the limit of S3
@@ -71,10 +72,51 @@ class S3:
                 with self._clients.one() as client:
                     client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
             except ClientError as error:
-                if error.response.get("Error", {}).get("Code") not in _THERE:
+                if _code(error) not in _THERE:
                     raise
                 if self._read(bucket, key) != data:  # else an answer was lost, and the request repeated
                     raise FileExistsError(f"{url} is there already") from None
+
+    def look(self, url: str) -> Stored:
+        """A small object and its ETag; retried as `read` is."""
+        bucket, key = split_url(url)
+        with _errors(url):
+            for _ in range(_ATTEMPTS - 1):
+                with suppress(HTTPClientError, IncompleteReadError):
+                    return self._look(bucket, key)
+            return self._look(bucket, key)
+
+    def _look(self, bucket: str, key: str) -> Stored:
+        with self._clients.one() as client:
+            answer = client.get_object(Bucket=bucket, Key=key)
+            return Stored(bytes(answer["Body"].read()), answer["ETag"], answer["LastModified"].timestamp())
+
+    def replace(self, url: str, data: bytes, revision: str) -> None:
+        """Write an object in the place of one with that ETag."""
+        bucket, key = split_url(url)
+        with _errors(url):
+            try:
+                with self._clients.one() as client:
+                    client.put_object(Bucket=bucket, Key=key, Body=data, IfMatch=revision)
+            except ClientError as error:
+                if _code(error) not in (*_THERE, *_MISSING):
+                    raise
+                with suppress(FileNotFoundError):  # an answer was lost, and the request repeated
+                    if self.read(url) == data:
+                        return
+                raise ChangedError(f"{url} was changed by another process") from None
+
+    def delete_unchanged(self, url: str, revision: str) -> None:
+        """Delete an object with that ETag."""
+        bucket, key = split_url(url)
+        with _errors(url):
+            try:
+                with self._clients.one() as client:
+                    client.delete_object(Bucket=bucket, Key=key, IfMatch=revision)
+            except ClientError as error:
+                if _code(error) not in (*_THERE, *_MISSING):
+                    raise
+                raise ChangedError(f"{url} was changed by another process") from None
 
     def size(self, url: str) -> int:
         """The size of an object in bytes."""
@@ -153,6 +195,10 @@ def _stat(url: str, item: Mapping[str, Any], size: str) -> FileStat:
     return FileStat(url, int(item[size]), f"etag:{item['ETag']}", item["LastModified"].timestamp())
 
 
+def _code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code"))
+
+
 class _Client:
     """A client of boto3, and whether any of its requests had to be repeated."""
 
@@ -217,7 +263,7 @@ def _errors(url: str) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        if error.response.get("Error", {}).get("Code") in _MISSING:
+        if _code(error) in _MISSING:
             raise FileNotFoundError(f"{url}: not found") from error
         raise OSError(f"{url}: {error}") from error
     except BotoCoreError as error:

@@ -224,15 +224,30 @@ def create_text(path: str, text: str, temporary: str) -> None:
         object_store(path).create(path, text.encode())
         return
     _write(temporary, text, sync=True)
+    link(temporary, path)
+    sync_directories([os.path.dirname(path)])
+
+
+def link(temporary: str, path: str) -> None:
+    """Give a local file a name that is not there yet, as well or instead; raises FileExistsError if it is."""
     try:
         os.link(temporary, path)
-    except FileExistsError:
+    except (FileExistsError, FileNotFoundError):
         raise
-    except OSError:  # a file system without links: whoever calls this holds its lock
+    except OSError:  # a file system without links: of two at once, who comes later wins
         if os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, "it is there already", path) from None
         os.replace(temporary, path)
-    sync_directories([os.path.dirname(path)])
+
+
+def move(source: str, destination: str) -> None:
+    """Rename a local file; one of the other name is replaced."""
+    os.replace(source, destination)
+
+
+def touch(path: str) -> None:
+    """Let a local file be as if it were written now, by the clock of its disk."""
+    os.utime(path)
 
 
 def remove_empty(folder: str) -> None:

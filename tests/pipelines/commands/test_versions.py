@@ -27,7 +27,7 @@ def test_what_there_is(run: Run, parent: Path) -> None:
     record = BuildRecord("n", "1.0.1", "published", "2026-11-20T03:00:00Z", checks=checks)
     write_files(parent, {"TAGS/good": b"1.0.0\n", "TAGS/a": b"1.0.0\n", "builds/1.0.1.json": record.to_json().encode()})
     write_files(
-        parent, {"1.0.3/beam-temp-n-x/_JOB": b"", "failed/1.0.2/manifest.json": b"", "1.0.1/manifest.json": b"{}"}
+        parent, {"1.0.3/beam-temp-n-x/part": b"", "failed/1.0.2/manifest.json": b"", "1.0.1/manifest.json": b"{}"}
     )
 
     result = run("versions", parent)

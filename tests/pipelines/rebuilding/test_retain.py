@@ -9,8 +9,8 @@ from pipelines.recipes.sections import RetainOptions
 from tests.support.command import write_files
 from tests.support.faults import fail, faulty
 from tests.support.versions import make_version
+from transforms.publishing import lease
 from transforms.publishing.catalog import VersionState
-from transforms.stores import locks
 
 DAY = 86_400.0
 
@@ -106,14 +106,12 @@ def test_nothing_goes_without_latest(parent: Path) -> None:
 
 
 def test_nothing_goes_while_another_build_may_read_it(parent: Path) -> None:
-    job = parent / "1.0.5/beam-temp-n-0123/_JOB"
-    write_files(parent, {"1.0.5/beam-temp-n-0123/_JOB": b"beam-temp-n-0123\n"})
     options = RetainOptions(min_versions=1, max_age=DAY)
-    held = locks.hold(str(job))
+    held = lease.take(str(parent / "1.0.5"), "beam-temp-n-0123", "0123")
     try:
         (said,) = retain(str(parent), options)
     finally:
-        locks.release(held)
+        held.leave()
     assert said.startswith("1.0.5 is being built")
     assert len(kept(parent)) == 6
 

@@ -48,7 +48,7 @@ def test_the_whole_report(tmp_path: Path) -> None:
     rejects = {"records": 1007, "reasons": {f"reason {n}": n for n in range(1, 8)} | {"a name": 3}}
     config = publish(tmp_path, input={"records": 2340}, rejects=rejects, notices=("split 'empty' is empty",))
 
-    lines = summary(config).splitlines()
+    lines = summary(config, open_dataset(config.directory)).splitlines()
 
     assert lines[0] == config.directory
     assert lines[1].split() == ["split", "examples", "shards", "smallest", "largest", "bytes", "rejected"]
@@ -62,7 +62,8 @@ def test_the_whole_report(tmp_path: Path) -> None:
 
 
 def test_nothing_is_said_of_no_rejects(tmp_path: Path) -> None:
-    assert "records rejected" not in summary(publish(tmp_path))
+    config = publish(tmp_path)
+    assert "records rejected" not in summary(config, open_dataset(config.directory))
 
 
 def code(output: Path, **changes: Any) -> list[str]:

@@ -13,7 +13,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2
 from shardmill import naming
 from shardmill.dataset import open_dataset
 from shardmill.errors import ChecksError, UserError
-from tests.transforms.publishing.test_publish import FEATURES, build, contents, options
+from tests.transforms.publishing.test_publish import FEATURES, build, contents, options, own
 from transforms.options.checks import CheckOptions
 from transforms.publishing import checking
 from transforms.publishing.describe import PublishOptions
@@ -27,6 +27,7 @@ def night(
 ) -> list[str]:
     """Publish a version of so many shards of ten examples; all are of two classes."""
     told = replace(options(tmp_path), version=version, job=job, checks=checks)
+    own(Path(told.directory), job)
     prepare(told)
     return publish(build(Path(told.directory), job, counts=shards), FEATURES, told)
 
@@ -62,6 +63,7 @@ def test_what_fails_is_kept_apart(tmp_path: Path) -> None:
 def test_an_attempt_that_is_repeated_says_the_same(tmp_path: Path) -> None:
     night(tmp_path, "1.0.0", FULL, None)
     told = replace(options(tmp_path), version="1.0.1", checks=CheckOptions())
+    own(Path(told.directory), told.job)
     prepare(told)
     made = build(Path(told.directory), counts=HALF)
     said = []

@@ -49,6 +49,8 @@ def test_what_is_written_is_read() -> None:
         moved(file="notes.txt"),
         moved(file=naming.SUCCESS),
         moved(file=naming.PUBLISHING),
+        moved(file=naming.LOCK),
+        changed(set_latest=1),
         moved(file=f"{TEMPORARY}/n-train.tfrecord-00000-of-00001"),
         moved(file=5),
         moved(temporary=None),

@@ -9,8 +9,8 @@ from pipelines.running import taking_up
 from shardmill import naming
 from shardmill.errors import JobError
 from tests.support.recording_os import RecordingOs
-from tests.transforms.publishing.test_publish import FEATURES, build, contents, options
-from transforms.publishing import job_folder
+from tests.transforms.publishing.test_publish import FEATURES, build, contents, options, own
+from transforms.publishing import lease
 from transforms.publishing.job_folder import read_journal
 from transforms.publishing.journal import Journal
 from transforms.publishing.publication import LostFilesError, complete, settle
@@ -27,6 +27,7 @@ def directory(tmp_path: Path) -> Path:
 
 def test_all_is_on_the_disk_before_success(tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(build(directory, "older", counts=SHARDS), FEATURES, options(tmp_path, job="older"))
+    (directory.parent / naming.LATEST).write_text("0.9.0\n")
     made = build(directory, "new", rejects=1, counts=SHARDS)
     recorder = RecordingOs(directory)
     monkeypatch.setattr(storage, "os", recorder)
@@ -71,7 +72,7 @@ def test_folders_that_a_job_makes_are_on_the_disk_before_anything_is_in_them(
     recorder = RecordingOs(tmp_path)
     monkeypatch.setattr(storage, "os", recorder)
     directory = tmp_path / "new" / "tree" / "flowers" / "1.0.0"
-    job_folder.claim(str(directory), naming.temporary_folder("flowers", "new"))
+    lease.take(str(directory), naming.temporary_folder("flowers", "new"), "new").release()
     above = [".", "new", "new/tree", "new/tree/flowers", "new/tree/flowers/1.0.0"]
     assert sorted(recorder.done[: len(above)]) == [("sync", folder) for folder in above]
 
@@ -134,13 +135,15 @@ def test_what_is_gone_is_said_and_nothing_is_published(
         r" again$"
     )
     for _ in range(2):
+        own(directory, journal.job)
         with pytest.raises(LostFilesError, match=sentence):
             complete(str(directory), journal)
         with pytest.raises(LostFilesError, match=sentence):
             taking_up.repair(str(directory))
         assert contents(tmp_path) == before  # a repair deletes nothing that somebody may still want
 
-    said = settle(str(directory), journal, discard=True)
+    own(directory, "next")
+    said = settle(str(directory), journal, True, "next")
     assert said is not None
     assert "run its job again" in said
     assert contents(tmp_path) == {}

@@ -12,18 +12,17 @@ import pytest
 from shardmill import naming
 from shardmill.codecs.registry import PLAIN
 from shardmill.dataset import open_dataset
-from shardmill.errors import JobError
+from shardmill.errors import JobError, LockedError
 from shardmill.features import Feature
 from shardmill.naming import ShardName
 from shardmill.rejects import Reject
-from transforms.publishing import job_folder
+from transforms.publishing import job_folder, lease, publication
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.publishing.publish import check_complete, check_counts, prepare, publish
 from transforms.sharding.balance import ShardCount
 from transforms.sharding.divisions import Division, Divisions
 from transforms.sharding.key_histogram import to_cuts
 from transforms.statistics.files import ImageStats, merge_by_split
-from transforms.stores import locks
 from transforms.writing.shard_info import ShardInfo
 
 FEATURES = (Feature("image", "bytes", "image"), Feature("label", "int64", "class_label", class_names=("ant", "bee")))
@@ -37,10 +36,16 @@ def options(output: Path, **changes: object) -> PublishOptions:
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
+def own(directory: Path, job: str) -> None:
+    """Give a job the lease; its launcher has ended, so any other may take it."""
+    lease.take(str(directory), naming.temporary_folder("flowers", job), job).leave()
+
+
 def build(directory: Path, attempt: str = "1", rejects: int = 0, counts: Mapping[str, int] = SHARDS) -> Build:
     """A build whose shards of ten examples lie in a temporary directory of `directory`."""
     temporary = directory / naming.temporary_folder("flowers", attempt)
-    locks.release(job_folder.claim(str(directory), temporary.name))
+    own(directory, attempt)
+    temporary.mkdir(exist_ok=True)
     divisions: Divisions = {
         split: Division(10 * number, 0, to_cuts([(index, 0) for index in range(1, number)]))
         for split, number in counts.items()
@@ -60,7 +65,8 @@ def build(directory: Path, attempt: str = "1", rejects: int = 0, counts: Mapping
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    files = [path for path in directory.rglob("*") if path.is_file() and path.name != naming.LOCK]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
 
 
 @pytest.fixture
@@ -68,8 +74,14 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path / "flowers" / "1.0.0"
 
 
+def prepared(tmp_path: Path, job: str = "1") -> None:
+    """What comes before a job's first shard."""
+    own(tmp_path / "flowers" / "1.0.0", job)
+    prepare(options(tmp_path, job=job))
+
+
 def run(tmp_path: Path, directory: Path, attempt: str = "1", rejects: int = 0) -> list[str]:
-    prepare(options(tmp_path, job=attempt))
+    prepared(tmp_path, attempt)
     return publish(build(directory, attempt, rejects), FEATURES, options(tmp_path, job=attempt))
 
 
@@ -98,7 +110,7 @@ def test_what_is_published(tmp_path: Path, directory: Path) -> None:
 
 
 def test_publishing_twice_gives_the_same(tmp_path: Path, directory: Path) -> None:
-    prepare(options(tmp_path))
+    prepared(tmp_path)
     made = build(directory)
     first = publish(made, FEATURES, options(tmp_path))
     before = contents(tmp_path)
@@ -119,25 +131,63 @@ def test_a_job_that_was_taken_for_dead_publishes_nothing(tmp_path: Path, directo
     assert contents(directory) == before
 
 
-def test_a_job_whose_folder_was_given_up_publishes_nothing(tmp_path: Path, directory: Path) -> None:
-    """What is left of its folder was written after another job deleted it, as object stores allow."""
+def test_a_job_that_has_lost_its_lease_publishes_nothing(tmp_path: Path, directory: Path) -> None:
+    run(tmp_path, directory, "older build")
     made = build(directory, "2")
-    (Path(made.shards[0].temporary).parent / naming.JOB_FILE).unlink()
-
-    with pytest.raises(JobError, match=r"another job took the temporary files of this one"):
+    own(directory, "3")
+    before = contents(directory)
+    for step in (
+        lambda: publish(made, FEATURES, options(tmp_path, job="2")),
+        lambda: prepare(options(tmp_path, job="2")),
+    ):
+        with pytest.raises(LockedError, match=r"has lost the lease of .*, to process \d+ of .*"):
+            step()
+    (directory / naming.LOCK).unlink()
+    with pytest.raises(LockedError, match=r"no longer has the lease .*; nothing of this one was published"):
         publish(made, FEATURES, options(tmp_path, job="2"))
-    assert {name.split("/")[0] for name in contents(directory)} == {naming.temporary_folder("flowers", "2")}
+    assert contents(directory) == before
+
+
+@pytest.mark.parametrize("step", ["begin", "_place", "_check_placed"])
+def test_a_job_that_loses_its_lease_while_it_publishes_leaves_the_rest_to_the_other(
+    tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Whoever takes a lease over finds the journal, or the job finds out before it touches anything."""
+    run(tmp_path, directory, "older build")
+    before = contents(directory)
+    made = build(directory, "2")
+    then = getattr(publication, step)
+
+    def lose(*arguments: object) -> None:
+        own(directory, "3")
+        then(*arguments)
+
+    monkeypatch.setattr(publication, step, lose)
+    with pytest.raises(LockedError):
+        publish(made, FEATURES, options(tmp_path, job="2"))
+    monkeypatch.undo()
+    if step == "begin":
+        assert not (directory / naming.PUBLISHING).exists()
+        shutil.rmtree(directory / naming.temporary_folder("flowers", "2"))
+        assert contents(directory) == before
+        return
+    assert not (directory / naming.SUCCESS).exists()
+    journal = job_folder.read_journal(str(directory))
+    assert journal is not None
+    publication.complete(str(directory), journal, "3")
+    assert (directory / "flowers-test.tfrecord-00001-of-00002").read_text() == "2: test 1"
+    assert contents(directory).keys() == before.keys()
 
 
 def test_published_meanwhile_by_another_job(tmp_path: Path, directory: Path) -> None:
     made = build(directory, "slow")
-    (directory / naming.temporary_folder("flowers", "slow") / naming.JOB_FILE).touch()
     publish(build(directory, "quick"), FEATURES, options(tmp_path, job="quick"))
     before = contents(directory)
 
     with pytest.raises(JobError, match=r"was published by another job while this one ran, and stands: .* --overwrite"):
         publish(made, FEATURES, options(tmp_path, job="slow", overwrite=False))
     assert contents(directory) == before
+    own(directory, "slow")
     publish(made, FEATURES, options(tmp_path, job="slow"))
     assert (directory / "flowers-test.tfrecord-00001-of-00002").read_text() == "slow: test 1"
 
@@ -186,7 +236,7 @@ def test_a_published_data_set_stands_while_its_successor_is_made(tmp_path: Path,
     run(tmp_path, directory)
     before = contents(directory)
 
-    prepare(options(tmp_path))
+    prepared(tmp_path)
 
     assert contents(directory) == before
 
@@ -197,30 +247,25 @@ def test_prepare_clears_what_an_interrupted_job_left(tmp_path: Path, directory: 
     (directory / "beam-temp-flowers-9").mkdir()
     (directory / "beam-temp-flowers-9" / "part").touch()
 
-    prepare(options(tmp_path))
+    prepared(tmp_path)
 
     assert contents(directory) == before
     assert not (directory / "beam-temp-flowers-9").exists()
 
 
 def test_prepare_may_run_late(tmp_path: Path, directory: Path) -> None:
-    """A runner repeats the step when shards are written: they stay, and so do those of a job that lives."""
-    build(directory, "mine")
+    """A runner repeats the step when shards are written: they stay, and those of a job without the lease go."""
     other = build(directory, "other")
-    held = job_folder.claim(str(directory), naming.temporary_folder("flowers", "other"))
+    build(directory, "mine")
     before = contents(directory)
     for _ in range(2):
         prepare(options(tmp_path, job="mine"))
-    assert contents(directory) == before
-
-    locks.release(held)
-    prepare(options(tmp_path, job="mine"))
-    assert not Path(other.shards[0].temporary).parent.exists()
-    assert len(contents(directory)) == len(before) / 2
+        assert not Path(other.shards[0].temporary).parent.exists()
+        assert len(contents(directory)) == len(before) / 2
 
 
 def test_rejects_are_listed_in_the_order_of_their_sources(tmp_path: Path, directory: Path) -> None:
-    prepare(options(tmp_path))
+    prepared(tmp_path)
     made = build(directory, rejects=1)
     others = [Reject("z.jpg", 4, "index", "bad"), Reject("a.jpg", None, "index", "sö")]
     publish(replace(made, rejects=[*others, REJECT], records=62), FEATURES, options(tmp_path))
@@ -238,7 +283,7 @@ def test_rejects_are_listed_in_the_order_of_their_sources(tmp_path: Path, direct
     [(0, 0.0, True), (1, 0.0, False), (6, 0.1, True), (7, 0.1, False), (10, 1.0, True)],
 )
 def test_the_limit_of_rejects(tmp_path: Path, directory: Path, rejects: int, fraction: float, good: bool) -> None:
-    prepare(options(tmp_path))
+    prepared(tmp_path)
     made = build(directory, rejects=rejects)
     chosen = options(tmp_path, max_reject_fraction=fraction)
 
@@ -257,7 +302,7 @@ def test_the_limit_of_rejects(tmp_path: Path, directory: Path, rejects: int, fra
 
 
 def test_a_success_clears_the_rejects_of_a_failure(tmp_path: Path, directory: Path) -> None:
-    prepare(options(tmp_path))
+    prepared(tmp_path)
     with pytest.raises(JobError):
         publish(build(directory, rejects=9), FEATURES, options(tmp_path))
     run(tmp_path, directory, "2")
@@ -266,7 +311,7 @@ def test_a_success_clears_the_rejects_of_a_failure(tmp_path: Path, directory: Pa
 
 
 def test_all_rejected_is_no_data_set_whatever_is_allowed(tmp_path: Path, directory: Path) -> None:
-    prepare(options(tmp_path))
+    prepared(tmp_path)
     made = Build(1, 0, 0, ("train",), {}, [], [REJECT], {})
 
     with pytest.raises(JobError, match=r"^1 of 1 records were rejected, none is left; "):
@@ -276,7 +321,7 @@ def test_all_rejected_is_no_data_set_whatever_is_allowed(tmp_path: Path, directo
 def test_a_failed_job_leaves_the_published_data_set(tmp_path: Path, directory: Path) -> None:
     run(tmp_path, directory)
     before = contents(directory)
-    prepare(options(tmp_path))
+    prepared(tmp_path)
     made = build(directory, "2", rejects=9)
 
     with pytest.raises(JobError):
@@ -324,7 +369,7 @@ def test_shards_missing_or_twice_fail_the_job(directory: Path) -> None:
 
 
 def test_a_shard_that_is_nowhere_fails_the_job(tmp_path: Path, directory: Path) -> None:
-    prepare(options(tmp_path))
+    prepared(tmp_path)
     made = build(directory)
     Path(made.shards[3].temporary).unlink()
 

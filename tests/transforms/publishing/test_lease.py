@@ -1,0 +1,149 @@
+"""One job has a version directory, until it gives it up, ends, or has not been heard of for long."""
+
+import json
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardmill import naming
+from shardmill.errors import LockedError
+from tests.support.faults import in_child
+from transforms.publishing import lease
+from transforms.publishing.owner import Owner
+
+ELSEWHERE = {"host": "web7", "boot": "another kernel"}
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> str:
+    return str(tmp_path / "n" / "1.0.0")
+
+
+def take(directory: str, job: str, seconds: float = lease.SECONDS) -> lease.Lease:
+    return lease.take(directory, naming.temporary_folder("n", job), job, seconds)
+
+
+def write_lock(directory: str, age: float = 0, **changes: Any) -> Path:
+    """A LOCK as another left it so many seconds ago."""
+    os.makedirs(directory, exist_ok=True)
+    owner = json.loads(Owner.this_process("theirs", lease.SECONDS).to_json())
+    path = Path(directory) / naming.LOCK
+    path.write_text(json.dumps({**owner, **changes}))
+    os.utime(path, (time.time() - age,) * 2)
+    return path
+
+
+def test_one_at_a_time(directory: str) -> None:
+    first = take(directory, "first")
+    assert lease.is_held(directory, "first")
+    with pytest.raises(LockedError, match=rf"is being built by process {os.getpid()} of \S+ on \S+ since .*Z; nothing"):
+        take(directory, "second")
+    assert sorted(os.listdir(directory)) == [naming.LOCK, "beam-temp-n-first"]
+    first.release()
+    first.release()
+    assert os.listdir(directory) == []
+    take(directory, "second").release()
+
+
+def test_of_many_at_once_one_has_it(directory: str) -> None:
+    """New, and as they come upon that of a dead process."""
+    for _ in range(5):
+        barrier = threading.Barrier(8)
+
+        def attempt(number: int, barrier: threading.Barrier = barrier) -> lease.Lease | None:
+            barrier.wait()
+            try:
+                return take(directory, f"job{number}")
+            except LockedError:
+                return None
+
+        with ThreadPoolExecutor(8) as pool:
+            (won,) = filter(None, pool.map(attempt, range(8)))
+        assert sum(lease.is_held(directory, f"job{number}") for number in range(8)) == 1
+        won.leave()
+
+
+def test_nobody_waits_for_a_process_that_was_killed(directory: str) -> None:
+    def die() -> None:
+        take(directory, "killed")
+        os._exit(9)
+
+    assert in_child(die) == 9
+    assert lease.is_held(directory, "killed")
+    take(directory, "next").release()
+    assert [name for name in os.listdir(directory) if name == naming.LOCK] == []
+
+
+@pytest.mark.parametrize(("age", "free"), [(0, False), (200, False), (400, True)])
+@pytest.mark.parametrize("content", [ELSEWHERE, {"format": 7}, {"job": 3}, {"more": 1}])
+def test_of_another_machine_only_its_time_is_known(
+    directory: str, age: float, free: bool, content: dict[str, Any]
+) -> None:
+    path = write_lock(directory, age, **content)
+    before = path.read_bytes()
+    if free:
+        take(directory, "mine").release()
+        return
+    with pytest.raises(LockedError, match="if it is dead, its lease ends 300 s after it was last renewed"):
+        take(directory, "mine")
+    assert path.read_bytes() == before
+    assert os.listdir(directory) == [naming.LOCK]
+
+
+def test_time_is_that_of_the_disk(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However wrong the clock of this machine goes."""
+    write_lock(directory, 0, **ELSEWHERE)
+    monkeypatch.setattr(time, "time", lambda: 4e9)
+    with pytest.raises(LockedError, match="web7"):
+        take(directory, "mine")
+
+
+def test_it_is_renewed(directory: str) -> None:
+    held = take(directory, "mine", seconds=0.05)
+    path = Path(directory) / naming.LOCK
+    before = path.stat().st_mtime_ns
+    while path.stat().st_mtime_ns == before:
+        time.sleep(0.005)
+    held.leave()
+    assert lease.is_held(directory, "mine")
+
+
+def test_what_was_taken_over_is_neither_renewed_nor_given_up(directory: str) -> None:
+    held = take(directory, "mine", seconds=0.05)
+    write_lock(directory, 1000, **ELSEWHERE)
+    path = Path(directory) / naming.LOCK
+    before = path.stat().st_mtime_ns, path.read_bytes()
+    time.sleep(0.1)
+    held.release()
+    assert (path.stat().st_mtime_ns, path.read_bytes()) == before
+    with pytest.raises(LockedError, match=r"has lost the lease of .* to process .* on web7 since"):
+        lease.check(directory, "mine")
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b"\xff", b'{"format": 1}'])
+def test_what_is_no_owner(text: bytes) -> None:
+    assert Owner.from_json(text) is None
+
+
+def test_a_process_is_known_by_more_than_its_number() -> None:
+    mine = Owner.this_process("job", 1)
+    assert Owner.from_json(mine.to_json().encode()) == mine
+    assert mine.lives()
+    ended = os.fork()
+    if ended == 0:
+        os._exit(0)
+    os.waitid(os.P_PID, ended, os.WEXITED | os.WNOWAIT)
+    changed = {"started": "1", "pid": ended, "processes": "pid:[1]", "boot": "other", "beat": 1}
+    content = json.loads(mine.to_json())
+    lives = {}
+    for name, value in changed.items():
+        owner = Owner.from_json(json.dumps({**content, name: value}).encode())
+        assert owner is not None
+        lives[name] = owner.lives()
+    os.waitpid(ended, 0)
+    assert lives == {"started": False, "pid": False, "processes": None, "boot": None, "beat": True}
