@@ -220,8 +220,11 @@ def _tell_end(record: BuildRecord, error: Exception | None, told: RebuildOptions
     _tell(
         told, f"{record.name}: {record.reason}" if record.status == "unchanged" else published_line(record), **as_object
     )
-    for notice in record.notices:
-        _tell(told, f"NOTE: {notice}")
+    for said in filter(None, (record.since, *(f"NOTE: {notice}" for notice in record.notices))):
+        _tell(told, said)
+    for check in record.checks:
+        if check.get("severity") == "warn":
+            log.warn(f"{record.name}: {check.get('check')}: {check.get('sentence')}")
 
 
 def _tell(told: RebuildOptions, text: str, **fields: Any) -> None:

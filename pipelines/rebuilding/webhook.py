@@ -18,8 +18,8 @@ def notify(url: str, record: BuildRecord, seconds: float = SECONDS) -> str | Non
     """
     text = f"{record.name} {record.version}: {record.status}: {record.reason}"
     body = json.dumps({**json.loads(record.to_json()), "text": text}).encode()
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
     try:
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
         with urllib.request.urlopen(request, timeout=seconds) as answer:
             answer.read(1)
     except urllib.error.HTTPError as error:

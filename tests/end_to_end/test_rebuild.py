@@ -1,18 +1,31 @@
 """`shardmill rebuild`, night by night: what is published, the exit status, and the sentence."""
 
 import http.server
+import io
 import json
+import os
+import shlex
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 import shardmill
+from pipelines.recipes.load import load_recipes
+from pipelines.recipes.recipe import Recipe
 from shardmill.build_record import BuildRecord
-from tests.support.command import Run
+from tests.support.command import REPOSITORY, Run
+
+
+def png(number: int) -> bytes:
+    """A picture that is none of the others."""
+    image = io.BytesIO()
+    Image.new("L", (8, 8), number).save(image, "PNG")
+    return image.getvalue()
 
 
 def write_night(folder: Path, day: str, rows: int, kinds: tuple[str, ...] = ("buy", "click", "view")) -> None:
@@ -198,8 +211,6 @@ def test_a_source_that_stopped_is_an_error(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     (tmp_path / "a.yaml").write_text(small(tmp_path, "a", freshness="{error_after: 1s}"))
     old = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
-    import os
-
     os.utime(tmp_path / "a.csv", (old, old))
 
     result = run("rebuild", tmp_path / "a.yaml")
@@ -207,3 +218,37 @@ def test_a_source_that_stopped_is_an_error(run: Run, tmp_path: Path) -> None:
     assert result.status == 3
     assert "has the source stopped?" in result.err
     assert not (tmp_path / "sets").exists()
+
+
+def test_the_readme_s_nights(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands of "Every night", with fewer digits."""
+    monkeypatch.chdir(tmp_path)
+    for number in range(200):
+        path = Path(f"demo/digits/{number % 10}/{number}.png")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(png(number))
+    text = (REPOSITORY / "README.md").read_text().split("## Every night")[1].split("```")[1]
+    ends = []
+    for line in text.strip().splitlines():
+        command, *words = shlex.split(line.partition("#")[0])
+        if command == "mv":
+            Path(words[0]).rename(words[1])
+        else:
+            ends.append((run(*words), line.partition("#")[2].strip()))
+
+    assert [end.status for end, _ in ends] == [0, 0, 0, 0, 3, 0], [end.err for end, _ in ends]
+    assert ends[3][0].out == "digits: unchanged since 1.0.0: 200 files\n"
+    assert "classes_gone: 1 class is gone since 1.0.0: '7'" in ends[4][0].err
+    assert Path("demo/nightly/digits/failed/1.0.1/anomalies.pbtxt").exists()
+    assert Path("demo/nightly/digits/LATEST").read_text() == "1.0.1\n"
+
+
+def test_the_readme_s_recipe(tmp_path: Path) -> None:
+    text = (REPOSITORY / "README.md").read_text().split("```yaml")[1].split("```")[0]
+    (tmp_path / "events.yaml").write_text(text)
+
+    (recipe,) = load_recipes([str(tmp_path / "events.yaml")], {}, date(2026, 11, 20), {"BUCKET": "gs://b"})
+
+    assert isinstance(recipe, Recipe), recipe
+    assert recipe.options["input"].startswith("gs://b/events/dt={2026-11-14,2026-11-15,")
+    assert (recipe.build.version, recipe.checks.limits["label_drift"].error) == ("1.0.20261120", 0.3)
