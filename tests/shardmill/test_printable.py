@@ -85,4 +85,5 @@ def test_folders_with_evil_names(run: Run, tmp_path: Path) -> None:
     source = write_files(tmp_path / "in", {**files, f"a{CLASS}/bad{EVIL}.jpg": b""})
     command = ("images", "--input", source, "--output", tmp_path / "out", "--name", "n", "--max_reject_fraction", "0.5")
     check_shown(run(*command, "--dry_run"), 0, f"  0 a{printable(CLASS)[:20]}")
+    check_shown(run(*command), 0, f"Classes of 'label': 2: a{printable(CLASS)[:20]}")
     check_shown(run("images", "--input", tmp_path / EVIL, "--output", tmp_path, "--name", "n"), 2, SHOWN)

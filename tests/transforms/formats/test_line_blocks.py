@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.rejects import Reject
+from transforms.formats import line_blocks
 from transforms.formats.base import BlockRef, FileRef
 from transforms.formats.line_blocks import BOM, Piece, index_lines, read_pieces
 
@@ -160,3 +161,15 @@ def test_a_file_that_vanished_after_it_was_indexed(tmp_path: Path) -> None:
             "estimated",
         )
     ]
+
+
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n", b" \n"])
+def test_blank_lines_are_one_piece_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, newline: bytes
+) -> None:
+    """What is done for each piece would be done for every few of a gigabyte of them."""
+    monkeypatch.setattr(line_blocks, "MAX_LINES", 10)
+    (piece,) = pieces(file_ref(tmp_path, newline * 1000), 1 << 20, 1 << 20)
+    assert isinstance(piece, Piece)
+    assert (piece.data, piece.first_line) == (newline * 1000, 1)
+    assert len(pieces(file_ref(tmp_path, b"a\n" * 1000), 1 << 20, 1 << 20)) >= 100

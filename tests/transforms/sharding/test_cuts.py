@@ -105,6 +105,11 @@ def uneven(name: str, examples: int, _: int) -> list[int]:
     return {"none": [], "first": [0], "twice": [2, 2], "end": [examples], "all": [1, 1, examples]}[name]
 
 
+def test_what_is_gathered_on_one_worker_is_megabytes() -> None:
+    """Of a bin with more keys, equal ones therefore, the ties are counted: see above."""
+    assert FindExampleCuts(group, five).most_keys * 16 <= 8 << 20  # a key and a tie, of 8 bytes each
+
+
 def test_cuts_at_the_ends_and_equal_ones() -> None:
     rows = [(name, key, 0, 10) for name in ("none", "first", "twice", "end", "all") for key in range(3)]
     keys, ties = np.arange(3, dtype=np.uint64), np.zeros(3, np.uint64)

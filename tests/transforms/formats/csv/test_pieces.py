@@ -158,3 +158,11 @@ def test_a_piece_that_is_too_long() -> None:
     check_length(MAX_PIECE, 1, "a.csv")
     with pytest.raises(UserError, match=r"^a.csv, line 7: 2,147,418,113 bytes cannot be parsed at once"):
         check_length(MAX_PIECE + 1, 7, "a.csv")
+
+
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
+def test_blank_lines_are_one_piece_however_many_there_are(monkeypatch: pytest.MonkeyPatch, newline: bytes) -> None:
+    monkeypatch.setattr(csv_pieces, "MAX_LINES", 10)
+    (piece,) = bounded(Piece(newline * 1000, 1), CSV, "a.csv")
+    assert (piece.text, piece.line) == (newline * 1000, 1)
+    assert len(list(bounded(Piece(b"a\n" * 1000, 1), CSV, "a.csv"))) >= 50
