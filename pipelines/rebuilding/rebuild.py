@@ -7,7 +7,6 @@ from functools import partial
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.config.files import FilesConfig
 from pipelines.config.job import JobConfig
 from pipelines.graphs.jobs import Job
 from pipelines.rebuilding.decide import Changed, Unchanged, decide, to_bytes
@@ -15,6 +14,7 @@ from pipelines.rebuilding.freshness import check_freshness
 from pipelines.rebuilding.inputs import Inputs, find_inputs
 from pipelines.rebuilding.keep import keep
 from pipelines.rebuilding.retain import retain
+from pipelines.rebuilding.reuse import reuse_changes, reuse_said
 from pipelines.rebuilding.versions import version_to_build
 from pipelines.recipes.recipe import Recipe
 from pipelines.running.convert import run
@@ -23,7 +23,6 @@ from pipelines.running.recorded import Built, begin_record, failed_record, run_r
 from pipelines.running.runner import is_local
 from shardmill.build_record import BuildRecord
 from shardmill.errors import CorruptDataError, JobError, LockedError, UserError
-from transforms.options.reuse import LATEST, RECORD
 from transforms.stores import storage
 
 Say = Callable[[str], None]
@@ -111,8 +110,6 @@ def _changes(recipe: Recipe, asked: Asked) -> dict[str, object]:
     fields = {option.field for option in recipe.kind.options}
     given = {"set_latest": asked.set_latest, "overwrite": asked.overwrite}
     changes: dict[str, object] = {name: True for name, value in given.items() if value and name in fields}
-    if "reuse" in fields and issubclass(recipe.kind.config, FilesConfig):
-        changes["reuse"] = RECORD if asked.full else recipe.options.get("reuse", LATEST)
     return changes
 
 
@@ -137,13 +134,14 @@ def build(recipe: Recipe, made: Plan, asked: Asked, options: PipelineOptions, sa
     kept = keep(recipe, made.config.parent)
     for sentence in kept.said:
         say(sentence)
-    config = replace(
-        recipe.config(made.config.version, **{**_changes(recipe, asked), **kept.changes}), checks=recipe.checks
-    )
+    changes = {**_changes(recipe, asked), **reuse_changes(recipe, made.config, asked.full), **kept.changes}
+    config = replace(recipe.config(made.config.version, **changes), checks=recipe.checks)
     job = partial(_job, recipe, is_local(options))
     run_job = partial(run, inputs=to_bytes(made.inputs))
     built = run_recorded(job, config, options, made.record, asked.quiet, run_job)
     if built.error is None:
+        for sentence in reuse_said(recipe, config):
+            say(sentence)
         stay = {version for version in (recipe.build.baseline, built.record.baseline, config.version) if version}
         for sentence in retain(config.parent, recipe.retain, stay):
             say(sentence)

@@ -1,0 +1,35 @@
+"""What a rebuild takes from the version before, instead of reading files again."""
+
+from pipelines.config.files import FilesConfig
+from pipelines.config.job import JobConfig
+from pipelines.recipes.recipe import Recipe
+from pipelines.reports.summary import reuse_lines
+from transforms.options.reuse import LATEST, NO, RECORD
+
+
+def reuse_changes(recipe: Recipe, config: JobConfig, full: bool) -> dict[str, str]:
+    """What a build of `recipe` is told of older versions, by field: to take from LATEST what did not change, unless the
+    recipe says otherwise; but nothing where names, sizes and times do not tell that, as it says by `fingerprint:
+    content`.
+
+    Args:
+      recipe: that is followed.
+      config: of its job.
+      full: whether all files are to be read, and remembered for the next build.
+    """
+    if not isinstance(config, FilesConfig):
+        return {}
+    if full:
+        return {"reuse": RECORD}
+    return {} if "reuse" in recipe.options else {"reuse": NO if _reads_all(recipe) else LATEST}
+
+
+def reuse_said(recipe: Recipe, config: JobConfig) -> list[str]:
+    """What is to be said of what a build, which is published, took from the version before."""
+    if isinstance(config, FilesConfig) and config.reuse == NO and _reads_all(recipe):
+        return ["all files were read: with fingerprint: content, their names, sizes and times prove nothing"]
+    return reuse_lines(config)
+
+
+def _reads_all(recipe: Recipe) -> bool:
+    return recipe.build.fingerprint == "content"

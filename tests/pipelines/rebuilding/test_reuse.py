@@ -1,0 +1,46 @@
+"""A rebuild reads what is new or changed, and takes the rest from the version before."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Run, image, image_tree, tree_bytes, write_files
+
+IMAGES = """\
+name: pets
+output: {root}/sets
+fingerprint: {fingerprint}
+images:
+  input: {root}/in
+"""
+
+
+@pytest.mark.parametrize("fingerprint", ["metadata", "content"])
+def test_images_that_did_not_change_are_not_read_again(run: Run, tmp_path: Path, fingerprint: str) -> None:
+    def put(files: dict[str, bytes], when: int) -> None:
+        write_files(tmp_path / "in", files)
+        for name in files:
+            os.utime(tmp_path / "in" / name, (when, when))
+
+    path = tmp_path / "pets.yaml"
+    path.write_text(IMAGES.format(root=tmp_path, fingerprint=fingerprint))
+    put(image_tree(("cat", "dog"), 10), 10**9)
+    first = run("rebuild", path)
+    put({"cat/000.jpg": image(77), "ant/new.jpg": image(78)}, 10**9 + 1)
+
+    second = run("rebuild", path)
+
+    assert (first.status, second.status) == (0, 0), (first.err, second.err)
+    if fingerprint == "content":
+        assert "pets: all files were read: with fingerprint: content" in second.out
+        return
+    assert "pets: all 20 files were read: no older version is published\n" in first.out
+    assert "pets: 19 of 21 files taken from 1.0.0, the others read\n" in second.out
+    full = run("rebuild", path, "--force", "--full")
+    assert "files taken" not in full.out
+    two, three = (tree_bytes(tmp_path / "sets/pets" / version) for version in ("1.0.1", "1.0.2"))
+    assert {name: data for name, data in two.items() if "tfrecord" in name} == {
+        name: data for name, data in three.items() if "tfrecord" in name
+    }
+    assert "pets: 21 of 21 files taken from 1.0.2" in run("rebuild", path, "--force").out
