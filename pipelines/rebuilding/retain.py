@@ -1,12 +1,14 @@
 """Which older versions go: those that both `min_versions` and `max_age` allow to, and that nothing names or builds."""
 
+import uuid
 from collections.abc import Collection, Iterator, Sequence
 
 from pipelines.recipes.durations import shown
 from pipelines.recipes.sections import RetainOptions
 from shardmill import naming
+from shardmill.errors import LockedError
 from shardmill.versions import numbers
-from transforms.publishing import job_folder
+from transforms.publishing import job_folder, lease
 from transforms.publishing.catalog import VersionState, tags_in, versions_in
 from transforms.publishing.deletion import delete_version
 from transforms.publishing.latest import latest
@@ -88,10 +90,15 @@ def _builder(parent: str) -> str:
 
 
 def _delete(parent: str, version: str, min_versions: int, max_age: float) -> Iterator[str]:
-    directory = storage.join(parent, version)
+    directory, job = storage.join(parent, version), uuid.uuid4().hex
     try:
-        if delete_version(directory, lambda: version in _named(parent).values()):
+        with lease.held(directory, naming.temporary_folder("deletion", job), job):
+            gone = delete_version(directory, lambda: version in _named(parent).values())
+        storage.remove_empty(directory)
+        if gone:
             newest = "the newest stays" if min_versions == 1 else f"the newest {min_versions} stay"
             yield f"deleted {version}, which is older than {shown(max_age)}; {newest}"
+    except LockedError as error:
+        yield f"{version} is not deleted now: {error}"
     except OSError as error:
         yield f"{version} could not be deleted, the next build goes on with it: {error}"

@@ -18,7 +18,7 @@ from transforms.stores import storage
 
 
 def delete_version(directory: str, is_named: Callable[[], bool]) -> bool:
-    """Delete the version in `directory`, which nobody builds; whether it is gone.
+    """Delete the version in `directory`, whose lease the caller has; whether it is gone, but for the lease.
 
     Args:
       directory: of the version.
@@ -37,7 +37,7 @@ def delete_version(directory: str, is_named: Callable[[], bool]) -> bool:
         if was_published:
             storage.write_text(success, seal(storage.read_bytes(manifest)))
         return False
-    names = [name for name, _ in storage.list_files(directory) if name != naming.MANIFEST]
+    names = [name for name, _ in storage.list_files(directory) if name not in (naming.MANIFEST, naming.LOCK)]
     storage.delete(storage.join(directory, name) for name in names)
     storage.sync_directories([directory])
     _remove_folders(directory)
