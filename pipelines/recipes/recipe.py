@@ -13,6 +13,7 @@ retain: {min_versions: 7, max_age: 30d}
 
 import difflib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
@@ -26,8 +27,8 @@ from pipelines.recipes.read import Node
 from pipelines.recipes.sections import AUTO, BuildOptions, FailureOptions, FreshnessOptions, RetainOptions
 from pipelines.recipes.values import Section, located, meant, section_of, value_of
 from shardmill.errors import UserError
-from transforms.options.checks import CheckOptions
-from transforms.options.declare import Option, options_of
+from transforms.options.checks import CheckOptions, parse_constraints
+from transforms.options.declare import Option, ValueMistake, options_of
 
 # Flags that stand at the top of a recipe, for they are about the data set, not about the command.
 _TOP = {"name": "what the data set is called", "output": "the folder of all data sets"}
@@ -126,7 +127,7 @@ def parse_recipe(recipe: Node, day: date) -> Recipe:
         beam=tuple(beam_arguments(entries["beam"])) if "beam" in entries else (),
         build=build,
         freshness=_section(FreshnessOptions, entries, recipe),
-        checks=_checks(entries, recipe, build),
+        checks=_checks(entries, recipe, build, flags.get("schema")),
         retain=_section(RetainOptions, entries, recipe),
         on_failure=_section(FailureOptions, entries, recipe),
         lines={**entries, **(entries["beam"].mapping() if "beam" in entries else {}), **flags},
@@ -188,9 +189,13 @@ def _section(cls: type[Section], entries: Mapping[str, Node], recipe: Node) -> S
     return cls() if node is None else section_of(cls, node.mapping(), node)
 
 
-def _checks(entries: Mapping[str, Node], recipe: Node, build: BuildOptions) -> CheckOptions:
-    """What is checked, against the version that `baseline` names, which may stand in the section as well."""
+def _checks(entries: Mapping[str, Node], recipe: Node, build: BuildOptions, schema: Node | None) -> CheckOptions:
+    """What is checked, against the version that `baseline` names, which may stand in the section as well; what the
+    command's --schema asks for holds, unless the section has another."""
     checks = _section(CheckOptions, entries, recipe)
+    if schema is not None and checks.schema is None:
+        with suppress(ValueMistake):  # which the flag tells, with its line
+            checks = replace(checks, schema=parse_constraints(schema.text()))
     if build.baseline is None:
         return checks
     if "checks" in entries and "baseline" in entries["checks"].mapping():

@@ -1,7 +1,7 @@
 """Checks of what values features have: against the version before (drift), and of train against other splits (skew)."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from shardmill.checks.chance import divergence_floor, share_floor
@@ -34,8 +34,12 @@ class Side:
     examples: int
 
 
-def drift(new: Profile, old: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
-    """The values of each feature, in each split that both versions have examples in."""
+ByFeature = Mapping[str, LimitsByCheck]
+
+
+def drift(new: Profile, old: Profile, limits: LimitsByCheck, own: ByFeature | None = None) -> Iterator[CheckResult]:
+    """The values of each feature, in each split that both versions have examples in; `own` are limits that hold for
+    single features."""
     for split in new.splits:
         if not new.splits[split] or not old.splits.get(split):
             continue
@@ -45,11 +49,13 @@ def drift(new: Profile, old: Profile, limits: LimitsByCheck) -> Iterator[CheckRe
                 continue  # which `columns` says
             now = _side(new, split, name, repr(split))
             then = _side(old, split, name, old.version)
-            yield from compare("drift", name, split, feature.kind == "class_label", now, then, limits)
+            yield from compare(
+                "drift", name, split, feature.kind == "class_label", now, then, {**limits, **(own or {}).get(name, {})}
+            )
 
 
-def skew(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
-    """The values of each feature in train, or the first split, against each other split."""
+def skew(new: Profile, limits: LimitsByCheck, own: ByFeature | None = None) -> Iterator[CheckResult]:
+    """The values of each feature in train, or the first split, against each other split; see `drift`."""
     filled = [split for split, examples in new.splits.items() if examples]
     if len(filled) < 2:
         return
@@ -57,7 +63,9 @@ def skew(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
     for split in filled:
         for name, feature in new.features.items() if split != train else ():
             now, then = _side(new, split, name, repr(split)), _side(new, train, name, repr(train))
-            yield from compare("skew", name, split, feature.kind == "class_label", now, then, limits)
+            yield from compare(
+                "skew", name, split, feature.kind == "class_label", now, then, {**limits, **(own or {}).get(name, {})}
+            )
 
 
 def _side(profile: Profile, split: str, feature: str, name: str) -> Side | None:

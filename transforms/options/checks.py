@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from shardmill import naming
+from shardmill.checks.asked import Constraints
 from shardmill.checks.limits import OFF, Limits
 from transforms.options.declare import Options, ValueMistake, flag, options_of
+from transforms.options.output import parse_path
+from transforms.stores import storage
 
 _WORDS = {"off": OFF, "warn": Limits(warn=0.0), "error": Limits(error=0.0)}
 _EXPECTED = "expected off, warn, error, a number, or {warn: number, error: number}"
@@ -61,6 +64,24 @@ def _in_falling_order(limits: Limits) -> str | None:
     return None
 
 
+def parse_constraints(value: Any) -> Constraints:
+    """What the schema.pbtxt at a path asks for; constraints that are given themselves stay as they are.
+
+    Raises:
+      ValueMistake: it cannot be read, or is no schema.
+    """
+    if isinstance(value, Constraints):
+        return value
+    from google.protobuf.text_format import ParseError
+
+    try:
+        return Constraints.from_pbtxt(storage.read_bytes(parse_path(value)).decode())
+    except OSError as error:
+        raise ValueMistake(f"{value}: {error.strerror or error}") from None
+    except (ParseError, UnicodeDecodeError) as error:
+        raise ValueMistake(f"{value} is not a tensorflow-metadata Schema in text form: {error}") from None
+
+
 def _ceiling(help: str, warn: float | None = None, error: float | None = None) -> Any:
     return flag(Limits(warn, error), help, parse=parse_limits, check=_in_order, shapes=False)
 
@@ -98,6 +119,12 @@ class CheckOptions(Options):
     numeric_skew: Limits = _ceiling("Jensen-Shannon divergence, in bits, of numbers in train from another split's", 0.2)
     rejects_over: Limits = _ceiling("share of the input's records that were rejected", 0.005, 0.05)
     shards_under: Limits = _ground("the smallest shard of a split, as a share of the mean", 0.5)
+    schema: Constraints | None = flag(
+        None,
+        "a schema.pbtxt whose comparators, presence, domains and constraints hold too",
+        parse=parse_constraints,
+        shapes=False,
+    )
     baseline: str = flag(
         "LATEST", "what is compared with: a version, LATEST, or a tag", check=_is_baseline, shapes=False
     )

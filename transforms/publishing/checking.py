@@ -64,7 +64,9 @@ def check(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: Publis
         StatsFile.from_json(texts[naming.STATS], naming.STATS),
     )
     baseline, said = _baseline(options.parent, options.checks)
-    results = [said] if said is not None else run_checks(profile, baseline, options.checks.limits)
+    results = (
+        [said] if said is not None else run_checks(profile, baseline, options.checks.limits, options.checks.schema)
+    )
     if failed := failures(results):
         compared = None if baseline is None else baseline.manifest.features
         anomalies = {naming.ANOMALIES: to_pbtxt(results, compared)}

@@ -277,3 +277,19 @@ def test_what_is_no_recipe_at_all(tmp_path: Path) -> None:
 def test_a_set_that_nobody_asks_for_is_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"--set BUKET=…: there is no \$\{BUKET\} in .*; did you mean BUCKET\?"):
         load(tmp_path, f"environment: [BUCKET]\n{TOP}images:\n  input: ${{BUCKET}}\n", BUKET="a")
+
+
+def test_the_checks_hold_a_version_to_what_its_schema_asks_for(tmp_path: Path) -> None:
+    for name, number in (("a", 5), ("b", 7)):
+        (tmp_path / f"{name}.pbtxt").write_text(
+            f"feature {{ name: 'x' type: INT }} dataset_constraints {{ min_examples_count: {number} }}"
+        )
+    text = f"name: n\noutput: o\ncsv:\n  input: x.csv\n  schema: {tmp_path}/a.pbtxt\n"
+
+    def least(recipe: Recipe) -> int:
+        assert recipe.checks.schema is not None
+        return int(recipe.checks.schema.schema().dataset_constraints.min_examples_count)
+
+    assert least(read(tmp_path, text)) == 5
+    assert least(read(tmp_path, f"{text}checks:\n  schema: {tmp_path}/b.pbtxt\n")) == 7
+    assert "line 5: --schema c.pbtxt" in mistake(tmp_path, text.replace("a.pbtxt", "c.pbtxt"))

@@ -1,10 +1,11 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shardmill.checks.limits import OFF, Limits
 from shardmill.errors import UserError
-from transforms.options.checks import CheckOptions, parse_limits
+from transforms.options.checks import CheckOptions, parse_constraints, parse_limits
 
 
 @pytest.mark.parametrize(
@@ -56,3 +57,22 @@ def test_every_check_has_its_limits() -> None:
 
 def test_no_check_shapes_the_output() -> None:
     assert CheckOptions().to_json() == {}
+
+
+def test_a_schema_is_read_where_it_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "schema.pbtxt"
+    path.write_text("dataset_constraints { min_examples_count: 5 }")
+    asked = CheckOptions(schema=parse_constraints(str(path))).schema
+
+    assert asked is not None
+    assert asked.schema().dataset_constraints.min_examples_count == 5
+
+
+@pytest.mark.parametrize(("text", "said"), [(None, "No such file"), ("{", "is not a tensorflow-metadata Schema")])
+def test_what_is_no_schema(tmp_path: Path, text: str | None, said: str) -> None:
+    path = tmp_path / "schema.pbtxt"
+    if text is not None:
+        path.write_text(text)
+
+    with pytest.raises(UserError, match=rf"--schema: {path}.* ?{said}"):
+        CheckOptions(**{"schema": str(path)})  # type: ignore[arg-type]

@@ -1,0 +1,152 @@
+"""What a tensorflow-metadata Schema asks of a version: presence, domains, numbers of examples; see its schema.proto.
+
+The distances of its comparators are measured by `drift`, with the limits that shardmill.checks.asked makes of them.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from shardmill.checks.asked import COMPARED, Constraints
+from shardmill.checks.profile import Profile, frequencies
+from shardmill.checks.result import CheckResult
+
+
+def constraints(new: Profile, old: Profile | None, asked: Constraints) -> Iterator[CheckResult]:
+    """What a Schema asks for beside the distances of comparators, each said where it does not hold or nobody knows."""
+    schema = asked.schema()
+    yield from _examples(new, old, schema.dataset_constraints)
+    domains = {domain.name: set(domain.value) for domain in schema.string_domain}
+    for feature in schema.feature:
+        if feature.lifecycle_stage in (schema_pb2.DEPRECATED, schema_pb2.DISABLED):
+            continue
+        if feature.name not in new.features:
+            if feature.presence.min_fraction or feature.presence.min_count:
+                said = f"the schema asks for feature {feature.name!r}, which is not there"
+                yield CheckResult("columns_gone", "error", said, feature.name)
+            continue
+        yield from _not_measured(new, feature)
+        for split, examples in new.splits.items():
+            if examples:
+                yield from _presence(new, split, feature)
+                yield from _range(new, split, feature)
+                yield from _values(new, split, feature, domains)
+
+
+def _examples(new: Profile, old: Profile | None, asked: schema_pb2.DatasetConstraints) -> Iterator[CheckResult]:
+    total = new.examples
+    said = f"there are {total:,} examples"
+    if asked.HasField("min_examples_count"):
+        yield _bound("min_examples_count", said, total, asked.min_examples_count, total < asked.min_examples_count)
+    if asked.HasField("max_examples_count"):
+        yield _bound("max_examples_count", said, total, asked.max_examples_count, total > asked.max_examples_count)
+    for name in ("num_examples_drift_comparator", "num_examples_version_comparator"):
+        if asked.HasField(name):
+            yield from _ratio(name, new, old, getattr(asked, name))
+
+
+def _ratio(
+    name: str, new: Profile, old: Profile | None, asked: schema_pb2.NumericValueComparator
+) -> Iterator[CheckResult]:
+    if old is None:
+        said = f"the schema's {name} has nothing to compare with"
+        yield CheckResult("examples_under", "unknown", said)
+        return
+    ratio = new.examples / old.examples if old.examples else float("inf")
+    said = f"there are {new.examples:,} examples, {old.examples:,} in {old.version}: {ratio:.3g} times as many; {name}"
+    for check, key, wrong in (
+        ("examples_under", "min_fraction_threshold", ratio < asked.min_fraction_threshold),
+        ("examples_over", "max_fraction_threshold", ratio > asked.max_fraction_threshold),
+    ):
+        if asked.HasField(key):
+            yield _bound(check, said, ratio, getattr(asked, key), wrong)
+
+
+def _bound(
+    check: str, said: str, value: float, bound: float, wrong: bool, feature: str = "", split: str = ""
+) -> CheckResult:
+    told = f"{said}; the schema's bound is {bound:g}"
+    return CheckResult(check, "error" if wrong else "ok", told, feature, split, float(value), float(bound))
+
+
+def _not_measured(new: Profile, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
+    """Comparators that ask for a distance that is not measured of such a feature."""
+    kind = new.features[feature.name]
+    is_numeric = kind.dtype != "bytes" and kind.kind != "class_label"
+    for check in COMPARED:
+        comparator = getattr(feature, f"{check}_comparator")
+        wanted: Mapping[str, bool] = {
+            "infinity_norm": comparator.infinity_norm.HasField("threshold") and is_numeric,
+            "jensen_shannon_divergence": comparator.jensen_shannon_divergence.HasField("threshold") and not is_numeric,
+            "normalized_abs_difference": comparator.normalized_abs_difference.HasField("threshold"),
+        }
+        for name in (name for name, is_wanted in wanted.items() if is_wanted):
+            said = f"the schema's {check}_comparator of {feature.name!r} asks for {name}, which is not measured of it"
+            yield CheckResult(f"{'numeric' if is_numeric else 'string'}_{check}", "unknown", said, feature.name)
+
+
+def _presence(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
+    asked, name = feature.presence, feature.name
+    if not asked.min_fraction and not asked.min_count:
+        return
+    share = new.presence(split, name)
+    if share is None:
+        said = f"how many examples of {split!r} have {name!r} is not on record"
+        yield CheckResult("min_fraction", "unknown", said, name, split)
+        return
+    count = round(share * new.splits[split])
+    said = f"{count:,} of {new.splits[split]:,} examples of {split!r} have {name!r}"
+    if asked.min_fraction:
+        # A float32 in the proto: 0.9 is a little less there
+        wrong = share < asked.min_fraction - 1e-7 or (asked.min_fraction == 1.0 and count < new.splits[split])
+        yield _bound("min_fraction", said, share, asked.min_fraction, wrong, name, split)
+    if asked.min_count:
+        yield _bound("min_count", said, count, asked.min_count, count < asked.min_count, name, split)
+
+
+def _range(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
+    kind = feature.WhichOneof("domain_info")
+    if kind not in ("int_domain", "float_domain"):
+        return
+    summary = new.summary(split, feature.name)
+    numbers = summary.numbers if summary is not None else None
+    if summary is not None and (summary.count == 0 or summary.classes is not None):
+        return
+    if numbers is None or numbers.minimum is None or numbers.maximum is None:
+        said = f"the range of {feature.name!r} in {split!r} is not on record"
+        yield CheckResult("domain", "unknown", said, feature.name, split)
+        return
+    domain = getattr(feature, kind)
+    said = f"{feature.name!r} in {split!r} is from {numbers.minimum:g} to {numbers.maximum:g}"
+    if domain.HasField("min"):
+        yield _bound("domain", said, numbers.minimum, domain.min, numbers.minimum < domain.min, feature.name, split)
+    if domain.HasField("max"):
+        yield _bound("domain", said, numbers.maximum, domain.max, numbers.maximum > domain.max, feature.name, split)
+
+
+def _values(
+    new: Profile, split: str, feature: schema_pb2.Feature, domains: Mapping[str, set[str]]
+) -> Iterator[CheckResult]:
+    kind, name = feature.WhichOneof("domain_info"), feature.name
+    if kind not in ("domain", "string_domain") or new.features[name].kind == "class_label":
+        return
+    allowed = domains.get(feature.domain, set()) if kind == "domain" else set(feature.string_domain.value)
+    summary = new.summary(split, name)
+    if summary is not None and summary.count == 0:
+        return
+    counted = frequencies(summary, new.splits[split]).get("") if summary is not None else None
+    constrained = feature.distribution_constraints
+    most = 1 - constrained.min_domain_mass if constrained.HasField("min_domain_mass") else 0.0
+    if counted is None:
+        said = f"what values {name!r} has in {split!r} is not on record"
+        yield CheckResult("string_domain", "unknown", said, name, split)
+        return
+    odd = {value: count for value, count in counted.counts.items() if value not in allowed}
+    share, unseen = sum(odd.values()) / counted.total, 1 - sum(counted.counts.values()) / counted.total
+    said = f"{share:.3g} of the values of {name!r} in {split!r} are not in its domain"
+    said += f", such as {next(iter(odd))!r}" if odd else ""
+    if share <= most < share + unseen and counted.unseen:
+        said += f"; {unseen:.3g} of them are not on record"
+        yield CheckResult("string_domain", "unknown", said, name, split, share, most)
+        return
+    yield _bound("string_domain", said, share, most, share > most + 1e-7, name, split)
