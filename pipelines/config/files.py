@@ -8,8 +8,10 @@ from pipelines.config.job import JobConfig
 from shardmill.errors import UserError
 from transforms.inputs.listing import FileKind, input_root
 from transforms.options.declare import flag
+from transforms.options.labels import LabelOptions
 from transforms.options.output import parse_path
 from transforms.options.reuse import NO, ReuseOptions
+from transforms.options.splits import SplitOptions
 from transforms.stores import storage
 
 if TYPE_CHECKING:
@@ -70,27 +72,15 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         from transforms.layout.files import LayoutOptions
 
         split_shards = tuple(name for name, _ in self.split_shards)
-        return LayoutOptions(
-            self.source,
-            self.splits,
-            self.group_by,
-            self.stratify_by,
-            self.labels,
-            self.on_new_label,
-            split_shards,
-            self.kind,
-            self.folders,
-            self.root,
-        )
+        split, classes = self.part(SplitOptions), self.part(LabelOptions)
+        return LayoutOptions(self.source, split, classes, split_shards, self.kind, self.folders, self.root)
 
     @property
     def resolve_options(self) -> "ResolveOptions":
         """What keys and sizes are computed with."""
         from transforms.files.resolve import ResolveOptions
 
-        return ResolveOptions(
-            self.seed, self.split_seed, self.group_by, self.stratify_by, self.record_bytes, self.renames
-        )
+        return ResolveOptions(self.part(SplitOptions), self.record_bytes, self.renames)
 
     @property
     def record_bytes(self) -> int | None:

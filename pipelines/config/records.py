@@ -1,7 +1,7 @@
 """What a job over records inside files is told: tables, lines of text, existing TFRecords."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.config.job import JobConfig
@@ -12,8 +12,10 @@ from transforms.formats.csv.dialect import MISSING
 from transforms.inputs.listing import FileKind
 from transforms.options.columns import parse_delimiter, parse_fill, parse_missing, parse_names, parse_quote
 from transforms.options.declare import flag
+from transforms.options.labels import LabelOptions
 from transforms.options.output import parse_path
 from transforms.options.shards import parse_size
+from transforms.options.splits import SplitOptions
 
 if TYPE_CHECKING:
     from transforms.formats.base import RecordFormat
@@ -229,9 +231,15 @@ class RecordsConfig(JobConfig):
         """The column that is the label."""
         return self.label or self._schema_label
 
-    def _column(self, named: str | None) -> str | None:
-        """The column that --stratify_by or --group_by names: `label` is the one of --label."""
-        return self.table_label if named == "label" and self.table_label is not None else named
+    @property
+    def _split(self) -> SplitOptions:
+        """How records are dealt out to splits; the column that is named `label` is the one of --label."""
+        split, label = self.part(SplitOptions), self.table_label or "label"
+        return replace(
+            split,
+            group_by=label if split.group_by == "label" else split.group_by,
+            stratify_by=label if split.stratify_by == "label" else split.stratify_by,
+        )
 
     @property
     def table_options(self) -> "TableOptions":
@@ -248,13 +256,10 @@ class RecordsConfig(JobConfig):
             label=self.table_label,
             says_label=tuple(name for name, column in named.items() if column == "label"),
             key=self.key,
-            group_by=self._column(self.group_by),
-            stratify_by=self._column(self.stratify_by),
-            fractions=self.splits,
+            split=self._split,
+            classes=self.part(LabelOptions),
             folders=self.folders,
             plural=self.kind.plural,
-            frozen_labels=self.labels,
-            on_new_label=self.on_new_label,
             split_shards=tuple(name for name, _ in self.split_shards),
         )
 
@@ -263,14 +268,7 @@ class RecordsConfig(JobConfig):
         """What keys and splits are computed with."""
         from transforms.records.encode import KeyOptions
 
-        return KeyOptions(
-            self.seed,
-            self.split_seed,
-            self.key,
-            self._column(self.group_by),
-            self._column(self.stratify_by),
-            self.no_shuffle,
-        )
+        return KeyOptions(self._split, self.key)
 
     def to_json(self) -> dict[str, Any]:
         """As the base says; the features of --schema by the names of the input."""

@@ -180,7 +180,7 @@ def _publish(
     if table.schema is None:
         features, found = mark_images(features, staged.images)
         notices += found
-    _check_ids(staged, layout, table.frozen_labels)
+    _check_ids(staged, layout, table.classes.labels)
     settled, records = settle(rejects, staged.read + summary.rejected, summary.size_bytes)
     build = Build(
         records=records,
@@ -224,7 +224,11 @@ def _features(layout: TableLayout, inferred: Inferred, kinds: Kinds, table: Tabl
             f"{mixed}; a reader takes a feature of one kind only: write these records anew, or give --on_mixed reject,"
             " which leaves out those that are not as most are"
         )
-    for flag, column in (("--key", table.key), ("--group_by", table.group_by), ("--stratify_by", table.stratify_by)):
+    for flag, column in (
+        ("--key", table.key),
+        ("--group_by", table.split.group_by),
+        ("--stratify_by", table.split.stratify_by),
+    ):
         if column is not None and column not in inferred.types:
             raise UserError(f"{flag} {column}: no example has such a feature; {_they_have(column, inferred.types)}")
     features = {name: column.feature(name, inferred.rows) for name, column in sorted(inferred.types.items())}
@@ -260,10 +264,10 @@ def _labelled(features: Mapping[str, Feature], table: TableOptions) -> Feature:
     feature = features.get(table.label)
     if feature is None:
         raise UserError(f"--label {table.label}: no example has such a feature; {_they_have(table.label, features)}")
-    if table.frozen_labels is None:
+    if table.classes.labels is None:
         return feature
     if feature.dtype != "int64":
         raise UserError(
             f"--labels_file was given, but feature {table.label!r} holds {feature.dtype}; expected ids, int64"
         )
-    return replace(feature, kind="class_label", class_names=table.frozen_labels)
+    return replace(feature, kind="class_label", class_names=table.classes.labels)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from transforms.files.manifest_columns import encode_columns
 from transforms.files.references import PLANNED
 from transforms.inputs.folders import split_name
 from transforms.layout.files import Layout
+from transforms.options.splits import SplitOptions
 from transforms.sharding import keys
 from transforms.workers.batches import to_batch
 
@@ -29,18 +30,12 @@ class ResolveOptions:
     """How keys, splits and sizes are computed.
 
     Attributes:
-      seed: of the order of examples within their split.
-      split_seed: of the assignment to splits.
-      group_by: the column whose equal values stay in one split.
-      stratify_by: the column within whose values splits are exact; the split is then assigned later.
+      split: how files are dealt out to splits; with `stratify_by` that is done later.
       renames: what columns are called in examples.
       record_bytes: the bytes of every encoded image where images are re-encoded to one size, else None.
     """
 
-    seed: int = 0
-    split_seed: int = 0
-    group_by: str | None = None
-    stratify_by: str | None = None
+    split: SplitOptions = field(default_factory=SplitOptions)
     record_bytes: int | None = None
     renames: Renames = NO_RENAMES
 
@@ -86,13 +81,14 @@ def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: ResolveOption
     names, sizes, uris, labels, lines, entries, splits, values, identities = (
         list(column) for column in zip(*rows, strict=True)
     )
-    order, tie = _order_keys(names, lines, options.seed)
-    groups = _column(values, options.group_by, names) if options.group_by else names
-    split_key = keys.split_keys(groups, options.split_seed)
-    if layout.fractions is not None and options.stratify_by is None:
+    group_by, stratify_by = options.split.group_by, options.split.stratify_by
+    order, tie = _order_keys(names, lines, options.split.seed)
+    groups = _column(values, group_by, names) if group_by else names
+    split_key = keys.split_keys(groups, options.split.split_seed)
+    if layout.fractions is not None and stratify_by is None:
         splits = [layout.splits[index] for index in keys.assign(split_key, keys.thresholds(layout.fractions))]
-    strata = _column(values, options.stratify_by, [""] * len(rows)) if options.stratify_by else [None] * len(rows)
-    stored_key = split_key if options.stratify_by else [None] * len(rows)
+    strata = _column(values, stratify_by, [""] * len(rows)) if stratify_by else [None] * len(rows)
+    stored_key = split_key if stratify_by else [None] * len(rows)
     columns = [names, sizes, uris, labels, lines, entries, splits, order, tie, strata, stored_key, identities]
     return to_batch(columns, PLANNED)
 

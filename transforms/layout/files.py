@@ -20,6 +20,8 @@ from transforms.inputs.listing import IMAGES, METADATA, FileKind
 from transforms.inputs.summary import InputSummary
 from transforms.layout.notices import folder_remedy, skipped_notices
 from transforms.layout.splits import Splits, check_split_shards, in_order, splits_by_fraction
+from transforms.options.labels import LabelOptions
+from transforms.options.splits import SplitOptions
 from transforms.stores import storage
 
 
@@ -29,10 +31,8 @@ class LayoutOptions:
 
     Attributes:
       source: how errors call the input.
-      fractions: split names and fractions of `--splits`, None if not given.
-      group_by, stratify_by: columns, or `label`.
-      frozen_labels: the names of `--labels_file`.
-      on_new_label: see shardmill.labels.
+      split: how files are dealt out to splits.
+      classes: the names there may be.
       split_shards: the splits that `--num_shards` names.
       kind: of the files.
       folders: what their folders mean, as `--folders` says; None where that is guessed.
@@ -40,11 +40,8 @@ class LayoutOptions:
     """
 
     source: str
-    fractions: tuple[tuple[str, Fraction], ...] | None = None
-    group_by: str | None = None
-    stratify_by: str | None = None
-    frozen_labels: tuple[str, ...] | None = None
-    on_new_label: str = "fail"
+    split: SplitOptions = field(default_factory=SplitOptions)
+    classes: LabelOptions = field(default_factory=LabelOptions)
     split_shards: tuple[str, ...] = ()
     kind: FileKind = IMAGES
     folders: FolderRoles | None = None
@@ -92,8 +89,8 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
     found = _labels(summary, folders)
     columns = dict(sorted(summary.columns.items()))
     _check_columns(options, columns, labelled=bool(found), manifest=manifest)
-    class_names = resolve_class_names(found, options.frozen_labels, options.on_new_label) if found else None
-    if class_names is None and options.frozen_labels is not None:
+    class_names = resolve_class_names(found, options.classes.labels, options.classes.on_new_label) if found else None
+    if class_names is None and options.classes.labels is not None:
         raise UserError(
             f"--labels_file was given, but {options.source} has no labels: no class folders and no column 'label'"
         )
@@ -103,7 +100,7 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
         *folder_notices(summary.folders, folders),
         *_label_notices(class_names),
     )
-    splits = _splits_of_input(summary, folders, options) if from_input else splits_by_fraction(options.fractions)
+    splits = _splits_of_input(summary, folders, options) if from_input else splits_by_fraction(options.split.splits)
     check_split_shards(splits.names, options.split_shards)
     return Layout(splits.names, splits.fractions, folders, class_names, columns, (*notices, *splits.notices))
 
@@ -180,18 +177,16 @@ def _parts(summary: InputSummary) -> list[list[str]]:
 
 
 def _check_no_split_flags(options: LayoutOptions, source: str) -> None:
-    given = {"--splits": options.fractions, "--group_by": options.group_by, "--stratify_by": options.stratify_by}
-    for flag, value in given.items():
-        if value is not None:
-            raise UserError(
-                f"{flag} was given, but {source} say{'s' if 'column' in source else ''} the split; drop the one or the"
-                " other"
-            )
+    if options.split.splits is not None:
+        raise UserError(
+            f"--splits was given, but {source} say{'s' if 'column' in source else ''} the split; drop the one or the"
+            " other"
+        )
 
 
 def _check_columns(options: LayoutOptions, columns: dict[str, ColumnType], labelled: bool, manifest: bool) -> None:
     known = [*(["label"] if labelled else []), *columns]
-    for flag, column in (("--group_by", options.group_by), ("--stratify_by", options.stratify_by)):
+    for flag, column in (("--group_by", options.split.group_by), ("--stratify_by", options.split.stratify_by)):
         if column is not None and column not in known:
             what = f"the columns are {', '.join(known)}" if known else "there are no labels and no columns"
             hint = "" if manifest else "; further columns come from a --manifest"

@@ -22,7 +22,9 @@ def make_line_layout(
     """
     notices = skipped_notices(summary)
     roles = _line_roles(summary, options)
-    splits = splits_by_fraction(options.fractions) if roles.split is None else splits_of_folders(summary.folders, roles)
+    splits = (
+        splits_by_fraction(options.split.splits) if roles.split is None else splits_of_folders(summary.folders, roles)
+    )
     check_split_shards(splits.names, options.split_shards)
     notices += splits.notices
     folders = [folder.split("/") if folder else [] for folder in summary.folders]
@@ -32,8 +34,10 @@ def make_line_layout(
     notices += folder_notices(summary.folders, roles)
     if classes and not labelled:
         notices.append(f"no line has a label: some files lie in class folders, such as {min(classes)!r}, others do not")
-    class_names = resolve_class_names(classes, options.frozen_labels, options.on_new_label) if labelled else None
-    if class_names is None and options.frozen_labels is not None:
+    class_names = (
+        resolve_class_names(classes, options.classes.labels, options.classes.on_new_label) if labelled else None
+    )
+    if class_names is None and options.classes.labels is not None:
         raise UserError(f"--labels_file was given, but not every file of {options.source} lies in a class folder")
     features = [Feature("text", "bytes", "text")]
     if class_names is not None:
@@ -73,6 +77,6 @@ def _line_roles(summary: InputSummary, options: TableOptions) -> FolderRoles:
                 f"--folders {roles} names {roles.depth} levels of folders, but files below {options.source} lie in"
                 f" {min(levels)}"
             )
-    if roles.split is not None and options.fractions is not None:
+    if roles.split is not None and options.split.splits is not None:
         raise UserError("--splits was given, but the input's split folders say the split; drop the one or the other")
     return roles

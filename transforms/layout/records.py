@@ -18,17 +18,17 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
       UserError: ids without the names of their classes, or no such split.
     """
     notices = skipped_notices(summary)
-    splits = splits_of_tables(summary, options.source, options.fractions)
+    splits = splits_of_tables(summary, options.source, options.split.splits)
     check_split_shards(splits.names, options.split_shards)
     notices += splits.notices
     for feature in options.schema or ():
-        if feature.kind == "class_label" and (feature.name != options.label or options.frozen_labels is None):
+        if feature.kind == "class_label" and (feature.name != options.label or options.classes.labels is None):
             raise UserError(
                 f"--schema says that {feature.name!r} holds ids of classes; give --label {feature.name} and their names"
                 f" with --labels_file {naming.labels_file(feature.name)}, which stands beside the schema"
             )
-        check_labels_file(feature, options.frozen_labels)
-    label = options.label if options.frozen_labels is not None else None
+        check_labels_file(feature, options.classes.labels)
+    label = options.label if options.classes.labels is not None else None
     if label is not None:
         check_label_name(label)
     types = {"record": ColumnType("bytes", None, 0)}

@@ -17,6 +17,8 @@ from transforms.inputs.folders import SPLITS, FolderRoles
 from transforms.inputs.summary import InputSummary
 from transforms.layout.notices import skipped_notices
 from transforms.layout.splits import check_split_shards, splits_of_tables
+from transforms.options.labels import LabelOptions
+from transforms.options.splits import SplitOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +31,9 @@ class TableOptions:
       drop, only: columns that are left out, or alone kept.
       fill: (column, text) of what stands for missing values.
       label: the column that is the label.
-      key, group_by, stratify_by: columns, which need not be features.
-      fractions: split names and fractions of --splits, None if not given.
-      frozen_labels: the names of --labels_file.
-      on_new_label: see shardmill.labels.
+      key: the column that is a record's identity, which need not be a feature.
+      split: how records are dealt out to splits; its columns need not be features either.
+      classes: the names there may be.
       split_shards: the splits that --num_shards names.
       folders: what those of the files mean, as --folders says; None where that is guessed.
       plural: how errors call the files.
@@ -46,11 +47,8 @@ class TableOptions:
     fill: tuple[tuple[str, str], ...] = ()
     label: str | None = None
     key: str | None = None
-    group_by: str | None = None
-    stratify_by: str | None = None
-    fractions: tuple[tuple[str, Fraction], ...] | None = None
-    frozen_labels: tuple[str, ...] | None = None
-    on_new_label: str = "fail"
+    split: SplitOptions = field(default_factory=SplitOptions)
+    classes: LabelOptions = field(default_factory=LabelOptions)
     split_shards: tuple[str, ...] = ()
     folders: FolderRoles | None = None
     plural: str = "files"
@@ -59,7 +57,8 @@ class TableOptions:
     @property
     def helpers(self) -> list[str]:
         """The columns that are read although they may be no features."""
-        return list(dict.fromkeys(name for name in (self.key, self.group_by, self.stratify_by) if name is not None))
+        columns = (self.key, self.split.group_by, self.split.stratify_by)
+        return list(dict.fromkeys(name for name in columns if name is not None))
 
     @property
     def needs_classes(self) -> bool:
@@ -71,11 +70,11 @@ class TableOptions:
         if (
             self.schema is None
             or self.label is None
-            or (self.frozen_labels is not None and self.on_new_label == "reject")
+            or (self.classes.labels is not None and self.classes.on_new_label == "reject")
         ):
             return False
         feature = next((feature for feature in self.schema if feature.name == self.label), None)
-        is_class = feature is not None and feature.kind == "class_label" and self.frozen_labels is not None
+        is_class = feature is not None and feature.kind == "class_label" and self.classes.labels is not None
         return is_class or (feature is not None and feature.dtype == "bytes")
 
     @property
@@ -162,7 +161,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         )
     _check_fill(options)
     types, features, class_names = _resolve_label(types, features, inferred, options)
-    splits = splits_of_tables(summary, options.source, options.fractions)
+    splits = splits_of_tables(summary, options.source, options.split.splits)
     check_split_shards(splits.names, options.split_shards)
     notices += splits.notices
     label = options.label if class_names is not None else None
@@ -213,8 +212,8 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
     flags = {
         "--label": [options.label] if options.label else [],
         "--key": [options.key] if options.key else [],
-        "--group_by": [options.group_by] if options.group_by else [],
-        "--stratify_by": [options.stratify_by] if options.stratify_by else [],
+        "--group_by": [options.split.group_by] if options.split.group_by else [],
+        "--stratify_by": [options.split.stratify_by] if options.split.stratify_by else [],
         "--drop": options.drop,
         "--only": options.only,
         "--fill": [column for column, _ in options.fill if not _has(options.schema, column)],
@@ -331,7 +330,7 @@ def _resolve_label(
 ) -> tuple[dict[str, ColumnType], list[Feature], ClassNames | None]:
     """The label's class names, if its values are strings, and its feature as published."""
     if options.label is None:
-        if options.frozen_labels is not None:
+        if options.classes.labels is not None:
             raise UserError("--labels_file was given, but no --label; name the column")
         return types, features, None
     feature = next((feature for feature in features if feature.name == options.label), None)
@@ -346,23 +345,23 @@ def _resolve_label(
     if types[options.label].length is not None:
         raise UserError(f"--label {options.label} holds lists; expected one value in each row")
     is_class = feature.kind == "class_label"
-    if is_class and options.frozen_labels is None:
+    if is_class and options.classes.labels is None:
         raise UserError(
             f"--schema says that {options.label!r} holds ids of {_class_count(feature)} classes; give their names with "
             f"--labels_file {naming.labels_file(options.label)}, which stands beside the schema"
         )
     if not is_class and feature.dtype != "bytes":
-        if options.frozen_labels is not None:
+        if options.classes.labels is not None:
             raise UserError(
                 f"--labels_file was given, but --label {options.label} holds numbers, which stay as they are"
             )
         return types, [_required(feature, options.label) for feature in features], None
     check_label_name(options.label)
-    check_labels_file(feature, options.frozen_labels)
+    check_labels_file(feature, options.classes.labels)
     if inferred.values is None:
         raise UserError(f"--label {options.label} has more than {MAX_VALUES:,} different values; is it a label?")
     found = inferred.values if options.needs_inference else frozenset()
-    class_names = resolve_class_names(found, options.frozen_labels, options.on_new_label)
+    class_names = resolve_class_names(found, options.classes.labels, options.classes.on_new_label)
     types = {**types, options.label: ColumnType("bytes", None, 0)}
     label = Feature(options.label, "int64", "class_label", class_names=class_names.names)
     return types, [label if feature.name == options.label else feature for feature in features], class_names

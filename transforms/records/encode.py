@@ -18,6 +18,7 @@ from transforms.examples.framing import frame, payload_hashes
 from transforms.examples.kinds import Kinds, kinds_of, misfits
 from transforms.formats.base import FileRef, Rows, key_column
 from transforms.layout.tables import TableLayout
+from transforms.options.splits import SplitOptions
 from transforms.records.keys import hash_keys, input_order, position_ties
 from transforms.records.run_file import KeyedRecords
 from transforms.sharding import keys
@@ -34,20 +35,12 @@ class KeyOptions:
     """How keys and splits are computed.
 
     Attributes:
-      seed: of the order of examples within their split.
-      split_seed: of the assignment to splits.
+      split: how rows are dealt out to splits, and their order there.
       key: the column that is a row's identity; without it, the encoded record is.
-      group_by: the column whose equal values stay in one split.
-      stratify_by: the column within whose values splits are exact.
-      no_shuffle: keep the order of the input.
     """
 
-    seed: int = 0
-    split_seed: int = 0
+    split: SplitOptions = field(default_factory=SplitOptions)
     key: str | None = None
-    group_by: str | None = None
-    stratify_by: str | None = None
-    no_shuffle: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,15 +241,15 @@ def keyed(
     rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions, strata: Divisions | None
 ) -> KeyedRecords:
     """The records of `rows` with their keys and splits; `strata` are how those of --stratify_by are cut."""
-    if options.no_shuffle:
+    if options.split.no_shuffle:
         order = rows.order
     elif options.key is not None:
-        order = hash_keys(encoded.helpers[options.key], options.seed)
+        order = hash_keys(encoded.helpers[options.key], options.split.seed)
     else:
-        order = encoded.payload_hashes(options.seed)
+        order = encoded.payload_hashes(options.split.seed)
     if layout.fractions is None:
         splits = rows.folder_splits
-    elif options.stratify_by is not None:
+    elif options.split.stratify_by is not None:
         assert strata is not None
         splits = _stratified(rows, encoded, layout, options, strata)
     elif len(layout.splits) == 1:
@@ -274,8 +267,8 @@ def stratum_keys(rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, 
 
 def split_keys(encoded: EncodedRows, options: KeyOptions) -> np.ndarray:
     """What decides the split of each record: uint64, shape (rows,)."""
-    seed = keys.split_salt(options.split_seed)
-    column = options.group_by or options.key
+    seed = keys.split_salt(options.split.split_seed)
+    column = options.split.group_by or options.key
     if column is None:
         return encoded.payload_hashes(seed)
     hashed = hash_keys(encoded.helpers[column], seed)
@@ -286,9 +279,9 @@ def split_keys(encoded: EncodedRows, options: KeyOptions) -> np.ndarray:
 
 
 def _strata(encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> tuple[list[str], np.ndarray]:
-    assert options.stratify_by is not None
-    column = encoded.helpers[options.stratify_by]
-    if options.stratify_by == layout.label and layout.class_names is not None:  # "1" and "1.0" are two classes
+    assert options.split.stratify_by is not None
+    column = encoded.helpers[options.split.stratify_by]
+    if options.split.stratify_by == layout.label and layout.class_names is not None:  # "1" and "1.0" are two classes
         column = encoded.features[layout.label].cast(pa.string()).cast(pa.large_binary())
     column = pc.fill_null(column, b"").dictionary_encode()
     names = [name.decode(errors="surrogateescape") for name in column.dictionary.to_pylist()]

@@ -10,6 +10,7 @@ import pytest
 
 from shardmill.labels import ClassNames
 from shardmill.rejects import Reject
+from tests.support.grouped import grouped
 from transforms.columns.types import ColumnType
 from transforms.files.manifest_columns import encode_columns
 from transforms.files.references import PLANNED
@@ -54,7 +55,7 @@ def planned(
 
 def test_keys_and_splits_are_those_of_the_name() -> None:
     names = [f"ant/{index}.jpg" for index in range(500)]
-    found, _ = planned([file(name) for name in names], options=ResolveOptions(seed=3, split_seed=4))
+    found, _ = planned([file(name) for name in names], options=ResolveOptions(grouped(seed=3, split_seed=4)["split"]))
     order = keys.hash_strings(names, 3)
     splits = keys.assign(keys.split_keys(names, 4), keys.thresholds(FRACTIONS))
 
@@ -64,7 +65,8 @@ def test_keys_and_splits_are_those_of_the_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "moved"), [(ResolveOptions(seed=9), "key"), (ResolveOptions(split_seed=9), "split")]
+    ("options", "moved"),
+    [(ResolveOptions(grouped(seed=9)["split"]), "key"), (ResolveOptions(grouped(split_seed=9)["split"]), "split")],
 )
 def test_each_seed_moves_its_own(options: ResolveOptions, moved: str) -> None:
     rows = [file(f"ant/{index}.jpg") for index in range(200)]
@@ -133,7 +135,7 @@ def test_unlabelled() -> None:
 
 def test_a_group_stays_in_one_split() -> None:
     rows = [row(f"{index}.jpg", index + 2, user=f"u{index % 20}") for index in range(400)]
-    found, _ = planned(rows, replace(TREE, columns=USER), ResolveOptions(group_by="user"))
+    found, _ = planned(rows, replace(TREE, columns=USER), ResolveOptions(grouped(group_by="user")["split"]))
     splits: dict[int, set[str]] = {}
     for index, item in enumerate(found):
         splits.setdefault(index % 20, set()).add(item["split"])
@@ -144,14 +146,14 @@ def test_a_group_stays_in_one_split() -> None:
 
 def test_rows_without_a_group_are_groups_of_their_own() -> None:
     rows = [row(f"{index}.jpg", index + 2, user="") for index in range(200)]
-    found, _ = planned(rows, replace(TREE, columns=USER), ResolveOptions(group_by="user"))
+    found, _ = planned(rows, replace(TREE, columns=USER), ResolveOptions(grouped(group_by="user")["split"]))
 
     assert [item["split"] for item in found] == [item["split"] for item in planned(rows)[0]]
 
 
 def test_strata_keep_what_decides_their_split() -> None:
     rows = [row("a", 2, "ant"), row("b", 3, "bee"), row("c", 4, "ant")]
-    found, _ = planned(rows, options=ResolveOptions(stratify_by="label", split_seed=5))
+    found, _ = planned(rows, options=ResolveOptions(grouped(stratify_by="label", split_seed=5)["split"]))
 
     assert [item["stratum"] for item in found] == ["ant", "bee", "ant"]
     assert [item["split_key"] for item in found] == keys.split_keys(["a", "b", "c"], 5).tolist()

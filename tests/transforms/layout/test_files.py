@@ -7,6 +7,7 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.labels import ClassNames
+from tests.support.grouped import grouped
 from transforms.columns.types import ColumnType
 from transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES, FolderRoles, split_name
 from transforms.inputs.summary import InputSummary
@@ -28,7 +29,7 @@ def manifest(labels: list[str], splits: list[str] | None = None, **columns: Colu
 
 
 def layout(summary: InputSummary, **options: object) -> Layout:
-    return make_layout(summary, LayoutOptions("--input photos", **options))  # type: ignore[arg-type]
+    return make_layout(summary, LayoutOptions("--input photos", **grouped(**options)))
 
 
 def names(made: Layout) -> tuple[str, ...] | None:
@@ -108,7 +109,7 @@ def test_columns_are_in_the_order_of_their_names() -> None:
 
 
 def test_given_splits() -> None:
-    made = layout(tree("cat"), fractions=HALVES)
+    made = layout(tree("cat"), splits=HALVES)
 
     assert (made.splits, made.fractions) == (("train", "test"), (Fraction(1, 2), Fraction(1, 2)))
 
@@ -120,12 +121,12 @@ def test_split_names(text: str, split: str) -> None:
     assert split_name(text) == split
 
 
-def test_frozen_labels() -> None:
+def test_labels() -> None:
     frozen = ("dog", "cat")
 
-    assert layout(tree("cat"), frozen_labels=frozen).class_names == ClassNames(frozen)
-    assert names(layout(tree("cat", "ant"), frozen_labels=frozen, on_new_label="append")) == ("dog", "cat", "ant")
-    assert names(layout(tree("cat", "ant"), frozen_labels=frozen, on_new_label="reject")) == frozen
+    assert layout(tree("cat"), labels=frozen).class_names == ClassNames(frozen)
+    assert names(layout(tree("cat", "ant"), labels=frozen, on_new_label="append")) == ("dog", "cat", "ant")
+    assert names(layout(tree("cat", "ant"), labels=frozen, on_new_label="reject")) == frozen
 
 
 @pytest.mark.parametrize(
@@ -142,31 +143,29 @@ def test_frozen_labels() -> None:
         ),
         (
             tree("train/a", "test/a"),
-            {"fractions": HALVES},
+            {"splits": HALVES},
             "^--splits was given, but the input's split folders say the split; ",
         ),
         (
             manifest(["a"], ["train"]),
-            {"fractions": HALVES},
+            {"splits": HALVES},
             "^--splits was given, but the manifest's column 'split' says the split; ",
         ),
-        (manifest(["a"], ["train"], user=NUMBER), {"group_by": "user"}, "^--group_by was given, but the manifest's"),
-        (tree("train/a"), {"stratify_by": "label"}, "^--stratify_by was given, but the input's split folders"),
-        (tree("cat"), {"frozen_labels": ("dog",)}, "^class 'cat' is in the input but not in --labels_file"),
-        (tree(""), {"frozen_labels": ("dog",)}, "^--labels_file was given, but --input photos has no labels"),
+        (tree("cat"), {"labels": ("dog",)}, "^class 'cat' is in the input but not in --labels_file"),
+        (tree(""), {"labels": ("dog",)}, "^--labels_file was given, but --input photos has no labels"),
         (
             tree("cat"),
-            {"fractions": HALVES, "group_by": "user"},
+            {"splits": HALVES, "group_by": "user"},
             "^--group_by user: no such column; the columns are label; further",
         ),
         (
             tree(""),
-            {"fractions": HALVES, "stratify_by": "label"},
+            {"splits": HALVES, "stratify_by": "label"},
             "^--stratify_by label: no such column; there are no labels and no columns",
         ),
         (
             manifest(["a"], user=NUMBER),
-            {"fractions": HALVES, "group_by": "usr"},
+            {"splits": HALVES, "group_by": "usr"},
             "no such column; the columns are label, user$",
         ),
         (

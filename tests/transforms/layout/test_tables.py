@@ -7,6 +7,7 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.features import Feature
+from tests.support.grouped import grouped
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 from transforms.formats.base import KeyColumn
@@ -14,6 +15,7 @@ from transforms.inputs.summary import InputSummary, summarize_files, summarize_h
 from transforms.layout.lines import make_line_layout
 from transforms.layout.records import make_record_layout
 from transforms.layout.tables import TableLayout, TableOptions, make_table_layout, wanted_columns
+from transforms.options.labels import LabelOptions
 
 HEADER = ("id", "age", "city", "ok", "empty")
 TYPES = {
@@ -29,7 +31,7 @@ SCHEMA = (Feature("id", "int64"), Feature("city", "bytes", "text", required=Fals
 
 def layout(inferred: Inferred | None = None, summary: InputSummary = TABLE, **options: Any) -> TableLayout:
     made = Inferred(TYPES, 10, frozenset({"Bern", "Athens"})) if inferred is None else inferred
-    return make_table_layout(summary, made, TableOptions("--input x", **options))
+    return make_table_layout(summary, made, TableOptions("--input x", **grouped(**options)))
 
 
 def test_features_are_the_columns_in_the_order_of_the_header() -> None:
@@ -77,7 +79,7 @@ def test_a_label_of_strings_has_classes() -> None:
     assert (made.label, made.required_label) == ("city", "city")
     assert made.class_names is not None
     assert made.types["city"].dtype == "bytes"
-    frozen = layout(label="city", frozen_labels=("Rome", "Bern"), on_new_label="append")
+    frozen = layout(label="city", labels=("Rome", "Bern"), on_new_label="append")
     assert frozen.features[2].class_names == ("Rome", "Bern", "Athens")
 
 
@@ -99,7 +101,7 @@ def test_schema_instead_of_inference() -> None:
 
 def test_a_schema_s_class_label() -> None:
     schema = (Feature("id", "int64"), Feature("city", "int64", "class_label", class_names=("", "")))
-    made = layout(Inferred(), schema=schema, label="city", frozen_labels=("Athens", "Bern"))
+    made = layout(Inferred(), schema=schema, label="city", labels=("Athens", "Bern"))
 
     assert made.features[1].class_names == ("Athens", "Bern")
     assert made.types["city"].dtype == "bytes"
@@ -133,10 +135,10 @@ def test_which_columns_are_inferred() -> None:
         ({"drop": ("ide",)}, "--drop ide: .*did you mean id"),
         ({"only": ("zzz",)}, "--only zzz: no such column"),
         ({"label": "city", "drop": ("city",)}, "--label city is also in --drop"),
-        ({"frozen_labels": ("a",)}, "--labels_file was given, but no --label"),
-        ({"label": "age", "frozen_labels": ("a",)}, "--label age holds numbers"),
+        ({"labels": ("a",)}, "--labels_file was given, but no --label"),
+        ({"label": "age", "labels": ("a",)}, "--label age holds numbers"),
         ({"label": "empty"}, "--label empty has no value in any row"),
-        ({"label": "city", "frozen_labels": ("Bern",)}, "class 'Athens' is in the input but not in --labels_file"),
+        ({"label": "city", "labels": ("Bern",)}, "class 'Athens' is in the input but not in --labels_file"),
         ({"split_shards": ("tests",)}, "--num_shards tests=…: no such split; the splits are train"),
     ],
 )
@@ -182,7 +184,7 @@ def test_split_folders() -> None:
 
     assert (made.splits, made.fractions) == (("train", "validation"), None)
     assert "the splits are those of the folders: VAL (validation), train" in made.notices
-    given = layout(summary=folders, fractions=(("all", Fraction(1)),))
+    given = layout(summary=folders, splits=(("all", Fraction(1)),))
     assert (given.splits, given.fractions) == (("all",), (Fraction(1),))
 
 
@@ -206,7 +208,7 @@ def test_lines(names: list[str], numbers: bool, features: list[str], classes: tu
 
 def test_lines_without_folders_have_no_labels_file() -> None:
     with pytest.raises(UserError, match="not every file of --input x lies in a class folder"):
-        make_line_layout(FILES, Inferred(), TableOptions("--input x", frozen_labels=("a",)), False)
+        make_line_layout(FILES, Inferred(), TableOptions("--input x", classes=LabelOptions(labels=("a",))), False)
 
 
 def test_existing_records_have_no_features_yet() -> None:
