@@ -1,5 +1,6 @@
 """The ways a job or a reader ends without data, as the user sees them."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from shardmill.printable import printable
@@ -46,3 +47,9 @@ class OutrunError(LockedError):
 
 class CorruptDataError(_Sentence, ValueError):
     """A shard, record or manifest on disk is not what was written. The message names file and record."""
+
+
+# By their names, which outlive a way between processes
+KINDS: Mapping[str, type[UserError] | type[JobError]] = {
+    kind.__name__: kind for kind in (UserError, JobError, ChecksError, LockedError, OutrunError)
+}

@@ -123,7 +123,7 @@ def shard_faults(dataset: Dataset, decode: bool, options: PipelineOptions, folde
     path = storage.join(folder, "report.jsonl")
     files = [shard.file for split in dataset.manifest.splits for shard in split.shards]
     build = partial(build_verify, dataset=dataset, decode=decode, path=path)
-    launch.run(lambda pipeline, _: build(pipeline), options, f"{dataset.manifest.name}, verify")
+    launch.run(lambda pipeline, _: build(pipeline), options, f"{dataset.manifest.name}, verify", shared=folder)
     try:
         lines = storage.read_bytes(path).decode().splitlines()
     except FileNotFoundError:

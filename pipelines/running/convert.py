@@ -70,9 +70,10 @@ def run(
             lease = take_lease(config)
             check_output(config, config.overwrite)  # once more: another job may have published until now
             if not take_up(config):
+                temporary = storage.join(config.directory, config.temporary)
                 if inputs is not None:
-                    inputs_file.stage(storage.join(config.directory, config.temporary), inputs)
-                launch.run(job.build, options, config.name, quiet)
+                    inputs_file.stage(temporary, inputs)
+                launch.run(job.build, options, config.name, quiet, shared=temporary)
             found = published(config)  # as long as nobody else may replace it
     except (JobError, UserError):
         _release(lease)

@@ -12,13 +12,15 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.flags.option_views import RememberingOptions
-from pipelines.running.failures import translate
+from pipelines.running.failures import to_raise
 from pipelines.running.progress import ProgressDisplay
 from pipelines.running.runner import check_running_mode, is_local, make_runner
 from pipelines.running.scratch import scratch_folder
 from pipelines.running.signatures import remembered_signatures
 from pipelines.running.worker_processes import WorkerProcesses
 from shardmill.errors import UserError
+from transforms.stores import storage
+from transforms.workers.reported import FILE, report_failures, reported
 
 _POLL = 0.2  # seconds
 
@@ -28,10 +30,17 @@ def run(
     options: PipelineOptions,
     title: str,
     quiet: bool = False,
+    shared: str | None = None,
 ) -> None:
     """Build a pipeline with `build(pipeline, progress folder)` and run it to its end.
 
-    Progress is shown under `title` unless `quiet`.
+    Args:
+      build: makes the graph.
+      options: Beam's.
+      title: progress is shown under it.
+      quiet: whether it is not shown.
+      shared: a folder that workers on other machines reach too: a step that fails leaves there why. Workers on this one
+        have a folder of their own.
 
     Raises:
       UserError, JobError: raised in a step of the pipeline, or a JobError for whatever else stopped it.
@@ -46,7 +55,10 @@ def run(
             stack.enter_context(_quiet_beam())  # until its workers have ended
             workers = stack.enter_context(WorkerProcesses())
         build(pipeline := _pipeline(options, workers), folder)
-        _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title))
+        report = storage.join(place, FILE) if (place := folder or shared) is not None else None
+        if report is not None:
+            report_failures(pipeline, report)
+        _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title), report)
 
 
 @contextmanager
@@ -68,7 +80,7 @@ def _pipeline(options: PipelineOptions, workers: WorkerProcesses | None = None) 
         raise UserError(f"Beam refuses the options of the run: {' '.join(str(error).split())}") from None
 
 
-def _run_with_progress(pipeline: beam.Pipeline, shown: ProgressDisplay | None) -> None:
+def _run_with_progress(pipeline: beam.Pipeline, shown: ProgressDisplay | None, report: str | None) -> None:
     failure: list[BaseException] = []
 
     def work() -> None:
@@ -86,7 +98,7 @@ def _run_with_progress(pipeline: beam.Pipeline, shown: ProgressDisplay | None) -
             if shown is not None:
                 shown.update()
     if failure:
-        raise translate(failure[0]) from failure[0]
+        raise to_raise(failure[0], None if report is None else reported(report)) from failure[0]
 
 
 class Terminated(KeyboardInterrupt):

@@ -1,71 +1,58 @@
-"""What runners raise, as the error that is shown; test_launch.py has what they raise in truth."""
+"""What becomes of a failed job's error, by what a step reported and what the runner raised; test_launch.py has real
+ones."""
 
 import pytest
 
-from pipelines.running.failures import translate
-from shardmill.errors import JobError, UserError
+from pipelines.running.failures import to_raise
+from shardmill.errors import KINDS, JobError, UserError
+from transforms.workers.reported import Failure
 
-WORKER_TRACE = """Traceback (most recent call last):
-  File "apache_beam/runners/common.py", line 1, in process
-  File "transforms/layout/files.py", line 5, in make_layout
-shardmill.errors.UserError: class 'röse' is in the input [but] not in --labels_file [while running 'Layout']
-
-During handling of the above exception, another exception occurred:
-RuntimeError: bundle failed"""
+TEXT = "Traceback\n  File\nshardmill.errors.UserError: of a step before\n\nRuntimeError: bundle failed\n"
 
 
-TWICE = """Traceback (most recent call last):
-  File "transforms/layout/files.py", line 5, in make_layout
-shardmill.errors.UserError: no 'a [while running 'b'] c' is there
+@pytest.mark.parametrize("kind", KINDS.values())
+def test_what_a_step_reported_is_raised(kind: type[Exception]) -> None:
+    raised = to_raise(RuntimeError(TEXT), Failure("Layout", kind.__name__, "no 'a [while running 'b'] c' is there"))
 
-During handling of the above exception, another exception occurred:
+    assert (type(raised), str(raised)) == (kind, "no 'a [while running 'b'] c' is there")
 
-Traceback (most recent call last):
-  File "apache_beam/runners/common.py", line 1, in process
-shardmill.errors.UserError: no 'a [while running 'b'] c' is there [in the words of another Beam]
-"""
+
+def test_of_another_error_the_step_is_named() -> None:
+    raised = to_raise(RuntimeError(TEXT), Failure("Write/WriteShard", "", "OSError: disk full"))
+
+    assert (type(raised), str(raised)) == (JobError, "the job failed in step Write/WriteShard: OSError: disk full")
+
+
+@pytest.mark.parametrize("kind", ["Exception", "SystemExit", "KINDS"])
+def test_a_report_names_no_other_class(kind: str) -> None:
+    assert kind not in KINDS
+    assert str(to_raise(RuntimeError(TEXT), Failure("Step", kind, "x"))) == "the job failed in step Step: x"
 
 
 @pytest.mark.parametrize(
-    ("error", "kind", "sentence"),
+    ("error", "sentence"),
     [
-        (UserError("as it is"), UserError, "as it is"),
-        (RuntimeError(WORKER_TRACE), UserError, "class 'röse' is in the input [but] not in --labels_file"),
-        (RuntimeError("x\nshardmill.errors.JobError: lost"), JobError, "lost"),
-        (RuntimeError("shardmill.errors.UserError: first\n\nshardmill.errors.JobError: last\n"), JobError, "last"),
-        (RuntimeError("boom [while running 'Write/WriteShard-ptransform-7']"), JobError, None),
-        (RuntimeError(TWICE), UserError, "no 'a [while running 'b'] c' is there"),
-        (RuntimeError(""), JobError, "the job failed: RuntimeError"),
-        (RuntimeError("Traceback\n  File\nOSError: disk full\n\n"), JobError, "the job failed: OSError: disk full"),
+        (RuntimeError(""), "the job failed: RuntimeError"),
+        (RuntimeError("Traceback\n  File\nOSError: disk full\n\n"), "the job failed: OSError: disk full"),
+        (RuntimeError(TEXT), "the job failed: RuntimeError: bundle failed"),
     ],
 )
-def test_translations(error: Exception, kind: type[Exception], sentence: str | None) -> None:
-    translated = translate(error)
+def test_without_a_report_the_runner_has_the_word(error: Exception, sentence: str) -> None:
+    raised = to_raise(error, None)
 
-    assert type(translated) is kind
-    if sentence is not None:
-        assert str(translated) == sentence
-    else:
-        assert str(translated).startswith("the job failed in step Write/WriteShard")
-        assert str(translated).endswith(": boom")
+    assert (type(raised), str(raised)) == (JobError, sentence)
 
 
 def test_the_sentence_is_that_before_beam_wrote_behind_it() -> None:
     first, second = UserError("a [while running 'b'] c"), UserError("a [while running 'b'] c [in other words]")
     second.__context__ = first
+    first.__context__ = JobError("dealt with")
 
-    assert str(translate(second)) == "a [while running 'b'] c"
-
-
-def test_of_two_errors_the_one_raised_last_is_shown() -> None:
-    first, second = UserError("no such column"), JobError("the file changed [while running 'Read']")
-    second.__context__ = first
-
-    assert (type(translate(second)), str(translate(second))) == (JobError, "the file changed")
+    assert to_raise(second, None) is first
 
 
 def test_an_error_of_ours_that_was_dealt_with_is_not_shown() -> None:
     error = OSError("disk full")
     error.__context__ = UserError("no such column")
 
-    assert str(translate(error)) == "the job failed: disk full"
+    assert str(to_raise(error, None)) == "the job failed: disk full"

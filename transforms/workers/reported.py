@@ -1,0 +1,122 @@
+"""Why a step fails, in a file that the launcher reads: from another process a runner brings Python's text of an error,
+if anything."""
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from traceback import format_exception_only
+from typing import Any
+
+import apache_beam as beam
+
+from shardmill.errors import JobError, UserError
+from shardmill.json_values import parse_json
+from transforms.stores import storage
+
+FILE = "failure"  # in the folder that launcher and workers share
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error that left a step.
+
+    Attributes:
+      step: the step's label, with those of the steps around it.
+      kind: the name of a class in shardmill.errors; "" for any other error.
+      sentence: what the error says; of any other, its type too.
+    """
+
+    step: str
+    kind: str
+    sentence: str
+
+    @classmethod
+    def of(cls, step: str, error: Exception) -> "Failure":
+        """What `error`, raised in `step`, comes to."""
+        if isinstance(error, (UserError, JobError)):
+            return cls(step, type(error).__name__, str(error))
+        return cls(step, "", " ".join("".join(format_exception_only(error)).split()))
+
+
+class ReportingFn(beam.DoFn):
+    """Does what `inner` does, and writes down with which error it ends.
+
+    An attempt that fails after another overwrites its report, so that the last one is shown. What other attempts are
+    cancelled with is not why a job fails.
+    """
+
+    def __init__(self, inner: beam.DoFn, step: str, path: str) -> None:
+        self._inner, self._step, self._path = inner, step, path
+
+    def __getattribute__(self, name: str) -> Any:
+        # As Beam's own wrapper of a DoFn does it: whatever is asked of it is asked of the one inside
+        if name.startswith("__") or name in object.__getattribute__(self, "__dict__") or name in ReportingFn.__dict__:
+            return object.__getattribute__(self, name)
+        return getattr(self._inner, name)
+
+    def _inspect_process(self) -> Any:
+        """What Beam takes for the parameters of `process`: it knows by their defaults what to pass."""
+        return self._inner.get_function_arguments("process")
+
+    def setup(self) -> None:
+        """As `inner` does."""
+        with self._reporting():
+            self._inner.setup()
+
+    def process(self, *arguments: Any, **named: Any) -> Iterator[Any]:
+        """As `inner` does."""
+        with self._reporting():
+            yield from self._inner.process(*arguments, **named) or ()
+
+    def finish_bundle(self) -> Iterable[Any] | None:
+        """As `inner` does."""
+        with self._reporting():
+            results: Iterable[Any] | None = self._inner.finish_bundle()
+            return None if results is None else list(results)
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        try:
+            yield
+        except CancelledError:
+            raise
+        except Exception as error:
+            with suppress(Exception):  # the error itself is what counts, and goes on to the runner
+                report(self._path, Failure.of(self._step, error))
+            raise
+
+
+def report(path: str, failure: Failure) -> None:
+    """Write a failure to `path`, over an earlier one."""
+    content = {"step": failure.step, "kind": failure.kind, "sentence": failure.sentence}
+    # Workers that fail at the same time write side by side
+    storage.write_text(path, json.dumps(content), f"{path}-{uuid.uuid4().hex}", sync=False)
+
+
+def reported(path: str) -> Failure | None:
+    """The failure that stands at `path`; None where there is none, or none that can be read."""
+    try:
+        content = parse_json(storage.read_bytes(path))
+        return Failure(content["step"].text(), content["kind"].text(), content["sentence"].text())
+    except (OSError, ValueError):
+        return None
+
+
+def report_failures(pipeline: beam.Pipeline, path: str) -> None:
+    """Have every step of a pipeline that is built, and not run yet, report to `path` the error that it ends with."""
+    pipeline.visit(_Wrapping(lambda inner, step: ReportingFn(inner, step, path)))
+
+
+class _Wrapping(beam.pipeline.PipelineVisitor):
+    """Puts a function around that of each ParDo, but for those that split their elements, which are Beam's own."""
+
+    def __init__(self, wrap: Callable[[beam.DoFn, str], beam.DoFn]) -> None:
+        self._wrap = wrap
+
+    def visit_transform(self, node: Any) -> None:
+        step = node.transform
+        if isinstance(step, beam.ParDo) and not isinstance(step.fn, ReportingFn) and not step.get_restriction_coder():
+            step.fn = self._wrap(step.fn, node.full_label)
