@@ -25,6 +25,7 @@ from transforms.inputs.files import index_listing
 from transforms.inputs.folders import CLASSES
 from transforms.inputs.listing import FileKind, list_input
 from transforms.layout.files import Layout
+from transforms.options.splits import SplitOptions
 from transforms.publishing.file_index import FileIndex, IndexedPiece
 from transforms.workers.batches import concatenate
 from transforms.writing.remembered import PieceWriter
@@ -90,7 +91,7 @@ def planned(tree: Tree, seed: int) -> pa.RecordBatch:
         for item in index_listing(list_input(str(tree.root), TEXTS), identities=True)
         if isinstance(item, pa.RecordBatch)
     ]
-    parts = [part for batch in found for part in resolve(batch, layout, ResolveOptions(seed=seed))]
+    parts = [part for batch in found for part in resolve(batch, layout, ResolveOptions(SplitOptions(seed=seed)))]
     return concatenate([part for part in parts if isinstance(part, pa.RecordBatch)])
 
 
