@@ -2,6 +2,7 @@
 repaired."""
 
 import importlib
+import multiprocessing
 import os
 import re
 import signal
@@ -264,8 +265,10 @@ def test_interrupted_during_renames_that_go_on(
         assert tree_bytes(output) == versions["plain"]
 
 
-def wait_for(*signs: Path) -> None:
-    while not all(sign.exists() for sign in signs):
+def wait_for(sign: Path, is_alive: Callable[[], bool]) -> None:
+    """Wait for a sign as long as the process that is to give it is alive."""
+    while not sign.exists():
+        assert is_alive() or sign.exists(), f"{sign.name}: the process that was to say so has ended"
         time.sleep(0.0005)
 
 
@@ -273,10 +276,12 @@ def stop_at(module: str, name: str, reached: Path, go_on: Path) -> None:
     """Let this process stop each time it calls a function, until another lets it go on."""
     place = importlib.import_module(module)
     then = getattr(place, name)
+    tests = multiprocessing.parent_process()
+    assert tests is not None
 
     def stop(*arguments: Any, **more: Any) -> Any:
         reached.touch()
-        wait_for(go_on)
+        wait_for(go_on, tests.is_alive)
         return then(*arguments, **more)
 
     setattr(place, name, stop)
@@ -290,19 +295,33 @@ STOPS = {
 }
 
 
+def test_a_sign_is_not_waited_for_when_its_process_has_ended(tmp_path: Path) -> None:
+    ended = Process(tmp_path / "ended", "no such command")
+    with pytest.raises(AssertionError, match="has ended"):
+        wait_for(tmp_path / "sign", ended.is_alive)
+    assert ended.result().status == 2
+
+
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_two_commands_at_once(
-    tmp_path: Path, source: Path, run: Run, versions: dict[str, dict[str, bytes]], overwrite: bool, stop: str
+    tmp_path: Path,
+    source: Path,
+    run: Run,
+    versions: dict[str, dict[str, bytes]],
+    overwrite: bool,
+    stop: str,
+    request: pytest.FixtureRequest,
 ) -> None:
     """The second stands back at once, names the first and writes nothing, however far that one is."""
     output, reached, go_on = tmp_path / "out", tmp_path / "reached", tmp_path / "go on"
+    request.addfinalizer(go_on.touch)  # or the first is waited for when this fails
     flags = ["--overwrite"] if overwrite else []
     if overwrite:
         assert run(*command(source, output, *OTHER)).status == 0
     before = partial(stop_at, *STOPS[stop], reached, go_on)
     first = Process(tmp_path / "first", *command(source, output, *flags), before=before)
-    wait_for(reached)
+    wait_for(reached, first.is_alive)
     there = tree_bytes(output)
     for arguments in (command(source, output, *flags, *OTHER), ("verify", "--repair", version_of(output))):
         result = run(*arguments)
