@@ -9,15 +9,12 @@ from pipelines.kinds.registry import KINDS
 from pipelines.rebuilding.decide import decide, to_bytes
 from pipelines.rebuilding.inputs import find_inputs
 from shardmill.dataset import open_dataset
-from tests.end_to_end import test_object_storage as emulators
-from tests.end_to_end.test_object_storage import Bucket
+from tests.support.buckets import Bucket
 from tests.support.command import Run, tree_bytes
 from tests.support.versions import make_version
 from transforms.publishing.catalog import versions_in
 from transforms.publishing.deletion import delete_version
 from transforms.stores import storage
-
-bucket, gs_endpoint, s3_endpoint = emulators.bucket, emulators.gs_endpoint, emulators.s3_endpoint
 
 
 @pytest.fixture

@@ -1,0 +1,92 @@
+"""Leases on object stores, and the conditional writes that they are made of."""
+
+import json
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardmill import naming
+from shardmill.errors import LockedError
+from tests.support.buckets import Bucket, make_images
+from transforms.publishing import lease, publish
+from transforms.stores import conditional
+from transforms.stores.stored import ChangedError
+
+
+def test_a_change_needs_what_was_read(bucket: Bucket) -> None:
+    url = f"{bucket.url}/small"
+    assert conditional.read(url) is None
+    conditional.create(url, "one")
+    with pytest.raises(FileExistsError):
+        conditional.create(url, "two")
+    one = conditional.read(url)
+    assert one is not None
+    assert one.data == b"one"
+    conditional.replace(url, "two", one)
+    assert abs(one.modified - time.time()) < 3600
+    with pytest.raises(ChangedError):
+        conditional.replace(url, "three", one)
+    with pytest.raises(ChangedError):
+        conditional.delete(url, one)
+    two = conditional.read(url)
+    assert two is not None
+    conditional.replace(url, "four", two)
+    conditional.replace(url, "four", two)  # an answer was lost, and the request repeated
+    four = conditional.read(url)
+    assert four is not None
+    conditional.delete(url, four)
+    with pytest.raises(ChangedError):
+        conditional.replace(url, "five", four)
+    with pytest.raises(ChangedError):
+        conditional.delete(url, four)
+    assert bucket.files() == {}
+
+
+def test_one_of_many_has_the_lease(bucket: Bucket) -> None:
+    """At first, and when they find one that was not renewed by another machine."""
+    directory = f"{bucket.url}/sets/n/1.0.0"
+
+    def attempt(number: int) -> lease.Lease | None:
+        try:
+            return lease.take(directory, naming.temporary_folder("n", f"{number}"), f"{number}")
+        except LockedError:
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        (won,) = filter(None, pool.map(attempt, range(8)))
+        won.leave()
+        found = json.loads(bucket.files()["sets/n/1.0.0/LOCK"])
+        bucket.put("sets/n/1.0.0/LOCK", json.dumps({**found, "job": "x", "boot": "another", "host": "web7"}).encode())
+        with pytest.raises(LockedError, match=r"on web7 since .* ends 300 s after it was last renewed"):
+            lease.take(directory, naming.temporary_folder("n", "8"), "8")
+        abandoned = {**found, "job": "x", "boot": "another", "seconds": -2}  # times of S3 are whole seconds
+        bucket.put("sets/n/1.0.0/LOCK", json.dumps(abandoned).encode())
+        (won,) = filter(None, pool.map(attempt, range(8)))
+    won._write()  # as it does every minute
+    assert json.loads(bucket.files()["sets/n/1.0.0/LOCK"])["beat"] == 1
+    won.release()
+    assert bucket.files() == {}
+
+
+def test_the_second_command_names_the_first(
+    bucket: Bucket, local_photos: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--input", str(local_photos), "--output", f"{bucket.url}/sets", "--overwrite")
+    then, seen = publish.check_counts, []
+
+    def second(build: Any) -> None:
+        monkeypatch.setattr(publish, "check_counts", then)
+        before = bucket.files()
+        seen.append(make_images(bucket, *flags, "--seed", "5"))
+        assert bucket.files() == before
+        then(build)
+
+    monkeypatch.setattr(publish, "check_counts", second)
+    assert make_images(bucket, *flags) == 0
+    assert seen == [4]
+    assert f"{bucket.url}/sets/flowers/1.0.0 is being built by process {os.getpid()} of" in capsys.readouterr().err
+    assert not [name for name in bucket.files() if "LOCK" in name or "beam-temp" in name]

@@ -1,0 +1,81 @@
+"""What storage does with objects: it lists, renames, deletes and reads ranges of them."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.support.buckets import Bucket, Files, upload
+from transforms.inputs.listing import Found, Listed, list_input
+from transforms.stores import storage
+
+
+def test_listing_finds_what_a_local_one_finds(bucket: Bucket, photos: Files, local_photos: Path) -> None:
+    root = upload(bucket, "photos", photos)
+    bucket.put("photos/rose/", b"")  # a "folder", as the consoles make it
+    bucket.put("photos-hard/rose/1.jpg", b"")
+
+    def ordered(listed: Iterator[Listed]) -> list[Listed]:
+        return sorted(listed, key=repr)
+
+    patterns = (
+        "/*/*.jpg",
+        "/**/*.jpg",
+        "/**",
+        "/daisy/x[[]1].jpg",
+        "/daisy/x[0-9].jpg",
+        "/rose/0*",
+        "/ro?e/0[!1-9].jpg",
+    )
+    for pattern in ("", *patterns):
+        found = ordered(list_input(root + pattern))
+        assert found == ordered(list_input(str(local_photos) + pattern)), pattern
+        assert any(isinstance(item, Found) for item in found), pattern
+
+
+def test_operations_on_more_objects_than_a_request_holds(bucket: Bucket) -> None:
+    number = 1005 if bucket.url.startswith("s3:") else 205
+    names = [f"many/{index:04d} [%].jpg" for index in range(number)]
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda name: bucket.put(name, b"x"), names))
+    bucket.put("many-more/1", b"")
+    assert sorted(storage.list_files(f"{bucket.url}/many")) == [(name.removeprefix("many/"), 1) for name in names]
+    storage.delete_tree(f"{bucket.url}/many/")
+    assert list(bucket.files()) == ["many-more/1"]
+
+
+def test_rename_may_be_repeated(bucket: Bucket) -> None:
+    sources = [f"{bucket.url}/temporary/{index} [a]" for index in range(3)]
+    finals = [f"{bucket.url}/final/{index} [a]" for index in range(3)]
+    for index in range(3):
+        bucket.put(f"temporary/{index} [a]", b"new")
+    bucket.put("final/1 [a]", b"old")
+    storage.rename(sources[:2], finals[:2])
+    storage.rename(sources, finals)
+    storage.rename(sources, finals)
+    assert bucket.files() == {f"final/{index} [a]": b"new" for index in range(3)}
+    with pytest.raises(FileNotFoundError, match="neither"):
+        storage.rename([f"{bucket.url}/temporary/9"], [f"{bucket.url}/final/9"])
+
+
+def test_missing_objects(bucket: Bucket) -> None:
+    bucket.put("a1", b"")
+    for operation in (storage.read_bytes, storage.size, storage.open_read):
+        with pytest.raises(FileNotFoundError, match=r"a\[1\]"):
+            operation(f"{bucket.url}/a[1]")
+    assert not storage.exists(f"{bucket.url}/a[1]")
+    storage.delete([f"{bucket.url}/a[1]"])
+    assert list(bucket.files()) == ["a1"]
+
+
+def test_ranges(bucket: Bucket) -> None:
+    bucket.put("a [1]", bytes(range(100)))
+    url = f"{bucket.url}/a [1]"
+    assert storage.read_range(url, 10, 5) == bytes(range(10, 15))
+    assert storage.read_range(url, 99, 1) == b"\x63"
+    assert storage.read_range(url, 100, 0) == b""
+    with pytest.raises(EOFError, match=r"5 bytes at 95, expected 10"):
+        storage.read_range(url, 95, 10)
+    storage.write_parts(f"{bucket.url}/made", [b"ab", memoryview(b"cd")])
+    assert bucket.files()["made"] == b"abcd"

@@ -1,0 +1,167 @@
+"""Buckets of object stores, for tests: real clients against emulators, each a process on loopback."""
+
+import json
+import random
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Protocol
+
+import boto3
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import storage as google_storage
+from PIL import Image
+
+from pipelines import cli
+from tests.support.command import REPOSITORY
+
+SERVER = REPOSITORY / "tests/support/object_store_server.py"
+Files = dict[str, bytes]
+
+
+class Bucket(Protocol):
+    """An emulator's bucket, through a client of its own rather than the code under test."""
+
+    url: str
+    flags: list[str]
+    environment: dict[str, str]
+
+    def put(self, name: str, data: bytes) -> None: ...
+
+    def names(self, prefix: str = "") -> list[str]: ...
+
+    def files(self, prefix: str = "") -> Files: ...
+
+    def requests(self) -> dict[str, Any]: ...
+
+
+class _Bucket:
+    def __init__(self, url: str, endpoint: str, flags: list[str], environment: dict[str, str]) -> None:
+        self.url, self.endpoint, self.flags, self.environment = url, endpoint, flags, environment
+
+    def requests(self) -> dict[str, Any]:
+        """The requests since this was last asked, and how many reads were under way at once."""
+        with urllib.request.urlopen(f"{self.endpoint}/requests") as answer:
+            return dict(json.load(answer))
+
+
+class GoogleBucket(_Bucket):
+    """A bucket of Google Cloud Storage's emulator."""
+
+    def __init__(self, name: str, endpoint: str, environment: dict[str, str]) -> None:
+        super().__init__(f"gs://{name}", endpoint, [], environment)
+        client = google_storage.Client("test", AnonymousCredentials(), client_options={"api_endpoint": endpoint})  # type: ignore[no-untyped-call]
+        self._bucket = client.create_bucket(name)
+
+    def put(self, name: str, data: bytes) -> None:
+        self._bucket.blob(name).upload_from_string(data, "image/jpeg")
+
+    def names(self, prefix: str = "") -> list[str]:
+        return [blob.name for blob in self._bucket.list_blobs(prefix=prefix)]
+
+    def files(self, prefix: str = "") -> Files:
+        return {name: self._bucket.blob(name).download_as_bytes() for name in self.names(prefix)}
+
+
+class S3Bucket(_Bucket):
+    """A bucket of S3's emulator."""
+
+    def __init__(self, name: str, endpoint: str) -> None:
+        access = {
+            "endpoint_url": endpoint,
+            "access_key_id": "key",
+            "secret_access_key": "secret",
+            "region_name": "us-east-1",
+        }
+        super().__init__(f"s3://{name}", endpoint, [f"--s3_{flag}={value}" for flag, value in access.items()], {})
+        names = {name: name if name.endswith(("url", "name")) else f"aws_{name}" for name in access}
+        self.client = boto3.session.Session().client("s3", **{names[key]: value for key, value in access.items()})
+        self.client.create_bucket(Bucket=name)
+        self.name = name
+
+    def put(self, name: str, data: bytes) -> None:
+        self.client.put_object(Bucket=self.name, Key=name, Body=data)
+
+    def names(self, prefix: str = "") -> list[str]:
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix)
+        return [item["Key"] for page in pages for item in page.get("Contents", ())]
+
+    def files(self, prefix: str = "") -> Files:
+        names = self.names(prefix)
+        return {name: self.client.get_object(Bucket=self.name, Key=name)["Body"].read() for name in names}
+
+
+@contextmanager
+def server(kind: str, log: Path) -> Iterator[str]:
+    """An emulator's address; it ends with the block."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with log.open("wb") as output:
+        process = subprocess.Popen([sys.executable, str(SERVER), kind, str(port)], stdout=output, stderr=output)
+    try:
+        for _ in range(300):
+            assert process.poll() is None, log.read_text()
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def jpeg(seed: int) -> bytes:
+    """A small image, another for each seed."""
+    colours = random.Random(seed)
+    output = BytesIO()
+    Image.frombytes("RGB", (8, 8), colours.randbytes(192)).save(output, "JPEG")
+    return output.getvalue()
+
+
+def upload(bucket: Bucket, prefix: str, files: Files) -> str:
+    """Put files below a prefix, whose URL is returned."""
+    for name, data in files.items():
+        bucket.put(f"{prefix}/{name}", data)
+    return f"{bucket.url}/{prefix}"
+
+
+def make_images(bucket: Bucket | None, *flags: str) -> int:
+    """Run `shardmill images` with the options of the bucket's store; its exit status."""
+    return cli.main(["images", "--name", "flowers", *flags, *(bucket.flags if bucket else [])])
+
+
+def local_files(folder: Path) -> Files:
+    """Every file below a folder, by its name relative to it."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def without_source(files: Files) -> dict[str, Any]:
+    """The files of an output folder, but for where the input lay and checksums of what says it."""
+    compared: dict[str, Any] = {}
+    for name, data in files.items():
+        if "/builds/" in name:  # records, which hold times
+            continue
+        compared[name] = data
+        if name.endswith("manifest.json"):
+            compared[name] = json.loads(data)
+            del compared[name]["input"]["pattern"], compared[name]["files"]["dataset_info.json"]
+        elif name.endswith("dataset_info.json"):
+            compared[name] = json.loads(data)
+            del compared[name]["description"]
+        elif name.endswith("/_SUCCESS"):  # which has the checksum of the manifest
+            compared[name] = len(data)
+    return compared
+
+
+def below(files: Files, prefix: str) -> Files:
+    """The files below a prefix, by their names relative to it."""
+    return {name.removeprefix(f"{prefix}/"): data for name, data in files.items() if name.startswith(f"{prefix}/")}
