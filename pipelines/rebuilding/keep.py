@@ -12,6 +12,7 @@ from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.features import Feature, Features
 from shardmill.selection import label_of
+from shardmill.tags import find_version
 from transforms.stores import storage
 
 
@@ -55,6 +56,21 @@ def keep(recipe: Recipe, parent: str) -> Kept:
         if names:
             changes["labels"] = names
     return Kept(changes, tuple(said))
+
+
+def kept_of(recipe: Recipe, parent: str) -> dict[str, str]:
+    """What the recipe keeps, for the digest of what shapes the bytes: a tag by the version that it names, for it may be
+    moved; LATEST by its name, for it moves with each build.
+
+    Raises:
+      UserError: `like` is no version and no tag.
+      CorruptDataError: the file of the tag names no version.
+    """
+    kept = {name: "keep" for name in ("labels", "schema") if getattr(recipe, f"keeps_{name}")}
+    like = recipe.build.like
+    if like is not None:
+        kept["like"] = like if like == naming.LATEST else find_version(storage.BeamFiles(), parent, like)[0]
+    return kept
 
 
 def _check(recipe: Recipe, labels: bool, types: bool) -> None:

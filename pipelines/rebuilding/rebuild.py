@@ -12,7 +12,7 @@ from pipelines.graphs.jobs import Job
 from pipelines.rebuilding.decide import Changed, Unchanged, decide, to_bytes
 from pipelines.rebuilding.freshness import check_freshness
 from pipelines.rebuilding.inputs import Inputs, find_inputs
-from pipelines.rebuilding.keep import keep
+from pipelines.rebuilding.keep import keep, kept_of
 from pipelines.rebuilding.retain import retain
 from pipelines.rebuilding.reuse import reuse_changes, reuse_said
 from pipelines.rebuilding.versions import version_to_build
@@ -92,10 +92,7 @@ def plan(recipe: Recipe, record: BuildRecord, asked: Asked, warn: Say, now: floa
       OSError: a store fails.
     """
     config = recipe.config(record.version, **_changes(recipe, asked))
-    kept = {name: "keep" for name in ("labels", "schema") if getattr(recipe, f"keeps_{name}")}
-    if recipe.build.like is not None:
-        kept["like"] = recipe.build.like
-    inputs = find_inputs(config, recipe.build.fingerprint, kept)
+    inputs = find_inputs(config, recipe.build.fingerprint, kept_of(recipe, config.parent))
     if said := check_freshness(inputs.newest, recipe.freshness, time.time() if now is None else now):
         warn(said)
     decision = decide(config, inputs)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.rebuilding.keep import Kept, keep
+from pipelines.rebuilding.keep import Kept, keep, kept_of
 from pipelines.recipes.load import load_recipes
 from pipelines.recipes.recipe import Recipe
 from pipelines.running.api import convert
@@ -18,7 +18,7 @@ FIRST = "label,x,note\nb,1,p\nd,2,q\n"
 SECOND = "label,x,note,more\na,1.5,7,1\nb,2,8,2\nd,3,9,3\n"  # a class before all others; x and note of other types
 
 
-def recipe_of(folder: Path, *lines: str, flags: str = "label: label, on_new_label: append, drop: note") -> Recipe:
+def recipe_of(folder: Path, *lines: str, flags: str = "label: label") -> Recipe:
     text = "\n".join([f"name: n\noutput: {folder}/out", f"csv: {{input: {folder}/in, num_shards: 1, {flags}}}", *lines])
     (folder / "n.yaml").write_text(text)
     (found,) = load_recipes([str(folder / "n.yaml")], {}, date(2026, 11, 20), {})
@@ -108,6 +108,18 @@ def test_like_a_version_keeps_both(folder: Path, named: str) -> None:
         ("note", "bytes"),
     ]
     assert len(kept.said) == 2
+
+
+def test_a_tag_that_is_moved_is_another_thing_to_be_like(folder: Path) -> None:
+    parent = str(folder / "out/n")
+
+    assert kept_of(recipe_of(folder), parent) == {}
+    assert kept_of(recipe_of(folder, "labels: keep"), parent) == {"labels": "keep"}
+    both = {"labels": "keep", "schema": "keep"}
+    assert kept_of(recipe_of(folder, "like: LATEST"), parent) == both | {"like": "LATEST"}
+    assert kept_of(recipe_of(folder, "like: good"), parent) == both | {"like": "1.0.0"}
+    write_files(folder, {"out/n/TAGS/moved": b"1.0.7\n"})
+    assert kept_of(recipe_of(folder, "like: moved"), parent) == both | {"like": "1.0.7"}
 
 
 @pytest.mark.parametrize(
