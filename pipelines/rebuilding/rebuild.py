@@ -19,7 +19,7 @@ from pipelines.rebuilding.versions import version_to_build
 from pipelines.recipes.recipe import Recipe
 from pipelines.running.convert import run
 from pipelines.running.memory import return_large_buffers, reuse_large_buffers
-from pipelines.running.recorded import Built, begin_record, failed_record, run_recorded, write_if_there
+from pipelines.running.recorded import Built, Failure, begin_record, failed_record, run_recorded, write_if_there
 from pipelines.running.runner import is_local
 from shardmill.build_record import BuildRecord
 from shardmill.errors import CorruptDataError, JobError, LockedError, UserError
@@ -136,6 +136,8 @@ def build(recipe: Recipe, made: Plan, asked: Asked, options: PipelineOptions, sa
     job = partial(_job, recipe, is_local(options))
     run_job = partial(run, inputs=to_bytes(made.inputs))
     built = run_recorded(job, config, options, made.record, asked.quiet, run_job)
+    if isinstance(built.error, UserError):  # of which no job writes a record
+        return _ended(recipe, built.record, built.error)
     if built.error is None:
         for sentence in reuse_said(recipe, config):
             say(sentence)
@@ -176,14 +178,16 @@ def rebuild(recipe: Recipe, asked: Asked, options: PipelineOptions, say: Say, wa
             say(str(made.decision))
         return build(recipe, made, asked, options, say, warn)
     except (UserError, JobError, CorruptDataError) as error:
-        return _ended(recipe, record, recipe.located(error) if isinstance(error, UserError) else error, begun)
+        return _ended(recipe, replace(record, seconds=time.monotonic() - begun), error)
     except OSError as error:
-        return _ended(recipe, record, JobError(f"a store failed: {error}"), begun)
+        ended = replace(record, seconds=time.monotonic() - begun)
+        return _ended(recipe, ended, JobError(f"a store failed: {error}"))
 
 
-def _ended(recipe: Recipe, record: BuildRecord, error: UserError | JobError | CorruptDataError, begun: float) -> Built:
-    """The result of what ended before a job began."""
-    ended = replace(failed_record(record, error), seconds=time.monotonic() - begun)
-    if ended.version and not isinstance(error, LockedError):
+def _ended(recipe: Recipe, record: BuildRecord, error: Failure) -> Built:
+    """The result of what ended where no job writes a record; a mistake is told with the recipe's line."""
+    told = recipe.located(error) if isinstance(error, UserError) else error
+    ended = failed_record(record, told)
+    if ended.version and not isinstance(told, LockedError):
         write_if_there(storage.join(recipe.output, recipe.name), ended)
-    return Built(ended, None, error)
+    return Built(ended, None, told)

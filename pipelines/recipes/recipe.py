@@ -99,7 +99,9 @@ class Recipe:
             raise self.located(error) from None
 
     def located(self, error: UserError) -> UserError:
-        """`error`, which is about flags, with the line of the first of them that the recipe has."""
+        """`error`, which is about flags, with the line of the first of them that the recipe has, unless it has one."""
+        if str(error).startswith(f"{self.file} line "):
+            return error
         return located(error, self.lines, self.command)
 
 

@@ -1,0 +1,200 @@
+"""Bad nights, one a row: what is published then, the exit status, and the sentence."""
+
+import gzip
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import chdir
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from pipelines import cli
+from shardmill.build_record import BuildRecord
+from tests.support.command import Run
+from transforms.publishing import lease
+
+KINDS = ("buy", "click", "view")
+Rows = list[list[str]]
+
+
+def rows(number: int = 600, kinds: tuple[str, ...] = KINDS, first: int = 0) -> Rows:
+    """As many events; an amount has nothing to do with its kind."""
+    return [[str(first + n), kinds[n * 7 % len(kinds)], f"{n * 13 % 101 / 10}", f"city{n % 5}"] for n in range(number)]
+
+
+def write(lines: Rows, header: str = "id,kind,amount,city", name: str = "a.csv") -> None:
+    text = header + "\n" + "".join(",".join(line) + "\n" for line in lines)
+    Path("in", name).write_text(text)
+
+
+def recipe(more: str = "") -> None:
+    Path("events.yaml").write_text(
+        f"name: events\noutput: sets\ncsv:\n  input: in\n  label: kind\n  splits: train=0.8,test=0.2\n{more}"
+    )
+
+
+@pytest.fixture(scope="module")
+def good_night(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an input, a recipe, and 1.0.0 made from them."""
+    folder = tmp_path_factory.mktemp("good")
+    (folder / "in").mkdir()
+    with chdir(folder):
+        write(rows())
+        recipe()
+        assert cli.main(["rebuild", "events.yaml", "--quiet"]) == 0
+    return folder
+
+
+@pytest.fixture
+def here(good_night: Path, tmp_path: Path) -> Iterator[Path]:
+    """A copy of that, in which a test runs."""
+    folder = tmp_path / "night"
+    shutil.copytree(good_night, folder)
+    with chdir(folder):
+        yield folder
+
+
+@dataclass(frozen=True)
+class Night:
+    """What happens, and what comes of it.
+
+    Attributes:
+      happens: to the input or the recipe.
+      status: of the command.
+      says: what stands in its last sentences.
+      latest: what LATEST names then.
+      flags: of the command.
+    """
+
+    happens: Callable[[], object]
+    status: int
+    says: str
+    latest: str = "1.0.0"
+    flags: tuple[str, ...] = field(default=())
+
+
+def truncated() -> None:
+    data = Path("in/a.csv").read_bytes()
+    Path("in/a.csv").unlink()
+    packed = gzip.compress(data)
+    Path("in/a.csv.gz").write_bytes(packed[: len(packed) // 2])
+
+
+def stopped() -> None:
+    recipe("freshness: {warn_after: 26h, error_after: 50h}\n")
+    os.utime("in/a.csv", (time.time() - 60 * 3600,) * 2)
+
+
+def in_the_future() -> None:
+    recipe("freshness: {warn_after: 26h, error_after: 50h}\n")
+    write(rows(601))
+    os.utime("in/a.csv", (time.time() + 5 * 3600,) * 2)
+
+
+def new_class() -> None:
+    write(rows(kinds=(*KINDS, "like")))
+
+
+def new_class_where_labels_are_kept() -> None:
+    recipe("labels: keep\n")
+    new_class()
+
+
+NIGHTS = {
+    "nothing new": Night(lambda: None, 0, "unchanged since 1.0.0: 1 file"),
+    "nothing new, for Airflow": Night(lambda: None, 99, "unchanged since", flags=("--unchanged_status", "99")),
+    "a few rows more": Night(lambda: write(rows(610)), 0, "events 1.0.1 is published", "1.0.1"),
+    "an edit of equal length": Night(
+        lambda: write([["9", *line[1:]] if line[0] == "8" else line for line in rows()]),
+        *(0, "0 files new, 1 changed, 0 gone", "1.0.1"),
+    ),
+    "a column gone": Night(
+        lambda: write([line[:3] for line in rows()], "id,kind,amount"),
+        3,
+        "columns_gone: 1 feature gone since 1.0.0: city",
+    ),
+    "a column new": Night(
+        lambda: write([[*line, "1"] for line in rows()], "id,kind,amount,city,age"),
+        0,
+        "warning: events: columns_new: 1 feature new since 1.0.0: age",
+        "1.0.1",
+    ),
+    "a type changed": Night(
+        lambda: write([[*line[:2], f"{line[2]} EUR", line[3]] for line in rows()]),
+        3,
+        "types_changed: 1 feature of another type than in 1.0.0: amount",
+    ),
+    "a class vanished": Night(lambda: write(rows(kinds=("buy", "view"))), 3, "1 class is gone since 1.0.0: 'click'"),
+    "a class new": Night(new_class, 0, "classes_new: 1 class is new since 1.0.0: 'like'", "1.0.1"),
+    "a class new, labels kept": Night(new_class_where_labels_are_kept, 2, "'like'"),
+    "a class renamed": Night(lambda: write(rows(kinds=("buy", "klick", "view"))), 3, "1 class is gone"),
+    "40 % of the rows": Night(lambda: write(rows(240)), 3, "examples_under: there are 240 examples, 600 in 1.0.0"),
+    "a file three times": Night(lambda: write(rows() * 3), 0, "examples_over: there are 1,800 examples", "1.0.1"),
+    "no rows": Night(lambda: write([]), 2, "events.yaml line 4: --input in has no rows"),
+    "no files": Night(lambda: Path("in/a.csv").unlink(), 2, "events.yaml line 4: no CSV files in --input in"),
+    "all rejected": Night(lambda: write([line[:3] for line in rows()]), 1, "600 of 600 records were rejected"),
+    "amounts times 100": Night(
+        lambda: write([[*line[:2], str(float(line[2]) * 100), line[3]] for line in rows()]),
+        3,
+        "numeric_drift: 'amount'",
+    ),
+    "labels of one kind, nearly": Night(
+        lambda: write(rows(kinds=(*("buy",) * 18, "click", "view"))), 3, "label_drift: 'kind'"
+    ),
+    "a file truncated": Night(truncated, 1, "a.csv.gz"),
+    "the source stopped": Night(stopped, 3, "has the source stopped? Nothing was published"),
+    "a clock is wrong": Night(in_the_future, 0, "a clock is wrong", "1.0.1"),
+    "a typo in the recipe": Night(
+        lambda: recipe("retian: {}\n"), 2, "line 7: unknown key 'retian'; did you mean retain?"
+    ),
+    "a version that is published": Night(
+        lambda: write(rows(610)),
+        2,
+        "error: events: events.yaml line 3: sets/events/1.0.0 is a published data set; give",
+        flags=("--version", "1.0.0"),
+    ),
+    "a backfill": Night(lambda: write(rows(610)), 0, "events 0.9.0 is published", flags=("--version", "0.9.0")),
+    "a backfill that is to be used": Night(
+        *(lambda: write(rows(610)), 0, "events 0.9.0 is published", "0.9.0", ("--version", "0.9.0", "--set_latest")),
+    ),
+}
+
+
+@pytest.mark.parametrize("night", NIGHTS)
+def test_a_night(run: Run, here: Path, night: str) -> None:
+    expected = NIGHTS[night]
+    expected.happens()
+
+    result = run("rebuild", "events.yaml", *expected.flags)
+
+    assert (result.status, expected.says in result.out + result.err) == (expected.status, True), result
+    assert Path("sets/events/LATEST").read_text().strip() == expected.latest
+    if expected.status in (1, 2, 3):
+        assert result.err.count("shardmill: error: ") == 1
+        assert sorted(path.name for path in Path("sets/events").glob("?.?.?")) == ["1.0.0"]
+    if expected.status in (1, 2) and not expected.flags and "retian" not in result.err:
+        record = BuildRecord.from_json(Path("sets/events/builds/1.0.1.json").read_bytes(), "record")
+        assert (record.status, f"shardmill: error: events: {record.reason}\n") == ("failed", result.err)
+    if expected.status == 3 and "checks failed" in result.err:
+        record = BuildRecord.from_json(Path("sets/events/builds/1.0.1.json").read_bytes(), "record")
+        assert record.status == "checks_failed"
+        assert any(check["severity"] == "error" for check in record.checks)
+        assert Path("sets/events/failed/1.0.1/anomalies.pbtxt").exists()
+
+
+def test_two_builders(run: Run, here: Path) -> None:
+    write(rows(610))
+    with lease.held("sets/events/1.0.1", "beam-temp-events-other", "other"):
+        result = run("rebuild", "events.yaml", "--json")
+
+    assert result.status == 4
+    assert BuildRecord.from_json(result.out, "stdout").status == "locked"
+    assert f"is being built by process {os.getpid()} of " in result.err
+    assert not Path("sets/events/builds/1.0.1.json").exists()
+    assert Path("sets/events/LATEST").read_text() == "1.0.0\n"
+
+    assert run("rebuild", "events.yaml").status == 0
+    assert Path("sets/events/LATEST").read_text() == "1.0.1\n"
