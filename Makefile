@@ -5,8 +5,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 LEAN := $(VENV)-lean
 NEXT := $(VENV)-next-beam
+AIRFLOW := $(VENV)-airflow
 
-.PHONY: demo lean next-beam test lint format bench clean
+.PHONY: airflow demo lean next-beam test lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -53,6 +54,15 @@ lean: $(LEAN)/installed
 	$(BIN)/python examples/write_tables.py demo/tables
 	$(BIN)/python tests/support/lean_install.py $(LEAN)/bin/shardmill demo
 
+# Airflow, which has no room beside the packages of the tests, and the providers that deploy/airflow/dag.py imports.
+$(AIRFLOW)/installed: $(VENV)/installed deploy/airflow/requirements.txt
+	$(PYTHON) -m venv $(AIRFLOW)
+	$(BIN)/uv pip install --quiet --python $(AIRFLOW)/bin/python -r deploy/airflow/requirements.txt
+	touch $@
+
+airflow: $(AIRFLOW)/installed
+	AIRFLOW_PYTHON=$(abspath $(AIRFLOW))/bin/python $(BIN)/python -m pytest tests/check_airflow.py
+
 # The tests on the newest Beam there is, in an environment of its own, made anew; all else is as constraints.txt says.
 next-beam: $(VENV)/installed
 	rm -rf $(NEXT)
@@ -77,4 +87,4 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_load.py
 
 clean:
-	rm -rf $(VENV) $(LEAN) $(NEXT) demo bench-data build dist *.egg-info
+	rm -rf $(VENV) $(LEAN) $(NEXT) $(AIRFLOW) demo bench-data build dist *.egg-info

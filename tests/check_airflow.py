@@ -1,0 +1,62 @@
+"""deploy/airflow/dag.py in a real Airflow, which `make airflow` installs in an environment of its own: not among the
+tests of `make test`, for it does not fit beside the packages of this one.
+
+AIRFLOW_PYTHON names the interpreter.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.commands.rebuild import rebuild_parser
+from tests.support.command import REPOSITORY
+from tests.test_deploy import told
+
+DAY = "2026-11-20"
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Each task's arguments, once Airflow has loaded, checked and serialized the file."""
+    home = tmp_path_factory.mktemp("airflow")
+    found = home / "tasks.json"
+    command = [REPOSITORY / "tests" / "support" / "airflow_dag.py", REPOSITORY / "deploy" / "airflow" / "dag.py", found]
+    environment = {**os.environ, "AIRFLOW_HOME": str(home)}
+    subprocess.run([os.environ["AIRFLOW_PYTHON"], *map(str, command)], env=environment, check=True)
+    loaded: dict[str, Any] = json.loads(found.read_text())
+    return loaded
+
+
+def on_the_day(text: str) -> str:
+    return text.replace("{{ ds }}", DAY)
+
+
+def test_pod(tasks: dict[str, Any]) -> None:
+    """Its exit status is that of the command, and what it returns is the record."""
+    pod = tasks["flowers_in_a_pod"]
+    (line,) = pod["arguments"]
+    command, target = on_the_day(line).split(" > ")
+    assert (pod["cmds"], target) == (["sh", "-c"], "/airflow/xcom/return.json")
+    (recipe,), options = told(shlex.split(command))
+    assert recipe.endswith(".yaml")
+    assert (options.json, options.date) == (True, date.fromisoformat(DAY))
+    assert pod["skip_on_exit_code"] == [options.unchanged_status]
+
+
+def test_flink(tasks: dict[str, Any]) -> None:
+    """The words that the operator makes of its arguments are those of the command, and Beam's."""
+    flink = tasks["flowers_on_flink"]
+    interpreter_options, command = flink["py_options"][:2], flink["py_options"][2:]
+    assert interpreter_options == ["-m", "shardmill"]
+    beam = [f"--runner={flink['runner']}", *(f"--{name}={value}" for name, value in flink["pipeline_options"].items())]
+    (recipe,), options = told(["shardmill", *command, flink["py_file"], *map(on_the_day, beam[-3:-2])])
+    assert Path(recipe).is_absolute()
+    assert options.date == date.fromisoformat(DAY)
+    _, rest = rebuild_parser().parse_known_args([recipe, *beam])
+    assert rest == ["--runner=FlinkRunner", "--flink_master=flink:8081", "--environment_type=LOOPBACK"]
