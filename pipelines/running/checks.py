@@ -8,7 +8,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from pipelines.config.job import JobConfig
 from pipelines.running import runner
 from shardmill import naming
+from shardmill.dataset import open_dataset
 from shardmill.errors import UserError
+from shardmill.tags import find_version
 from transforms.inputs.listing import choices, is_glob, matches
 from transforms.stores import storage
 from transforms.stores.clients import check_url
@@ -19,6 +21,7 @@ def check(config: JobConfig, options: PipelineOptions) -> None:
     runner.check_runner(options)
     check_input(config)
     check_output(config, config.overwrite)
+    check_baseline(config)
 
 
 def check_input(config: JobConfig) -> None:
@@ -91,6 +94,22 @@ def check_output(config: JobConfig, overwrite: bool) -> None:
             raise UserError(
                 f"{config.directory} holds {name!r}, which shardmill did not write; give another --output or --name"
             )
+
+
+def check_baseline(config: JobConfig) -> None:
+    """Check that the version, or the tag, that the new one is to be compared with is there.
+
+    LATEST need not be: the first version has none to be compared with.
+
+    Raises:
+      UserError: there is no such version.
+      CorruptDataError: it is damaged.
+    """
+    if config.checks is None or config.checks.baseline == naming.LATEST:
+        return
+    files = storage.BeamFiles()
+    version, _ = find_version(files, config.parent, config.checks.baseline)
+    open_dataset(storage.join(config.parent, version), files)
 
 
 def _check_writable(directory: str) -> None:

@@ -2,13 +2,20 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from shardmill.codecs.registry import PLAIN
+from shardmill.naming import ShardName
 from tests.support.buckets import Bucket, Files, upload
 from transforms.inputs.listing import Found, Listed, list_input
+from transforms.options.checks import CheckOptions
+from transforms.publishing import checking
+from transforms.publishing.describe import PublishOptions
 from transforms.stores import storage
+from transforms.writing.shard_info import ShardInfo
 
 
 def test_listing_finds_what_a_local_one_finds(bucket: Bucket, photos: Files, local_photos: Path) -> None:
@@ -57,6 +64,24 @@ def test_rename_may_be_repeated(bucket: Bucket) -> None:
     assert bucket.files() == {f"final/{index} [a]": b"new" for index in range(3)}
     with pytest.raises(FileNotFoundError, match="neither"):
         storage.rename([f"{bucket.url}/temporary/9"], [f"{bucket.url}/final/9"])
+
+
+def test_a_version_that_failed_its_checks_is_kept_for_some_days(bucket: Bucket) -> None:
+    told = PublishOptions(f"{bucket.url}/sets", "n", "1.0.1", PLAIN, 0, {}, "", {}, {}, "job", checks=CheckOptions())
+    shard = ShardInfo(ShardName("n", "train", 0, 1), f"{told.directory}/{told.temporary}/0", 1, 1, 0, 4, 0, None)
+    storage.write_text(shard.temporary, "data")
+    noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+    for _ in range(2):  # an attempt may be repeated
+        said = checking.keep_failed([shard], {"manifest.json": "{}"}, told, noon)
+    assert said == f"the shards are kept in {bucket.url}/sets/n/failed/1.0.1 until 2026-11-23"
+    kept = {f"sets/n/failed/1.0.1/{name}" for name in ("n-train.tfrecord-00000-of-00001", "manifest.json", "_FAILED")}
+    assert bucket.files().keys() == kept
+
+    checking.delete_expired(told.parent, noon + timedelta(days=2))
+    assert bucket.files().keys() == kept
+    checking.delete_expired(told.parent, noon + timedelta(days=4))
+    assert bucket.files() == {}
 
 
 def test_missing_objects(bucket: Bucket) -> None:

@@ -99,3 +99,20 @@ def test_every_check_can_be_turned_off() -> None:
     old, new = of(rows(200, 1), "1.0.0"), of(rows(60, 2), "1.0.1")
 
     assert run_checks(new, old, dict.fromkeys(LIMITS, OFF)) == []
+
+
+def test_what_no_statistic_of_single_columns_shows() -> None:
+    """Labels that were dealt out anew among the examples: each column is as it was."""
+    night = rows(1_000, 5)
+    shuffled = night | {"action": np.random.default_rng(9).permutation(night["action"])}
+
+    results = run_checks(of(shuffled, "1.0.1", 1), of(night, "1.0.0", 1), LIMITS)
+    assert found(results, "warn") | found(results, "error") == set()
+
+
+def test_a_file_that_is_there_twice() -> None:
+    """A tenth more of the same is within what is allowed; all of it again is twice as much, and not over that."""
+    night = rows(1_000, 5)
+    twice = taken(night, [*range(1_000), *range(1_000), 0])
+
+    assert ("examples_over", "") in found(run_checks(of(twice, "1.0.1"), of(night, "1.0.0"), LIMITS), "warn")
