@@ -7,10 +7,12 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.config.job import JobConfig
 from pipelines.graphs.jobs import Job
+from pipelines.reports import log
 from pipelines.running import launch, runner
 from pipelines.running.checks import check, check_output
 from pipelines.running.cleaning import clean_up, missing_folders, sealed, take_lease
 from pipelines.running.taking_up import take_up
+from shardmill import naming
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import JobError, OutrunError, UserError
 from transforms.publishing import inputs_file
@@ -106,7 +108,8 @@ def published(config: JobConfig) -> Published:
 
 
 def check_not_outrun(config: JobConfig, before: str) -> None:
-    """Check that no other job published a newer version while this one ran.
+    """Check that no other job published a newer version while this one ran; that LATEST names a newer one as before,
+    for this is a backfill, is said.
 
     Args:
       config: of the job, which has published its version.
@@ -116,8 +119,11 @@ def check_not_outrun(config: JobConfig, before: str) -> None:
       OutrunError: one did.
     """
     now = latest(config.directory)
-    if now not in (config.version, before) and is_newer(now, config.version):
+    if not naming.is_version(now) or not is_newer(now, config.version):
+        return
+    if now != before:
         raise OutrunError(
             f"{config.directory} is published, but LATEST names {now}, which another job published while this one ran;"
             " --set_latest lets it name an older version"
         )
+    log.say(f"LATEST names {now} as before, which is newer; --set_latest lets it name {config.version}")

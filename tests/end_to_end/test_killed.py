@@ -94,7 +94,7 @@ def test_killed_and_run_again_gives_the_same_bytes(
     assert ("completed the publication" in result.err) == begun
     assert tree_bytes(directory) == undisturbed
     assert not list(directory.glob("beam-temp-*"))
-    assert sorted(path.name for path in directory.parent.iterdir()) == ["1.0.0", "LATEST"]
+    assert sorted(path.name for path in directory.parent.iterdir()) == ["1.0.0", "LATEST", "builds"]
 
 
 @pytest.mark.parametrize("moment", ["temporary directory made", "first shard"])

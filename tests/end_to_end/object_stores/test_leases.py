@@ -12,6 +12,7 @@ import pytest
 from shardmill import naming
 from shardmill.errors import LockedError
 from tests.support.buckets import Bucket, make_images
+from tests.support.pairs import make_source, race
 from transforms.publishing import lease, publish
 from transforms.stores import conditional
 from transforms.stores.stored import ChangedError
@@ -90,3 +91,8 @@ def test_the_second_command_names_the_first(
     assert seen == [4]
     assert f"{bucket.url}/sets/flowers/1.0.0 is being built by process {os.getpid()} of" in capsys.readouterr().err
     assert not [name for name in bucket.files() if "LOCK" in name or "beam-temp" in name]
+
+
+@pytest.mark.parametrize("versions", [("1.0.0", "1.0.0"), ("1.0.0", "1.0.1")], ids=["one version", "two versions"])
+def test_a_pair_of_builders(bucket: Bucket, tmp_path: Path, versions: tuple[str, str]) -> None:
+    race(tmp_path, make_source(tmp_path / "in"), f"{bucket.url}/sets", versions, bucket.flags, bucket.environment)
