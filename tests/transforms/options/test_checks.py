@@ -76,3 +76,11 @@ def test_what_is_no_schema(tmp_path: Path, text: str | None, said: str) -> None:
 
     with pytest.raises(UserError, match=rf"--schema: {path}.* ?{said}"):
         CheckOptions(**{"schema": str(path)})  # type: ignore[arg-type]
+
+
+def test_the_readme_has_every_check_and_its_limits() -> None:
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+
+    for name, limits in CheckOptions().limits.items():
+        warn, error = ("" if limit is None else f"{limit:g}" for limit in (limits.warn, limits.error))
+        assert f"| `{name}` | {warn} | {error} | " in readme
