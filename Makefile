@@ -85,6 +85,7 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_reshard.py
 	$(BIN)/python benchmarks/bench_table_memory.py
 	$(BIN)/python benchmarks/bench_load.py
+	$(BIN)/python benchmarks/bench_unchanged.py
 
 clean:
 	rm -rf $(VENV) $(LEAN) $(NEXT) $(AIRFLOW) demo bench-data build dist *.egg-info

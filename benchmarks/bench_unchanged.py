@@ -1,0 +1,60 @@
+"""What `shardmill rebuild` takes where there is nothing to do: over a tree of 100,000 small files, and over a set of
+CSV files. Start-up is in it; listing the tree alone is measured beside it."""
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import time
+from pathlib import Path
+
+from measure import BENCHMARKS, SHARDMILL, machine, measure
+
+_CSV_FILES = 40
+
+
+def files(root: Path, number: int) -> None:
+    """A tree of `number` texts in a hundred folders, and a set of CSV files."""
+    for index in range(number):
+        path = root / "tree" / f"c{index % 100:02d}" / f"{index}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"text {index}")
+    (root / "csv").mkdir()
+    for index in range(_CSV_FILES):
+        (root / "csv" / f"{index}.csv").write_text("a,b\n" + f"{index},x\n" * 10_000)
+
+
+def listed(folder: Path) -> int:
+    """How many files there are, each looked at once."""
+    entries = (entry for inner in os.scandir(folder) for entry in os.scandir(inner))
+    return sum(entry.stat().st_size > 0 for entry in entries)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--number", type=int, default=100_000, help="of files (default: %(default)s)")
+    parser.add_argument("--data", type=Path, default=BENCHMARKS.parent / "bench-data", help="(default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
+    args = parser.parse_args()
+    root = args.data / "unchanged"
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    files(root, args.number)
+    recipes = {"tree": "text: {record: file, input: %s}", "csv": "csv: {input: %s}"}
+    print(machine())
+    begun = time.perf_counter()
+    print(f"listing the tree alone: {listed(root / 'tree'):,} files, {time.perf_counter() - begun:.2f} s")
+    for name, command in recipes.items():
+        recipe = root / f"{name}.yaml"
+        recipe.write_text(f"name: {name}\noutput: {root}/out\n{command % (root / name)}\n")
+        measure([SHARDMILL, "rebuild", str(recipe)])
+        seconds = [measure([SHARDMILL, "rebuild", str(recipe)]).seconds for _ in range(args.rounds)]
+        print(f"{name}: nothing to do, {statistics.median(seconds):.2f} s (median of {args.rounds})")
+    if len(list((root / "out").glob("*/1.*"))) != len(recipes):
+        sys.exit("more than one version of a data set was built: it was not unchanged")
+    shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    main()
