@@ -86,6 +86,7 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_table_memory.py
 	$(BIN)/python benchmarks/bench_load.py
 	$(BIN)/python benchmarks/bench_unchanged.py
+	$(BIN)/python benchmarks/bench_rebuild.py
 
 clean:
 	rm -rf $(VENV) $(LEAN) $(NEXT) $(AIRFLOW) demo bench-data build dist *.egg-info
