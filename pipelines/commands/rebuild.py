@@ -21,6 +21,7 @@ from shardmill.build_record import BuildRecord
 from shardmill.errors import UserError
 from shardmill.printable import printable
 from transforms.options.declare import flag, options_of
+from transforms.stores.clients import reaching
 
 _EPILOG = (
     "Every option of Apache Beam is passed through, and takes the place of the recipe's. "
@@ -104,8 +105,8 @@ def main(arguments: Sequence[str]) -> int:
     paths, debug = values.pop("recipes"), values.pop("debug")
     told = RebuildOptions(**values)
     day = told.date or datetime.now(UTC).date()
-    recipes = load_recipes(paths, parse_set(told.set), day, os.environ)
-    beam_options(rest, parser)  # to be checked, before any recipe is followed
+    with reaching(beam_options(rest, parser)):  # by which recipes in object stores are read
+        recipes = load_recipes(paths, parse_set(told.set), day, os.environ)
     if told.version is not None and len(recipes) > 1:
         raise UserError(
             f"--version {told.version} is about one data set, and there are {len(recipes)} recipes; give one"
@@ -131,7 +132,6 @@ def _follow(
     from pipelines.rebuilding.webhook import notify
     from pipelines.running import launch
     from pipelines.running.convert import Interrupted
-    from transforms.stores.clients import reaching
 
     try:
         options = beam_options([*recipe.beam, *rest], parser)

@@ -1,0 +1,52 @@
+"""`shardmill rebuild` on object stores: the recipe, the input and the data set lie there."""
+
+from shardmill.build_record import BuildRecord
+from tests.support.buckets import Bucket
+from tests.support.command import Run
+
+RECIPE = """\
+name: events
+output: ${BUCKET}/sets
+version: 1.0.{YYYY}{MM}{DD}
+window: 2d
+csv:
+  input: ${BUCKET}/in/dt={YYYY}-{MM}-{DD}/*.csv
+  label: kind
+labels: keep
+checks: {min_examples_per_class: 50}
+"""
+
+
+def put_day(bucket: Bucket, day: str, kinds: tuple[str, ...]) -> None:
+    lines = (f"{kinds[n % len(kinds)]},{n % 7}\n" for n in range(60))
+    bucket.put(f"in/dt={day}/a.csv", f"kind,number\n{''.join(lines)}".encode())
+
+
+def test_three_nights(run: Run, bucket: Bucket) -> None:
+    bucket.put("recipes/events.yaml", RECIPE.encode())
+    bucket.put("recipes/read.me", b"no recipe")
+    put_day(bucket, "2026-11-19", ("buy", "view"))
+    put_day(bucket, "2026-11-20", ("buy", "view"))
+
+    def rebuild(day: str) -> tuple[int, str]:
+        flags = ("--set", f"BUCKET={bucket.url}", "--date", day, "--json", *bucket.flags)
+        result = run("rebuild", f"{bucket.url}/recipes", *flags)
+        record = BuildRecord.from_json(result.out, "stdout")
+        return result.status, f"{record.status} {record.version}: {record.reason}"
+
+    assert rebuild("2026-11-20") == (0, "published 1.0.20261120: there is no version yet")
+    assert rebuild("2026-11-20") == (0, "unchanged 1.0.20261120: unchanged since 1.0.20261120: 2 files")
+
+    put_day(bucket, "2026-11-21", ("view",))
+    status, said = rebuild("2026-11-21")
+    assert status == 3
+    assert said.startswith("checks_failed 1.0.20261121: 1 check failed: min_examples_per_class: ")
+    names = bucket.names("sets/events/")
+    assert not [name for name in names if name.startswith("sets/events/1.0.20261121/")]
+    assert "sets/events/failed/1.0.20261121/anomalies.pbtxt" in names
+    assert bucket.files("sets/events/LATEST")["sets/events/LATEST"] == b"1.0.20261120\n"
+
+    put_day(bucket, "2026-11-21", ("buy", "view"))
+    assert rebuild("2026-11-21") == (0, "published 1.0.20261121: 1 file new, 0 changed, 1 gone")
+    assert bucket.files("sets/events/LATEST")["sets/events/LATEST"] == b"1.0.20261121\n"
+    assert rebuild("2026-11-21")[1].startswith("unchanged 1.0.20261121: ")
