@@ -7,7 +7,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.config.job import JobConfig
 from pipelines.kinds.registry import KINDS, kind_of
-from pipelines.running.convert import Published, run
+from pipelines.running.convert import Published
+from pipelines.running.recorded import begin_record, run_recorded
 from shardmill.errors import UserError
 from transforms.stores.clients import reaching
 
@@ -50,4 +51,9 @@ def convert(config: JobConfig, beam_options: Sequence[str] = (), progress: bool 
     kind.check_installed()
     options = PipelineOptions(list(beam_options))
     with reaching(options):
-        return run(kind.make_job(config), config, options, quiet=not progress)
+        record = begin_record(config.name, config.version)
+        built = run_recorded(kind.make_job, config, options, record, quiet=not progress)
+    if built.error is not None:
+        raise built.error
+    assert built.published is not None
+    return built.published

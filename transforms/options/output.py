@@ -52,6 +52,9 @@ class OutputOptions(Options):
             raise UserError(f"--name {self.name!r}: expected a letter, then letters, digits and '_'")
         if not naming.is_version(self.version):
             raise UserError(f"--version {self.version!r}: expected three numbers, such as 1.0.0")
+        if any(part.startswith("0") and part != "0" for part in self.version.split(".")):
+            plain = ".".join(str(int(part)) for part in self.version.split("."))
+            raise UserError(f"--version {self.version!r}: TFDS reads no leading zeros; give {plain}")
 
     @property
     def parent(self) -> str:

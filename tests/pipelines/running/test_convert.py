@@ -11,6 +11,7 @@ import pytest
 import pipelines
 from shardmill.errors import JobError, UserError
 from tests.support.command import Run, image_tree, tree_bytes, write_files
+from transforms.publishing.build_records import read_record
 
 
 def rows(folder: Path) -> Path:
@@ -51,6 +52,9 @@ def test_the_bytes_are_those_of_the_command_line(run: Run, tmp_path: Path, capsy
     assert capsys.readouterr() == ("", "")
     assert tree_bytes(tmp_path / "here") == tree_bytes(tmp_path / "there")
     assert published.directory == str(tmp_path / "here/d/1.0.0")
+    record = read_record(str(tmp_path / "here/d/builds/1.0.0.json"))
+    assert record is not None
+    assert (record.status, record.splits) == ("published", published.splits)
     assert (list(published.splits), sum(published.splits.values()), published.rejected) == (["train", "test"], 40, 0)
 
 
