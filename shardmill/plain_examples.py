@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from shardmill.dataset import Dataset, open_dataset
@@ -11,11 +11,11 @@ from shardmill.example_decoder import ExampleDecoder
 from shardmill.features import Feature, Features, of_kind
 from shardmill.files import Files
 from shardmill.gfiles import files_for
+from shardmill.kinds.registry import kind_of
 from shardmill.missing_values import check_defaults
 from shardmill.selection import Part, find_features, find_split, part_of
 from shardmill.shard_blocks import read_shard
 from shardmill.shard_checks import check_sizes
-from shardmill.wav import decode as decode_wav
 
 Example = dict[str, Any]
 
@@ -103,20 +103,24 @@ def examples(
         raise UserError(f"shuffle_buffer_size is {shuffle_buffer_size}; expected 0 or more")
     if seed is not None and not shuffle_buffer_size:
         raise UserError(f"seed is {seed}, but nothing is shuffled; give shuffle_buffer_size")
-    images = [feature.name for feature in of_kind(chosen, "image")] if decode_images else []
-    audio = [feature for feature in chosen if feature.is_wav] if decode_audio else []
+    wanted = {kind for kind, decode in (("image", decode_images), ("audio", decode_audio)) if decode}
+    openers = {
+        feature.name: opener
+        for feature in chosen
+        if feature.kind in wanted and (opener := kind_of(feature).opened(feature, manifest.configuration))
+    }
     if decode_audio and not of_kind(chosen, "audio"):
         raise UserError(f"decode_audio is for audio; those of {manifest.name} that are read are {_names(chosen)}")
-    if decode_images and not images:
+    if decode_images and not of_kind(chosen, "image"):
         raise UserError(f"decode_images is for images; those of {manifest.name} that are read are {_names(chosen)}")
     check_sizes(dataset, part.shards)
     if not shuffle_buffer_size:
-        return _read(dataset, part, chosen, fills, images, audio)
+        return _read(dataset, part, chosen, fills, openers)
     generator = random.Random(seed)
     shuffled = Part(tuple(generator.sample(part.shards, len(part.shards))), part.first, part.step)
     if part.step > 1:  # whose examples are counted in the order of the shards
         shuffled = part
-    return _shuffle(_read(dataset, shuffled, chosen, fills, images, audio), shuffle_buffer_size, generator)
+    return _shuffle(_read(dataset, shuffled, chosen, fills, openers), shuffle_buffer_size, generator)
 
 
 def _read(
@@ -124,16 +128,8 @@ def _read(
     part: Part,
     chosen: Features,
     fills: Mapping[str, Any],
-    images: Sequence[str],
-    audio: Sequence[Feature],
+    openers: Mapping[str, Callable[[bytes], Any]],
 ) -> Iterator[Example]:
-
-    if images:
-        from shardmill.image_limits import MAX_PIXELS
-        from shardmill.image_pixels import rgb_array
-
-        configured = dataset.manifest.configuration.get("max_pixels")
-        max_pixels = configured if isinstance(configured, int) else MAX_PIXELS
     decode = ExampleDecoder(dataset.manifest.features, [feature.name for feature in chosen])
     number = 0
     for shard in part.shards:
@@ -143,11 +139,9 @@ def _read(
             for record in records[skipped :: part.step] if part.step > 1 else records:
                 try:
                     example = decode(record)
-                    for name in images:
+                    for name, opener in openers.items():
                         if name in example:
-                            example[name] = rgb_array(example[name], max_pixels)
-                    for feature in audio:
-                        example[feature.name] = decode_wav(example[feature.name], feature.channels)
+                            example[name] = opener(example[name])
                 except ValueError as error:
                     raise CorruptDataError(f"{shard.file}: record {_index(records, record, index)}: {error}") from error
                 for name, value in fills.items():

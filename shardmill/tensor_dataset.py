@@ -11,6 +11,7 @@ from shardmill.features import of_kind
 from shardmill.files import Files, LocalFiles
 from shardmill.gfiles import files_for
 from shardmill.image_tensors import ImageDecoder, ImageDType, Size, common_size
+from shardmill.kinds.registry import kind_of
 from shardmill.lazy_tensorflow import tf
 from shardmill.missing_values import check_complete, check_defaults
 from shardmill.selection import Columns, choose_columns, find_split, part_of
@@ -197,7 +198,7 @@ def _check_options(assembler: Assembler, epochs: Epochs, batch_size: int | None,
         raise UserError(f"{'pad' if assembler.pad else 'drop_remainder'} is for batches; give batch_size")
     if size is not None and not epochs.shuffle:
         raise UserError(f"shuffle_buffer_size is {size}, but nothing is shuffled; give shuffle=True")
-    variable = [feature.name for feature in assembler.columns.all if None in feature.shape or feature.is_wav]
+    variable = [feature.name for feature in assembler.columns.all if kind_of(feature).is_variable(feature)]
     if assembler.pad and not variable:
         raise UserError("pad fills up lists of any length, and no feature that is read is one")
     if not assembler.pad and (unused := [name for name in variable if name in assembler.defaults]):

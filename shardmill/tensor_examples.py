@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shardmill.audio_tensors import decode_wav
 from shardmill.errors import UserError
 from shardmill.image_tensors import ImageDecoder
+from shardmill.kinds.registry import kind_of
 from shardmill.lazy_tensorflow import tf
 from shardmill.parsing_spec import to_spec
 from shardmill.selection import Columns
@@ -34,12 +34,12 @@ class Assembler:
     @property
     def is_variable(self) -> bool:
         """Whether there are lists of any length."""
-        return any(None in feature.shape or feature.is_wav for feature in self.columns.all)
+        return any(kind_of(feature).is_variable(feature) for feature in self.columns.all)
 
     @property
     def is_single(self) -> bool:
-        """Whether there are images or WAV files, which are decoded one by one."""
-        return self.decoder is not None or any(feature.is_wav for feature in self.columns.all)
+        """Whether there are images or other files, which are decoded one by one."""
+        return self.decoder is not None or any(kind_of(feature).single(feature) for feature in self.columns.all)
 
     def parse(self, records: Any) -> Tensors:
         """A batch of serialized examples, parsed; arrays are decoded, and lists of any length ragged."""
@@ -56,8 +56,8 @@ class Assembler:
         for feature in self.columns.all:
             if feature.kind == "image" and self.decoder is not None:
                 decoded[feature.name] = self.decoder(values[feature.name])
-            elif feature.is_wav:
-                decoded[feature.name] = decode_wav(feature, values[feature.name])
+            elif decode := kind_of(feature).single(feature):
+                decoded[feature.name] = decode(values[feature.name])
             elif None in feature.shape:
                 # A ragged tensor of no ragged dimension
                 decoded[feature.name] = tf.convert_to_tensor(values[feature.name])

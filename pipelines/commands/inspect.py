@@ -29,8 +29,6 @@ from shardmill.kinds.registry import kind_of
 from shardmill.manifest import SplitEntry
 from shardmill.printable import printable
 from shardmill.stats_file import FeatureSummary
-from shardmill.wav import WavError
-from shardmill.wav import read_header as read_wav_header
 from transforms.columns.nested import in_words
 from transforms.files.images.errors import ImageError
 from transforms.files.images.header import read_header
@@ -201,14 +199,8 @@ def show(values: FeatureValue | None, feature: Feature | None) -> str:
     if values is None:
         return "(missing)"
     shown = ", ".join(_value(value, feature) for value in values[:_VALUES_SHOWN])
-    if (
-        feature is not None
-        and feature.kind == "audio"
-        and feature.sample_rate
-        and feature.channels
-        and not feature.is_wav
-    ):
-        shown = f"{len(values) / feature.channels / feature.sample_rate:.2f} s at {feature.sample_rate:,} Hz: {shown}"
+    if feature is not None and (amount := kind_of(feature).amount(feature, len(values))):
+        shown = f"{amount}: {shown}"
     if feature is not None and not feature.list_shape and len(values) == 1:
         return shown
     return f"[{shown}{', …' if len(values) > _VALUES_SHOWN else ''}] ({len(values)})"
@@ -218,6 +210,8 @@ def _value(value: Any, feature: Feature | None) -> str:
     shown = None if feature is None else _SHOWN_AS.get((feature.kind, type(value) is bytes))
     if feature is not None and shown is not None:
         return shown(feature, value)
+    if feature is not None and (words := kind_of(feature).shown(feature, value)) is not None:
+        return f"{words}, {human_size(len(value))}" if isinstance(value, bytes) else words
     return _bytes(value) if isinstance(value, bytes) else str(value)
 
 
@@ -238,22 +232,12 @@ def _image(_: Feature, data: bytes) -> str:
     return f"{header.format} {header.width} x {header.height}, {human_size(len(data))}"
 
 
-def _wav(_: Feature, data: bytes) -> str:
-    try:
-        wav = read_wav_header(data)
-    except WavError as error:
-        return f"{error}, {human_size(len(data))}"
-    channels = f"{wav.channels} channel{'' if wav.channels == 1 else 's'}"
-    return f"{wav.seconds:.2f} s at {wav.sample_rate:,} Hz, {channels}, {wav.encoding}, {human_size(len(data))}"
-
-
 # What a value is shown as, by its feature's kind and whether it is bytes: an example may hold what its feature does not
 # say.
 _SHOWN_AS: Mapping[tuple[Kind, bool], Callable[[Feature, Any], str]] = {
     ("class_label", False): _class,
     ("array", True): _array,
     ("image", True): _image,
-    ("audio", True): _wav,
 }
 
 

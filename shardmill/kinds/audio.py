@@ -1,13 +1,15 @@
 """`audio`: the bytes of WAV files, or their samples as float32."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
+from shardmill.audio_tensors import decode_wav
 from shardmill.example import FeatureValue
 from shardmill.features import Feature
 from shardmill.kinds import tfds_entries
 from shardmill.kinds.base import Entry, FeatureKind
-from shardmill.wav import WavError, read_header
+from shardmill.wav import WavError, decode, read_header
 
 # What TFDS's decoder, pydub, makes of them: 32 bits of 24.
 _INTEGERS = {"pcm8": "int8", "pcm16": "int16", "pcm24": "int32", "pcm32": "int32"}
@@ -48,6 +50,35 @@ class AudioKind(FeatureKind):
             except WavError as error:
                 faults.append(f"feature {feature.name!r}: {error}")
         return faults
+
+    def shown(self, feature: Feature, value: Any) -> str | None:
+        """How long a file is, and of what sort."""
+        if not feature.is_wav or not isinstance(value, bytes):
+            return None
+        try:
+            wav = read_header(value)
+        except WavError as error:
+            return str(error)
+        channels = f"{wav.channels} channel{'' if wav.channels == 1 else 's'}"
+        return f"{wav.seconds:.2f} s at {wav.sample_rate:,} Hz, {channels}, {wav.encoding}"
+
+    def amount(self, feature: Feature, number: int) -> str:
+        """How long so many samples are."""
+        if feature.is_wav or not feature.sample_rate or not feature.channels:
+            return ""
+        return f"{number / feature.channels / feature.sample_rate:.2f} s at {feature.sample_rate:,} Hz"
+
+    def is_variable(self, feature: Feature) -> bool:
+        """Files are of any length."""
+        return feature.is_wav or super().is_variable(feature)
+
+    def single(self, feature: Feature) -> Callable[[Any], Any] | None:
+        """The samples of a file."""
+        return partial(decode_wav, feature) if feature.is_wav else None
+
+    def opened(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
+        """The samples of a file."""
+        return partial(decode, channels=feature.channels) if feature.is_wav else None
 
     def words(self, feature: Feature) -> str:
         """The sample rate, and the encoding of files, where all have one."""

@@ -72,6 +72,33 @@ class FeatureKind:
         feature."""
         return None
 
+    def shown(self, feature: Feature, value: Any) -> str | None:
+        """What a value is, in words, to which `inspect` adds the size of bytes; None where it is shown as it stands."""
+        return None
+
+    def amount(self, feature: Feature, number: int) -> str:
+        """What so many values come to, in words; "" where only their number is known."""
+        return ""
+
+    def is_variable(self, feature: Feature) -> bool:
+        """Whether the feature's tensors differ in shape from example to example."""
+        return None in feature.shape
+
+    def single(self, feature: Feature) -> Callable[[Any], Any] | None:
+        """What `load` makes a tensor with, of the one bytes of one example; None where whole batches are parsed. Images
+        are not among them, whose decoder the reader's own options make."""
+        return None
+
+    def opened(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
+        """What makes a NumPy value of the file that the one bytes in the list are; None where they are no file. It
+        raises ValueError.
+
+        Args:
+          feature: of this kind.
+          configuration: of the data set's manifest.
+        """
+        return None
+
     def stored(self, feature: Feature, default: Any) -> Any:
         """What stands for a missing value as the list would hold it, of a default as check_defaults has it."""
         return default

@@ -1,10 +1,12 @@
 """`image`: the bytes of an image's file."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from shardmill.features import Feature
+from shardmill.image_limits import MAX_PIXELS
 from shardmill.kinds import tfds_entries
 from shardmill.kinds.base import Entry, FeatureKind
 
@@ -31,6 +33,13 @@ class ImageKind(FeatureKind):
     def from_schema(self, proto: Any, plain: Feature, notes: Mapping[str, str]) -> Feature | None:
         """What has a domain of images."""
         return replace(plain, dtype="bytes", kind=self.name) if proto.HasField("image_domain") else None
+
+    def opened(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
+        """The pixels, RGB."""
+        from shardmill.image_pixels import rgb_array
+
+        configured = configuration.get("max_pixels")
+        return partial(rgb_array, max_pixels=configured if isinstance(configured, int) else MAX_PIXELS)
 
     def words(self, feature: Feature) -> str:
         """The format of all of them, if they have one."""
