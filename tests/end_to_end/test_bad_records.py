@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from shardmill import example, naming, tfrecord
-from tests.end_to_end.test_bad_tables import check_consistent, check_failure
+from tests.end_to_end.test_table_mistakes import check_failure
+from tests.support.bad_tables import check_consistent
 from tests.support.command import Process, Result, Run, check_mistake, tree_bytes, write_files
 from tests.support.table_results import Table, convert, read_table
 

@@ -19,7 +19,7 @@ import zstandard
 
 from shardmill import example, tfrecord
 from shardmill.rejects import Reject
-from tests.end_to_end.test_bad_tables import check_consistent
+from tests.support.bad_tables import check_consistent
 from tests.support.command import Result, Run, write_files
 from tests.support.table_results import Table, convert
 from transforms.formats.damage import Damage, Losses, failure, of_compressed, settle, unread_file

@@ -1,0 +1,213 @@
+"""Dialects, encodings and compression of CSV files."""
+
+import bz2
+import gzip
+import pickle
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from shardmill.errors import UserError
+from shardmill.rejects import Reject
+from tests.support.csv_files import CSV, SIZES, blocks, infer, read, reasons, types, write
+from transforms.columns.types import ColumnType
+from transforms.formats.base import BlockRef
+from transforms.formats.csv.format import CsvFormat
+from transforms.stores.compressed import TruncatedError
+
+# Dialects
+
+
+def test_without_a_header(tmp_path: Path) -> None:
+    found = CsvFormat(columns=("x", "y"))
+    file = write(tmp_path, "\ufeff\n1,a\n2,b\n")
+
+    assert found.header(file) == ("x", "y")
+    for size in SIZES:
+        assert read(replace(found, block_size=size), file, types(x="int64"))[:2] == ([{"x": 1}, {"x": 2}], [2, 3])
+    assert list(found.index(write(tmp_path, ""))) == []
+    assert read(found, write(tmp_path, gzip.compress(b"1,a\n"), "a.csv.gz"), types(x="int64"))[:2] == ([{"x": 1}], [1])
+    assert list(found.index(write(tmp_path, gzip.compress(b""), "a.csv.gz"))) == []
+
+
+def test_tsv_and_other_quotes(tmp_path: Path) -> None:
+    file = write(tmp_path, "a\t'b\tc'\n1\t'x\n''y\"'\n", "a.tsv")
+
+    assert read(CsvFormat("\t", "'"), file, {"b\tc": ColumnType("bytes", None, 1)})[:2] == ([{"b\tc": b"x\n'y\""}], [2])
+
+
+def test_without_quotes(tmp_path: Path) -> None:
+    file = write(tmp_path, 'a,b\n"1,2\n5" disk,"\n')
+
+    for size in SIZES:
+        rows, lines, rejects, _ = read(CsvFormat(quote="", block_size=size), file, types(a="bytes", b="bytes"))
+        assert rows == [{"a": b'"1', "b": b"2"}, {"a": b'5" disk', "b": b'"'}]
+        assert (lines, rejects) == ([2, 3], [])
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"delimiter": "ab"}, "the delimiter 'ab'"),
+        ({"delimiter": "x"}, "the delimiter 'x'"),
+        ({"delimiter": "§"}, "the delimiter '§'"),
+        ({"delimiter": "\n"}, r"the delimiter '\\n'"),
+        ({"quote": "''"}, "the quote \"''\""),
+        ({"delimiter": '"'}, "the delimiter and the quote are both"),
+        ({"columns": ()}, "the columns given for files without a header: names no columns"),
+        ({"columns": ("a", "a")}, "the columns given for files without a header: names the column 'a' 2 times"),
+        ({"columns": ("a", "")}, "the columns given for files without a header: has no name for column 2 of 2"),
+        ({"encoding": "utf-9"}, "unknown encoding 'utf-9'"),
+        ({"encoding": "base64"}, "'base64' is no encoding of text files"),
+        ({"block_size": 0}, "a block size of 0 bytes"),
+        ({"block_size": 1 << 31}, "a block size of 2147483648 bytes"),
+    ],
+)
+def test_options_that_are_no_good(options: dict[str, Any], error: str) -> None:
+    with pytest.raises(ValueError, match=f"^{error}"):
+        CsvFormat(**options)
+
+
+def test_a_format_is_a_value() -> None:
+    assert pickle.loads(pickle.dumps(CsvFormat(fill={"a": "1"}))) == CsvFormat(fill=(("a", "1"),))
+    assert len({CsvFormat(), CsvFormat(encoding="UTF8"), CsvFormat(encoding="utf-8-sig")}) == 1
+
+
+# Encodings and compression
+
+WORDS = 'naïve,Ünï\r\n1,é\r\n2,"ü\nß"\r\n\r\n3,ä\r\n'
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        "utf-8",
+        "latin-1",
+        "cp1252",
+        "utf-8-sig",
+        "utf-16",
+        "utf-16-le",
+        "utf-16-be",
+        "utf-32",
+        "mac_roman",
+        "cp037",
+        "utf-7",
+    ],
+)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_encodings(tmp_path: Path, encoding: str, size: int, name: str) -> None:
+    data = WORDS.encode(encoding)
+    file = write(tmp_path, gzip.compress(data) if name.endswith("gz") else data, name)
+    found = CsvFormat(encoding=encoding, block_size=size)
+
+    rows, lines, rejects, blank = read(
+        found, file, {"Ünï": ColumnType("bytes", None, 1), "naïve": ColumnType("int64", None, 1)}
+    )
+
+    assert found.header(file) == ("naïve", "Ünï")
+    assert [(row["naïve"], row["Ünï"].decode()) for row in rows] == [(1, "é"), (2, "ü\nß"), (3, "ä")]
+    assert (lines, rejects, blank) == ([2, 3, 6], [], 1)
+    assert infer(found, file, values_of="Ünï").values == frozenset({"é", "ü\nß", "ä"})
+
+
+@pytest.mark.parametrize("encoding", ["shift_jis", "gb18030", "big5", "euc_jp", "iso2022_jp"])
+@pytest.mark.parametrize("delimiter", [",", "|", "\\", "~"])
+def test_characters_that_hold_the_bytes_of_others(tmp_path: Path, encoding: str, delimiter: str) -> None:
+    letters = "".join(char for char in map(chr, range(0x4E00, 0x5200)) if char.encode(encoding, "ignore"))
+    text = f"a{delimiter}b\n" + "".join(f'{char}{delimiter}"{char}\n"\n' for char in letters)
+    file = write(tmp_path, text.encode(encoding))
+    if text.encode(encoding).decode(encoding) != text:
+        pytest.skip("the encoding has no such delimiter")
+
+    rows, lines, rejects, _ = read(
+        CsvFormat(delimiter, encoding=encoding, block_size=50), file, types(a="bytes", b="bytes")
+    )
+
+    assert rejects == []
+    assert [row["a"].decode() for row in rows] == list(letters)
+    assert [row["b"].decode() for row in rows] == [f"{letter}\n" for letter in letters]
+    assert lines == list(range(2, 2 + 2 * len(letters), 2))
+
+
+def test_bytes_that_are_not_in_the_encoding(tmp_path: Path) -> None:
+    for encoding, bad in (("cp1252", b"\x81"), ("ascii", b"\xe9"), ("shift_jis", b"\x81"), ("euc_kr", b"\xff")):
+        file = write(tmp_path, b"a,b\nx,1\ny" + bad + b",2\nz,3\n")
+
+        rows, _, rejects, _ = read(CsvFormat(encoding=encoding), file, types(b="int64"))
+
+        assert [row["b"] for row in rows] == [1, 3]
+        assert reasons(rejects) == [(3, f"column 'a': the text is not {encoding}")]
+
+
+def test_half_a_character_at_the_end(tmp_path: Path) -> None:
+    file = write(tmp_path, "a\n1\n2".encode("utf-16-le") + b"3")
+
+    rows, _, rejects, _ = read(CsvFormat(encoding="utf-16-le"), file, types(a="int64"))
+
+    assert rows == [{"a": 1}]
+    assert reasons(rejects) == [(3, "column 'a': the text is not utf-16-le")]
+
+
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstandard.compress}
+NUMBERS = b"n,r\n" + b"".join(b"%d,%d\n" % (row, random.Random(row).getrandbits(30)) for row in range(30_000))
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+@pytest.mark.parametrize("size", [5_000, 16 << 20])
+def test_compressed(tmp_path: Path, suffix: str, size: int) -> None:
+    file = write(tmp_path, COMPRESS[suffix](NUMBERS[:99_999]) + COMPRESS[suffix](NUMBERS[99_999:]), f"a.csv{suffix}")
+    found = CsvFormat(block_size=size)
+
+    (block,) = blocks(found, file)
+    pieces = list(found.read(block, types(n="int64")))
+
+    assert block == BlockRef(file, 0, file.size_bytes, 2, ("n", "r"))
+    assert [n for piece in pieces for n in piece.batch["n"].to_pylist()] == list(range(30_000))
+    assert [line for piece in pieces for line in piece.lines.tolist()] == list(range(2, 30_002))
+    assert max(len(piece.lines) for piece in pieces) < max(size // 5, 2)
+    assert infer(found, file).rows == 30_000
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_compressed_file_that_was_cut_short(tmp_path: Path, suffix: str) -> None:
+    whole = COMPRESS[suffix](NUMBERS[:200_000]) + COMPRESS[suffix](NUMBERS[200_000:])
+    file = write(tmp_path, whole[: len(whole) * 3 // 4], f"a.csv{suffix}")
+
+    rows, lines, rejects, _ = read(CSV, file, types(n="int64"))
+
+    assert len(rows) > NUMBERS[:200_000].count(b"\n") - 2
+    assert [row["n"] for row in rows] == list(range(len(rows)))
+    (reject,) = rejects
+    assert (reject.source, reject.line, reject.stage) == (file.name, lines[-1] + 1, "read")
+    assert f"; the records from line {lines[-1] + 1} on are lost" in reject.reason
+    assert "data ends too early, at byte" in reject.reason
+    assert infer(CSV, file).rows == len(rows)
+
+
+def test_a_compressed_file_that_is_cut_short_in_its_header(tmp_path: Path) -> None:
+    file = write(tmp_path, gzip.compress(b"a,b\n1,2\n")[:12], "a.csv.gz")
+
+    (reject,) = CSV.index(file)
+
+    assert isinstance(reject, Reject)
+    assert (reject.source, reject.line, reject.stage) == ("a.csv.gz", None, "index")
+    assert "the gzip data ends too early" in reject.reason
+    with pytest.raises(TruncatedError):
+        CSV.header(file)
+
+
+def test_a_quote_that_is_never_closed_in_a_compressed_file(tmp_path: Path) -> None:
+    file = write(tmp_path, gzip.compress(b'a\n"\n"\n1\n"2\n3\n'), "a.csv.gz")
+    for size in SIZES:
+        found = CsvFormat(block_size=size)
+        (block,) = blocks(found, file)
+        with pytest.raises(UserError, match=r"^a.csv.gz, line 5: a field opens with"):
+            list(found.read(block, types(a="bytes")))
+        with pytest.raises(UserError, match=r"^a.csv.gz, line 5: a field opens with"):
+            list(found.infer(block, None, None))
