@@ -1,0 +1,26 @@
+"""A tree of images and what is made of it by default, once for all these tests."""
+
+from pathlib import Path
+
+import pytest
+
+from pipelines import cli
+from tests.support.command import Contents, read_back, write_files
+from tests.support.image_jobs import SPLITS, TREE
+
+
+@pytest.fixture(scope="session")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """90 images of three classes."""
+    return write_files(tmp_path_factory.mktemp("tree") / "in", TREE)
+
+
+@pytest.fixture(scope="session")
+def plain(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Contents:
+    """The tree in three splits of two shards, all else by default."""
+    output = tmp_path_factory.mktemp("plain")
+    assert (
+        cli.main(["images", "--input", str(tree), "--output", str(output), "--name", "n", *SPLITS, "--num_shards", "2"])
+        == 0
+    )
+    return read_back(output / "n")

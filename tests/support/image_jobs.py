@@ -1,0 +1,49 @@
+"""What the tests of image jobs share."""
+
+import io
+from pathlib import Path
+
+from PIL import Image
+
+from shardmill.manifest import SplitEntry
+from tests.support.command import (
+    Contents,
+    Run,
+    image,
+    image_tree,
+    read_back,
+)
+
+TREE = image_tree(("ant", "bee", "cow"), 30)
+SPLITS = ("--splits", "train=0.8,validation=0.1,test=0.1")
+
+
+def convert(run: Run, source: Path | str, output: Path, *flags: object) -> Contents:
+    """Run the command, which must succeed, and read the data set back."""
+    result = run("images", "--input", source, "--output", output, "--name", "n", *flags)
+    assert result.status == 0, result.err
+    return read_back(output / "n")
+
+
+def convert_manifest(run: Run, manifest: Path, output: Path, *flags: object) -> Contents:
+    """As `convert`, from a manifest."""
+    result = run("images", "--manifest", manifest, "--output", output, "--name", "n", *flags)
+    assert result.status == 0, result.err
+    return read_back(output / "n")
+
+
+def counts(split: SplitEntry) -> list[int]:
+    """Examples of each shard."""
+    return [shard.examples for shard in split.shards]
+
+
+def picture(contents: Contents, name: str) -> Image.Image:
+    """The image of an example, decoded."""
+    return Image.open(io.BytesIO(contents.example(name)["image"][0]))
+
+
+def damaged_in_the_middle() -> bytes:
+    """A GIF with proper blocks, and pixels that do not decode."""
+    content = bytearray(image(1, "GIF", (60, 60)))
+    content[1100:1140] = bytes(40)
+    return bytes(content)
