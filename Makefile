@@ -36,8 +36,9 @@ demo: $(VENV)/installed
 	for name in wine lines digits_resharded; do $(BIN)/shardmill verify demo/datasets/$$name || exit 1; done
 	$(BIN)/shardmill inspect demo/datasets/wine
 
+# Files of tests in their order, which has the slow ones, those of whole jobs, before the others.
 test: $(VENV)/installed
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
@@ -72,7 +73,7 @@ next-beam: $(VENV)/installed
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(NEXT)/bin/python -c $(NEXT)/constraints.txt \
 	  --override $(NEXT)/overrides.txt -e '.[test]'
 	$(NEXT)/bin/python -c 'import apache_beam; print("Beam", apache_beam.__version__)'
-	$(NEXT)/bin/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(NEXT)/bin/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 bench: export SHARDMILL := $(abspath $(LEAN))/bin/shardmill
 bench: $(VENV)/installed $(LEAN)/installed

@@ -1,4 +1,4 @@
-"""The images command end to end: every input it reads, and every option, by what changes in the data set."""
+"""The images command end to end: every input it reads, by what is in the data set."""
 
 import io
 import json
