@@ -137,9 +137,13 @@ def images_parser() -> Parser:
     return parser_of(IMAGES)
 
 
+# Flags that say what the command does, or says, and are in no configuration.
+OF_THE_COMMAND = ("dry_run", "debug", "write_recipe", "json", "log_format", "quiet")
+
+
 def config(*flags: str) -> ImagesConfig:
     values = vars(images_parser().parse_args([*MINIMAL, *flags]))
-    made = IMAGES.make_config({name: value for name, value in values.items() if name not in ("dry_run", "debug")})
+    made = IMAGES.make_config({name: value for name, value in values.items() if name not in OF_THE_COMMAND})
     assert isinstance(made, ImagesConfig)
     return made
 
@@ -177,7 +181,7 @@ def test_each_flag_reaches_its_field(flags: list[str], field: str, value: object
 
 
 def test_every_field_has_a_flag() -> None:
-    flags = {action.dest for action in images_parser()._actions} - {"help", "dry_run", "debug"}
+    flags = {action.dest for action in images_parser()._actions} - {"help", *OF_THE_COMMAND}
 
     assert {*flags, "labels", "split_shards", "job"} == {field.name for field in dataclasses.fields(ImagesConfig)}
 
