@@ -183,7 +183,9 @@ def test_each_flag_reaches_its_field(flags: list[str], field: str, value: object
 def test_every_field_has_a_flag() -> None:
     flags = {action.dest for action in images_parser()._actions} - {"help", *OF_THE_COMMAND}
 
-    assert {*flags, "labels", "split_shards", "job"} == {field.name for field in dataclasses.fields(ImagesConfig)}
+    assert {*flags, "labels", "split_shards", "checks", "record", "job"} == {
+        field.name for field in dataclasses.fields(ImagesConfig)
+    }
 
 
 @pytest.mark.parametrize(
@@ -254,7 +256,7 @@ def test_flags_of_beam_are_passed_through() -> None:
         (["--label_file", "x"], "^unknown flag --label_file; did you mean --labels_file\\?$"),
         (["--regoin", "x"], "^unknown flag --regoin; did you mean --region\\?$"),
         (["--seperator", ";"], "^unknown flag --seperator$"),  # not Beam's --user_agent
-        (["--format", "x"], "^unknown flag --format; did you mean --image_format\\?$"),
+        (["--image_fromat", "x"], "^unknown flag --image_fromat; did you mean --image_format\\?$"),
         (["--setup", "x"], "^unknown flag --setup; did you mean --seed\\?$"),
         (["--labels", "x"], "^--label, or --labels, is Dataflow's here.* did you mean --labels_file"),
         (["--label", "x"], "^--label, or --labels, is Dataflow's here"),
