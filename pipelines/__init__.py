@@ -2,8 +2,9 @@
 
     from pipelines import configure, convert
 
-    config = configure("csv", input="events/*.csv", output="datasets", name="events", splits={"train": 0.9, "test":
-    0.1}) published = convert(config)
+    splits = {"train": 0.9, "test": 0.1}
+    config = configure("csv", input="events/*.csv", output="datasets", name="events", splits=splits)
+    published = convert(config)
     print(published.directory, published.splits, published.rejected)
 
 Options have the names of the command's flags; a value is a text, as on the command line, or what it stands for.
@@ -14,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipelines.running.api import configure, convert
-    from pipelines.running.convert import Published
+    from pipelines.running.outcome import Published
 
 __all__ = ["Published", "configure", "convert"]
 
-_MODULES = {"configure": "api", "convert": "api", "Published": "convert"}
+_MODULES = {"configure": "api", "convert": "api", "Published": "outcome"}
 
 
 def __getattr__(name: str) -> Any:

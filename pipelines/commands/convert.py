@@ -64,9 +64,9 @@ def main(kind: Kind, arguments: Sequence[str]) -> int:
     from pipelines.reports.builds import published_line
     from pipelines.running import launch
     from pipelines.running.checks import check, check_input
-    from pipelines.running.convert import Interrupted
     from pipelines.running.memory import return_large_buffers, reuse_large_buffers
-    from pipelines.running.recorded import begin_record, run_recorded
+    from pipelines.running.outcome import Interrupted, begin_record
+    from pipelines.running.recorded import run_recorded
     from pipelines.running.runner import is_local
 
     if recipe is not None:

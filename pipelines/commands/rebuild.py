@@ -4,8 +4,10 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import Any, ClassVar
 
 from pipelines.flags.options import Parser, beam_options
@@ -105,7 +107,7 @@ def main(arguments: Sequence[str]) -> int:
     paths, debug = values.pop("recipes"), values.pop("debug")
     told = RebuildOptions(**values)
     day = told.date or datetime.now(UTC).date()
-    with reaching(beam_options(rest, parser)):  # by which recipes in object stores are read
+    with _reaching(rest, parser):  # by which recipes in object stores are read
         recipes = load_recipes(paths, parse_set(told.set), day, os.environ)
     if told.version is not None and len(recipes) > 1:
         raise UserError(
@@ -130,20 +132,23 @@ def _follow(
         return "mistaken", 2
     from pipelines.rebuilding.rebuild import rebuild
     from pipelines.rebuilding.webhook import notify
-    from pipelines.running import launch
-    from pipelines.running.convert import Interrupted
+    from pipelines.running.outcome import Interrupted
 
+    words = [*recipe.beam, *rest]
+    options = partial(beam_options, words, parser)
     try:
-        options = beam_options([*recipe.beam, *rest], parser)
+        reached = _reaching(words, parser)
     except UserError as error:
         log.complain(str(recipe.located(error)), exit_status=2)
         return "mistaken", 2
-    with reaching(options):
+    with reached:
         if told.dry_run:
             return _dry_run(recipe, told, options)
         try:
             built = rebuild(recipe, _asked(told), options, *_voices(recipe, told))
         except Interrupted as interrupted:
+            from pipelines.running import launch
+
             log.say(f"interrupted; {interrupted}")
             launch.interrupt(interrupted.__cause__)
     if debug and built.error is not None:
@@ -157,8 +162,17 @@ def _follow(
     return built.record.status, status
 
 
+def _reaching(words: Sequence[str], parser: Parser) -> AbstractContextManager[None]:
+    """Object stores are reached as options of Beam say; without any of them there is no need for Beam.
+
+    Raises:
+      UserError: one is wrong.
+    """
+    return reaching(beam_options(words, parser)) if words else nullcontext()
+
+
 def _asked(told: RebuildOptions) -> Any:
-    from pipelines.rebuilding.rebuild import Asked
+    from pipelines.rebuilding.planning import Asked
 
     return Asked(
         version=told.version,
@@ -176,10 +190,9 @@ def _voices(recipe: Recipe, told: RebuildOptions) -> tuple[Any, Any]:
 
 def _dry_run(recipe: Recipe, told: RebuildOptions, options: Any) -> tuple[str, int]:
     """Say what would be done."""
-    from pipelines.commands.dry_run import dry_run
     from pipelines.rebuilding.decide import Unchanged
     from pipelines.rebuilding.keep import keep
-    from pipelines.rebuilding.rebuild import begin, plan
+    from pipelines.rebuilding.planning import begin, plan
     from shardmill.errors import CorruptDataError, JobError
 
     say, warn = _voices(recipe, told)
@@ -188,12 +201,14 @@ def _dry_run(recipe: Recipe, told: RebuildOptions, options: Any) -> tuple[str, i
         if isinstance(made.decision, Unchanged):
             say(f"{made.decision}: nothing would be done")
             return "unchanged", _status_of(made.record, recipe, told)
+        from pipelines.commands.dry_run import dry_run
+
         say(f"{made.decision}: {made.config.version} would be built")
         kept = keep(recipe, made.config.parent)
         for sentence in kept.said:
             say(sentence)
         config = recipe.config(made.config.version, **kept.changes)
-        _tell(told, dry_run(recipe.kind.make_job(config), recipe.name, options))
+        _tell(told, dry_run(recipe.kind.make_job(config), recipe.name, options()))
     except (UserError, JobError, CorruptDataError) as error:
         located = recipe.located(error) if isinstance(error, UserError) else error
         log.complain(f"{recipe.name}: {located}", exit_status=error.exit_status)

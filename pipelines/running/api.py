@@ -7,8 +7,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.config.job import JobConfig
 from pipelines.kinds.registry import KINDS, kind_of
-from pipelines.running.convert import Published
-from pipelines.running.recorded import begin_record, run_recorded
+from pipelines.running.outcome import Published, begin_record
+from pipelines.running.recorded import run_recorded
 from shardmill.errors import UserError
 from transforms.stores.clients import reaching
 
@@ -33,7 +33,7 @@ def convert(config: JobConfig, beam_options: Sequence[str] = (), progress: bool 
     """Run the job that `config` describes, and wait for its end.
 
     It ends no process, leaves the settings of this one as they were, and prints nothing unless `progress`. Ctrl-C, and
-    SIGTERM in the main thread, raise `pipelines.running.convert.Interrupted`, a KeyboardInterrupt.
+    SIGTERM in the main thread, raise `pipelines.running.outcome.Interrupted`, a KeyboardInterrupt.
 
     Args:
       config: what to do; see `configure`.

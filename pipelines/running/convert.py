@@ -1,8 +1,5 @@
 """A conversion as a function: what the command line, recipes and Python call."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.config.job import JobConfig
@@ -11,37 +8,15 @@ from pipelines.reports import log
 from pipelines.running import launch, runner
 from pipelines.running.checks import check, check_output
 from pipelines.running.cleaning import clean_up, missing_folders, sealed, take_lease
+from pipelines.running.outcome import Interrupted, Published
 from pipelines.running.taking_up import take_up
 from shardmill import naming
-from shardmill.dataset import Dataset, open_dataset
+from shardmill.dataset import open_dataset
 from shardmill.errors import JobError, OutrunError, UserError
 from transforms.publishing import inputs_file
 from transforms.publishing.latest import is_newer, latest
 from transforms.publishing.lease import Lease
 from transforms.stores import storage
-
-
-class Interrupted(KeyboardInterrupt):
-    """A job that was interrupted; the message says what became of it, the cause how."""
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A data set that a job has published.
-
-    Attributes:
-      directory: of the version.
-      splits: examples by split, in the splits' order.
-      rejected: records that were left out.
-      notices: what there is to know about it.
-      dataset: it, opened; another job may have replaced it since.
-    """
-
-    directory: str
-    splits: Mapping[str, int]
-    rejected: int
-    notices: tuple[str, ...]
-    dataset: Dataset = field(repr=False, compare=False)
 
 
 def run(

@@ -2,60 +2,18 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-import shardmill
 from pipelines.config.job import JobConfig
 from pipelines.graphs.jobs import Job
 from pipelines.reports.since import profile_of, since_line
-from pipelines.running.convert import Published, run
-from shardmill.build_record import BuildRecord, Status, failed_record_path, record_path
-from shardmill.errors import ChecksError, CorruptDataError, JobError, LockedError, OutrunError, UserError
-from shardmill.naming import LATEST
+from pipelines.running.convert import run
+from pipelines.running.outcome import Built, Published, failed_record, write_if_there
+from shardmill.build_record import BuildRecord, failed_record_path, record_path
+from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError
 from transforms.publishing.build_records import read_record, write_record
-from transforms.stores import storage
-
-Failure = UserError | JobError | CorruptDataError
-_STATUSES: tuple[tuple[type[Exception], Status], ...] = (
-    (OutrunError, "outrun"),
-    (LockedError, "locked"),
-    (ChecksError, "checks_failed"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """How a build ended.
-
-    Attributes:
-      record: of it.
-      published: what it has published, None if nothing.
-      error: that it ended with, None if it did well.
-    """
-
-    record: BuildRecord
-    published: Published | None = None
-    error: Failure | None = None
-
-    @property
-    def exit_status(self) -> int:
-        """Of a command that did nothing else."""
-        return 0 if self.error is None else self.error.exit_status
-
-
-def begin_record(name: str, version: str) -> BuildRecord:
-    """The record of a build that begins now; it says that it is published, which it will be or be replaced."""
-    started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return BuildRecord(name, version, "published", started, shardmill=shardmill.__version__)
-
-
-def failed_record(record: BuildRecord, error: Exception) -> BuildRecord:
-    """`record` of a build that `error` ended."""
-    status: Status = next((status for kind, status in _STATUSES if isinstance(error, kind)), "failed")
-    return replace(record, status=status, reason=str(error))
 
 
 def run_recorded(
@@ -98,12 +56,6 @@ def run_recorded(
     )
     write_record(config.parent, ended)
     return Built(ended, published)
-
-
-def write_if_there(parent: str, record: BuildRecord) -> None:
-    """Write the record of a build that published nothing, where there is a data set that it belongs to."""
-    if storage.exists(storage.join(parent, LATEST)):
-        write_record(parent, record)
 
 
 def _as_written(config: JobConfig, record: BuildRecord) -> BuildRecord:

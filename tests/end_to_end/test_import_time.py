@@ -11,6 +11,7 @@ import pytest
 import shardmill
 from pipelines.kinds.registry import KINDS
 from shardmill import errors
+from tests.support.command import Run, write_files
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("tensorflow", "apache_beam", "pyarrow", "tensorflow_datasets", "keras", "google.protobuf")
@@ -48,6 +49,20 @@ def test_help_imports_neither_beam_nor_numpy(command: str) -> None:
 
     assert not modules & {*HEAVY, "numpy", "PIL"}
     assert "pipelines.kinds.registry" in modules
+
+
+def test_a_night_with_nothing_to_do_imports_no_beam(tmp_path: Path, run: Run) -> None:
+    source = write_files(tmp_path / "in", {"a.csv": b"x,y\n" + b"1,2\n" * 50})
+    recipe = tmp_path / "n.yaml"
+    recipe.write_text(f"name: n\noutput: {tmp_path}/out\ncsv: {{input: {source}}}\n")
+    assert run("rebuild", recipe).status == 0
+    said = tmp_path / "said"
+    modules = loaded(
+        f"import contextlib\nfrom pipelines import cli\nwith contextlib.redirect_stdout(open({str(said)!r}, 'w')):\n"
+        f"    assert cli.main(['rebuild', {str(recipe)!r}]) == 0"
+    )
+    assert "unchanged since" in said.read_text()
+    assert not modules & {"apache_beam", "tensorflow"}
 
 
 def test_import_takes_less_than_a_fifth_of_a_second() -> None:

@@ -1,0 +1,81 @@
+"""How jobs end, and the records of it; nothing here needs Beam, for a night with nothing to do."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import shardmill
+from shardmill.build_record import BuildRecord, Status
+from shardmill.dataset import Dataset
+from shardmill.errors import ChecksError, CorruptDataError, JobError, LockedError, OutrunError, UserError
+from shardmill.naming import LATEST
+from transforms.publishing.build_records import write_record
+from transforms.stores import storage
+
+Failure = UserError | JobError | CorruptDataError
+_STATUSES: tuple[tuple[type[Exception], Status], ...] = (
+    (OutrunError, "outrun"),
+    (LockedError, "locked"),
+    (ChecksError, "checks_failed"),
+)
+
+
+class Interrupted(KeyboardInterrupt):
+    """A job that was interrupted; the message says what became of it, the cause how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A data set that a job has published.
+
+    Attributes:
+      directory: of the version.
+      splits: examples by split, in the splits' order.
+      rejected: records that were left out.
+      notices: what there is to know about it.
+      dataset: it, opened; another job may have replaced it since.
+    """
+
+    directory: str
+    splits: Mapping[str, int]
+    rejected: int
+    notices: tuple[str, ...]
+    dataset: Dataset = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """How a build ended.
+
+    Attributes:
+      record: of it.
+      published: what it has published, None if nothing.
+      error: that it ended with, None if it did well.
+    """
+
+    record: BuildRecord
+    published: Published | None = None
+    error: Failure | None = None
+
+    @property
+    def exit_status(self) -> int:
+        """Of a command that did nothing else."""
+        return 0 if self.error is None else self.error.exit_status
+
+
+def begin_record(name: str, version: str) -> BuildRecord:
+    """The record of a build that begins now; it says that it is published, which it will be or be replaced."""
+    started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return BuildRecord(name, version, "published", started, shardmill=shardmill.__version__)
+
+
+def failed_record(record: BuildRecord, error: Exception) -> BuildRecord:
+    """`record` of a build that `error` ended."""
+    status: Status = next((status for kind, status in _STATUSES if isinstance(error, kind)), "failed")
+    return replace(record, status=status, reason=str(error))
+
+
+def write_if_there(parent: str, record: BuildRecord) -> None:
+    """Write the record of a build that published nothing, where there is a data set that it belongs to."""
+    if storage.exists(storage.join(parent, LATEST)):
+        write_record(parent, record)
