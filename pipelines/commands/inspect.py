@@ -19,6 +19,7 @@ from rich.table import Table
 from pipelines.flags.options import Parser, beam_options, check_folder_first
 from pipelines.reports.array_pictures import is_drawable
 from pipelines.reports.contact_sheet import contact_sheet, count_turned, pick_samples
+from pipelines.reports.statistics import feature_entries, split_entry, statistics_entry, statistics_table
 from pipelines.reports.summary import human_size, pixel_hints, splits_table
 from shardmill import naming
 from shardmill.dataset import Dataset, open_dataset
@@ -28,12 +29,14 @@ from shardmill.features import Feature, Kind, of_kind
 from shardmill.kinds.registry import kind_of
 from shardmill.manifest import SplitEntry
 from shardmill.printable import printable
-from shardmill.stats_file import FeatureSummary
+from shardmill.stats_file import FeatureSummary, SplitSummary
 from transforms.columns.nested import in_words
 from transforms.files.images.errors import ImageError
 from transforms.files.images.header import read_header
 from transforms.stores import storage
 from transforms.stores.clients import set_options
+
+FORMAT = 1  # of --json; raised when a program that reads the former format would misread it
 
 _CLASSES_SHOWN = 5  # of each split: the largest
 _VALUES_SHOWN = 8  # of a list
@@ -58,6 +61,7 @@ def inspect_parser() -> Parser:
     parser.add_argument("--examples", type=_count, default=3, help="shown (default: %(default)s)")
     parser.add_argument("--contact_sheet", metavar="PNG", help="draw sample images with their labels to this file")
     parser.add_argument("--samples", type=_positive, default=40, help="on the contact sheet (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="as one line of JSON, which docs/json.md describes")
     parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
     return parser
 
@@ -86,12 +90,18 @@ def main(arguments: Sequence[str]) -> int:
     try:
         dataset = open_dataset(args.directory, storage.BeamFiles())
         splits = _splits(dataset, args.split)
-        for line in describe(dataset, splits, args.examples):
-            print(printable(line))
+        if args.json:
+            content = json.dumps(to_json(dataset, splits, args.examples))  # before a picture is written
+        else:
+            for line in describe(dataset, splits, args.examples):
+                print(printable(line))
         if args.contact_sheet is not None:
             picture, what = draw(dataset, splits, args.samples)
             _write(args.contact_sheet, picture)
-            print(f"\n{printable(args.contact_sheet)}: {what}")
+            if not args.json:
+                print(f"\n{printable(args.contact_sheet)}: {what}")
+        if args.json:
+            print(content)
     except BrokenPipeError:  # of our own output, not of the data set
         raise
     except OSError as error:
@@ -121,13 +131,15 @@ def describe(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> I
     yield from features_table(manifest.features).split("\n")
     yield ""
     yield from splits_table(replace(dataset, manifest=replace(manifest, splits=tuple(splits)))).split("\n")
-    yield from _classes(dataset, splits)
+    stats, why = _stats(dataset, splits)
+    if stats is not None:
+        yield from _statistics(stats)
+    yield from _classes(dataset, splits, stats, why)
     yield from (f"NOTE: {notice}" for notice in manifest.notices)
     yield from (f"shardmill.load: {hint}" for hint in pixel_hints(dataset))
-    records = ((split.name, record) for split in splits for shard in split.shards for record in dataset.records(shard))
-    for number, (split, record) in enumerate(islice(records, examples)):
+    for number, (split, example) in enumerate(_first(dataset, splits, examples)):
         yield from ("", f"Example {number}, {split}:")
-        yield from _example(decode_example(record), manifest.features)
+        yield from _example(example, manifest.features)
 
 
 def features_table(features: Sequence[Feature]) -> str:
@@ -153,23 +165,72 @@ def _shape(feature: Feature) -> str:
     return in_words(feature.shape or (1,))
 
 
-def _classes(dataset: Dataset, splits: Sequence[SplitEntry]) -> Iterator[str]:
-    labels = of_kind(dataset.manifest.features, "class_label")
-    if not labels:
-        return
+def to_json(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> dict[str, Any]:
+    """What `describe` says, as data; docs/json.md describes it.
+
+    Raises:
+      CorruptDataError: the shard that the examples are in is not what was written.
+    """
+    manifest = dataset.manifest
+    known = {feature.name: feature for feature in manifest.features}
+    stats, why = _stats(dataset, splits)
+    return {
+        "format": FORMAT,
+        "name": manifest.name,
+        "version": manifest.version,
+        "directory": dataset.directory,
+        "features": feature_entries(manifest),
+        "splits": [split_entry(split) for split in splits],
+        "statistics": None if stats is None else {name: statistics_entry(split) for name, split in stats.items()},
+        "statistics_missing": why,
+        "notices": list(manifest.notices),
+        "examples": [
+            {"split": split, "features": {name: show(values, known.get(name)) for name, values in example.items()}}
+            for split, example in _first(dataset, splits, examples)
+        ],
+    }
+
+
+def _first(
+    dataset: Dataset, splits: Sequence[SplitEntry], number: int
+) -> Iterator[tuple[str, Mapping[str, FeatureValue]]]:
+    """The first so many examples, with the names of their splits."""
+    records = ((split.name, record) for split in splits for shard in split.shards for record in dataset.records(shard))
+    return ((split, decode_example(record)) for split, record in islice(records, number))
+
+
+def _stats(dataset: Dataset, splits: Sequence[SplitEntry]) -> tuple[dict[str, SplitSummary] | None, str]:
+    """The statistics of these splits by name; or None, and what is wrong with them."""
     try:
         stats = dataset.stats()
-        counts = {
-            (label.name, split.name): stats.splits[split.name].features.get(label.name, FeatureSummary()).classes
-            for label in labels
-            for split in splits
-        }
+        return {split.name: stats.splits[split.name] for split in splits}, ""
     except FileNotFoundError:
-        yield from ("", f"{naming.STATS} is missing, and with it the number of examples of each class")
-        return
+        return None, "missing"
     except (CorruptDataError, KeyError):
-        yield from ("", f"{naming.STATS} is damaged, and with it the number of examples of each class")
+        return None, "damaged"
+
+
+def _statistics(stats: Mapping[str, SplitSummary]) -> Iterator[str]:
+    for name, split in stats.items():
+        if table := statistics_table(split):
+            yield from ("", f"{name}:", *table.split("\n"))
+
+
+def _classes(
+    dataset: Dataset, splits: Sequence[SplitEntry], stats: Mapping[str, SplitSummary] | None, why: str
+) -> Iterator[str]:
+    labels = of_kind(dataset.manifest.features, "class_label")
+    if stats is None:
+        counted = (
+            ", and with it the number of examples of each class" if labels else ", so that features are not counted"
+        )
+        yield from ("", f"{naming.STATS} is {why}{counted}")
         return
+    counts = {
+        (label.name, split.name): stats[split.name].features.get(label.name, FeatureSummary()).classes
+        for label in labels
+        for split in splits
+    }
     for label in labels:
         yield from ("", f"{len(label.class_names):,} classes of {label.name!r}:")
         yield from (f"  {split.name}: {_balance(counts[label.name, split.name] or {})}" for split in splits)

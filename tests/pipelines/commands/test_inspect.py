@@ -223,3 +223,77 @@ def test_values(values: Any, feature: Feature | None, shown: str) -> None:
 
 def test_names_of_features_are_not_markup() -> None:
     assert "[bold]:cat:[/bold]" in features_table([Feature("[bold]:cat:[/bold]", "bytes")])
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight rows of a table in two splits, the age of two of them missing."""
+    folder = tmp_path_factory.mktemp("table")
+    ages = ["1", "", "1000", "3", "4", "", "6", "7"]
+    rows = [f"{age},{'cat' if index < 5 else 'dog'},{index // 4}" for index, age in enumerate(ages)]
+    (folder / "rows.csv").write_text("\n".join(["age,animal,fold", *rows]) + "\n")
+    arguments = ["csv", "--input", str(folder / "rows.csv"), "--output", str(folder), "--name", "zoo"]
+    assert main([*arguments, "--label", "animal", "--no_shuffle"]) == 0
+    return folder / "zoo" / "1.0.0"
+
+
+def test_a_table_shows_what_its_columns_hold(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = _run(capsys, table, "--examples", "0")
+
+    assert ["age", "2", "6", "1", "1", "4", "1,000", "1,000"] in _rows(out)
+    assert ["fold", "0", "2", "0", "0", "0", "1", "1"] in _rows(out)
+    assert "  train: 2 with examples, 3 to 5 of each: cat 5, dog 3" in out.splitlines()
+
+
+def test_json(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = _run(capsys, table, "--examples", "1", "--json")
+    found = json.loads(out)
+    stats, manifest = (json.loads((table / name).read_text()) for name in ("stats.json", "manifest.json"))
+
+    assert (status, out.count("\n"), found["format"]) == (0, 1, 1)
+    assert (found["name"], found["version"], found["directory"]) == ("zoo", "1.0.0", str(table))
+    assert [feature["name"] for feature in found["features"]] == [each["name"] for each in manifest["features"]]
+    assert found["statistics"]["train"] == stats["splits"]["train"]["features"]
+    assert found["statistics"]["train"]["animal"]["classes"] == {"cat": 5, "dog": 3}
+    (split,) = found["splits"]
+    assert split == {
+        "name": "train",
+        "examples": 8,
+        "size_bytes": manifest["splits"][0]["shards"][0]["size_bytes"],
+        "rejected": 0,
+        "shards": 1,
+        "smallest": 8,
+        "largest": 8,
+    }
+    assert found["examples"] == [{"split": "train", "features": {"age": "1", "animal": "0 (cat)", "fold": "0"}}]
+
+
+def test_json_of_one_split(built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = _run(capsys, built, "--json", "--split", "test", "--contact_sheet", tmp_path / "sheet.png")
+    found = json.loads(out)
+
+    assert (status, (tmp_path / "sheet.png").stat().st_size > 0) == (0, True)
+    assert [split["name"] for split in found["splits"]] == [*found["statistics"]] == ["test"]
+    assert {example["split"] for example in found["examples"]} == {"test"}
+    assert found["notices"]
+
+
+@pytest.mark.parametrize("damage", ["missing", "damaged"])
+def test_json_without_statistics(directory: Path, capsys: pytest.CaptureFixture[str], damage: str) -> None:
+    if damage == "missing":
+        (directory / "stats.json").unlink()
+    else:
+        (directory / "stats.json").write_text('{"splits": {}}')
+    status, out, _ = _run(capsys, directory, "--json")
+
+    assert (status, json.loads(out)["statistics"], json.loads(out)["statistics_missing"]) == (0, None, damage)
+
+
+def test_json_of_a_damaged_shard_is_no_json(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (directory / "pets-train.tfrecord-00000-of-00003").unlink()
+
+    assert _run(capsys, directory, "--json") == (
+        1,
+        "",
+        "shardmill: error: pets-train.tfrecord-00000-of-00003 is missing\n",
+    )

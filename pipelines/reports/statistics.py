@@ -1,0 +1,69 @@
+"""What is in the features of a split, a row each, for a terminal; and the same as data."""
+
+import io
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pipelines.reports.figures import QUANTILES, distinct_words, figure, measured
+from shardmill.manifest import Manifest, SplitEntry
+from shardmill.printable import printable
+from shardmill.stats_file import FeatureSummary, SplitSummary
+
+_TITLES = ("missing", "distinct", "min", *(f"{100 * float(name):.0f} %" for name in QUANTILES), "max", "of")
+
+
+def statistics_table(split: SplitSummary) -> str:
+    """A table with a row for each feature of which more is known than its classes; "" where there is none."""
+    rows = [(name, *cells) for name, summary in split.features.items() if any(cells := _cells(summary))]
+    if not rows:
+        return ""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("feature", overflow="fold")
+    for title in _TITLES:
+        table.add_column(title, justify="left" if title == "of" else "right")
+    for row in rows:
+        table.add_row(*map(printable, row))
+    console = Console(file=io.StringIO(), width=120, markup=False, emoji=False)  # as of features_table
+    console.print(table)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
+
+
+def _cells(summary: FeatureSummary) -> tuple[str, ...]:
+    word, numbers = measured(summary)
+    between = [figure((numbers.quantiles or {}).get(name)) for name in QUANTILES] if numbers is not None else []
+    return (
+        figure(summary.missing),
+        distinct_words(summary.distinct),
+        figure(numbers.minimum) if numbers is not None else "",
+        *(between or [""] * len(QUANTILES)),
+        figure(numbers.maximum) if numbers is not None else "",
+        word,
+    )
+
+
+def feature_entries(manifest: Manifest) -> list[dict[str, Any]]:
+    """The features as JSON has them: all that manifest.json says of each."""
+    return [asdict(feature) for feature in manifest.features]
+
+
+def split_entry(split: SplitEntry) -> dict[str, Any]:
+    """A split as JSON has it: what it holds, and its shards' sizes in examples."""
+    counts = [shard.examples for shard in split.shards] or [0]
+    return {
+        "name": split.name,
+        "examples": split.examples,
+        "size_bytes": split.size_bytes,
+        "rejected": split.rejected,
+        "shards": len(split.shards),
+        "smallest": min(counts),
+        "largest": max(counts),
+    }
+
+
+def statistics_entry(split: SplitSummary) -> Mapping[str, Any]:
+    """The features of a split by name, as they stand in stats.json."""
+    return {name: summary.to_json() for name, summary in split.features.items()}

@@ -1,0 +1,58 @@
+"""Figures as a person reads them."""
+
+import math
+
+import pytest
+
+from pipelines.reports.figures import distinct_words, figure, measured, share
+from shardmill.stats_file import Distinct, FeatureSummary, Numbers
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, ""),
+        (0, "0"),
+        (1234567, "1,234,567"),
+        (-1700000000, "-1,700,000,000"),
+        (0.5, "0.5"),
+        (-3.2799, "-3.28"),
+        (1234.5678, "1,235"),
+        (83124.24, "83,124"),
+        (1e15, "1e+15"),
+        (1.5e-7, "1.5e-07"),
+        (math.inf, "inf"),
+        (math.nan, "nan"),
+    ],
+)
+def test_figure(value: float | None, shown: str) -> None:
+    assert figure(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "shown"),
+    [
+        (0, 0, "0 %"),
+        (0, 9, "0 %"),
+        (1, 3, "33.3 %"),
+        (3, 3, "100 %"),
+        (99_999, 100_000, "99.9 %"),  # not all
+        (1, 1_000_000, "under 0.1 %"),  # not none
+    ],
+)
+def test_share(part: int, whole: int, shown: str) -> None:
+    assert share(part, whole) == shown
+
+
+def test_distinct_words() -> None:
+    assert [distinct_words(one) for one in (None, Distinct(1234), Distinct(1234, 0.03))] == ["", "1,234", "~1,234"]
+
+
+def test_measured() -> None:
+    numbers = Numbers(minimum=1)
+
+    assert measured(FeatureSummary(numbers=numbers)) == ("", numbers)
+    assert measured(FeatureSummary(values=numbers)) == ("all values", numbers)
+    assert measured(FeatureSummary(length_bytes=numbers)) == ("length in bytes", numbers)
+    assert measured(FeatureSummary(size_bytes=numbers)) == ("size in bytes", numbers)
+    assert measured(FeatureSummary(classes={"cat": 1})) == ("", None)
