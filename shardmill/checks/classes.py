@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from shardmill.checks.columns import counted, some
-from shardmill.checks.limits import Limits, LimitsByCheck
+from shardmill.checks.limits import ALIKE, ByFeature, Limits, LimitsByCheck, limits_of
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
 from shardmill.features import Feature
@@ -15,15 +15,16 @@ from shardmill.features import Feature
 _CHANCE = 0.01
 
 
-def classes(new: Profile, old: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
-    """Classes of each label that both versions have, by name, in all splits together."""
+def classes(new: Profile, old: Profile, limits: LimitsByCheck, own: ByFeature = ALIKE) -> Iterator[CheckResult]:
+    """Classes of each label that both versions have, by name, in all splits together; see `drift` for `own`."""
     for label in new.labels:
         before = old.features.get(label.name)
         if before is None or before.kind != "class_label":
             continue
+        limit = limits_of(label.name, limits, own)
         moved = moved_ids(before, label)
         yield from counted(
-            "classes_moved", "class", moved, f"of another id than in {old.version}", limits["classes_moved"], label.name
+            "classes_moved", "class", moved, f"of another id than in {old.version}", limit["classes_moved"], label.name
         )
         counts, counts_before = new.class_counts(label), old.class_counts(before)
         if counts is None or counts_before is None:
@@ -32,8 +33,8 @@ def classes(new: Profile, old: Profile, limits: LimitsByCheck) -> Iterator[Check
                 yield CheckResult(check, "unknown", said, label.name)
             continue
         gone, fresh = f"gone since {old.version}", f"new since {old.version}"
-        yield from _missing("classes_gone", gone, counts_before, counts, limits["classes_gone"], label)
-        yield from _missing("classes_new", fresh, counts, counts_before, limits["classes_new"], label)
+        yield from _missing("classes_gone", gone, counts_before, counts, limit["classes_gone"], label)
+        yield from _missing("classes_new", fresh, counts, counts_before, limit["classes_new"], label)
 
 
 def _missing(
@@ -72,12 +73,12 @@ def moved_ids(before: Feature, now: Feature) -> list[str]:
     ]
 
 
-def smallest_class(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
-    """The class of fewest examples of each label."""
-    limit = limits["min_examples_per_class"]
-    if limit.is_off:
-        return
+def smallest_class(new: Profile, limits: LimitsByCheck, own: ByFeature = ALIKE) -> Iterator[CheckResult]:
+    """The class of fewest examples of each label; see `drift` for `own`."""
     for label in new.labels:
+        limit = limits_of(label.name, limits, own)["min_examples_per_class"]
+        if limit.is_off:
+            continue
         counts = new.class_counts(label)
         if not counts:
             said = f"how many examples each class of {label.name!r} has is not on record"

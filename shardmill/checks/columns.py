@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from shardmill.checks.chance import share_floor
-from shardmill.checks.limits import Limits, LimitsByCheck
+from shardmill.checks.limits import ALIKE, ByFeature, Limits, LimitsByCheck, limits_of
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
 from shardmill.features import Feature
@@ -52,16 +52,14 @@ def type_in_words(feature: Feature) -> str:
     return f"{feature.element or feature.dtype}{kind}{shape}"
 
 
-def presence(new: Profile, old: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
-    """How much smaller the share of examples is that have a feature, in each split of both."""
-    limit = limits["presence_drop"]
-    if limit.is_off:
-        return
+def presence(new: Profile, old: Profile, limits: LimitsByCheck, own: ByFeature = ALIKE) -> Iterator[CheckResult]:
+    """How much smaller the share of examples is that have a feature, in each split of both; see `drift` for `own`."""
     for split in new.splits:
         if not new.splits[split] or not old.splits.get(split):
             continue
         for name in new.features:
-            if name in old.features:
+            limit = limits_of(name, limits, own)["presence_drop"]
+            if name in old.features and not limit.is_off:
                 yield _drop(name, split, new, old, limit)
 
 

@@ -1,8 +1,8 @@
 """Checks of what values features have: against the version before (drift), and of train against other splits (skew)."""
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from shardmill.checks.chance import divergence_floor, share_floor
 from shardmill.checks.distances import (
@@ -14,7 +14,8 @@ from shardmill.checks.distances import (
     least_l_infinity,
     most_l_infinity,
 )
-from shardmill.checks.limits import OFF, Limits, LimitsByCheck
+from shardmill.checks.identifiers import grows_like_an_identifier
+from shardmill.checks.limits import ALIKE, OFF, ByFeature, Limits, LimitsByCheck, limits_of
 from shardmill.checks.profile import Profile, frequencies, histograms, sample_size
 from shardmill.checks.result import CheckResult
 from shardmill.stats_file import FeatureSummary
@@ -34,12 +35,9 @@ class Side:
     examples: int
 
 
-ByFeature = Mapping[str, LimitsByCheck]
-
-
-def drift(new: Profile, old: Profile, limits: LimitsByCheck, own: ByFeature | None = None) -> Iterator[CheckResult]:
+def drift(new: Profile, old: Profile, limits: LimitsByCheck, own: ByFeature = ALIKE) -> Iterator[CheckResult]:
     """The values of each feature, in each split that both versions have examples in; `own` are limits that hold for
-    single features."""
+    single features. Of an identifier, which differs in every version, nothing is an error but where it has its own."""
     for split in new.splits:
         if not new.splits[split] or not old.splits.get(split):
             continue
@@ -49,12 +47,13 @@ def drift(new: Profile, old: Profile, limits: LimitsByCheck, own: ByFeature | No
                 continue  # which `columns` says
             now = _side(new, split, name, repr(split))
             then = _side(old, split, name, old.version)
-            yield from compare(
-                "drift", name, split, feature.kind == "class_label", now, then, {**limits, **(own or {}).get(name, {})}
+            found = compare(
+                "drift", name, split, feature.kind == "class_label", now, then, limits_of(name, limits, own)
             )
+            yield from found if "numeric_drift" in own.get(name, {}) else _judged(found, now, then)
 
 
-def skew(new: Profile, limits: LimitsByCheck, own: ByFeature | None = None) -> Iterator[CheckResult]:
+def skew(new: Profile, limits: LimitsByCheck, own: ByFeature = ALIKE) -> Iterator[CheckResult]:
     """The values of each feature in train, or the first split, against each other split; see `drift`."""
     filled = [split for split, examples in new.splits.items() if examples]
     if len(filled) < 2:
@@ -64,8 +63,32 @@ def skew(new: Profile, limits: LimitsByCheck, own: ByFeature | None = None) -> I
         for name, feature in new.features.items() if split != train else ():
             now, then = _side(new, split, name, repr(split)), _side(new, train, name, repr(train))
             yield from compare(
-                "skew", name, split, feature.kind == "class_label", now, then, {**limits, **(own or {}).get(name, {})}
+                "skew", name, split, feature.kind == "class_label", now, then, limits_of(name, limits, own)
             )
+
+
+def _judged(found: Iterator[CheckResult], now: Side | None, then: Side | None) -> Iterator[CheckResult]:
+    is_identifier = now is not None and then is not None and grows_like_an_identifier(now.summary, then.summary)
+    yield from map(_not_judged, found) if is_identifier else found
+
+
+def _not_judged(result: CheckResult) -> CheckResult:
+    """A result of the numbers of a feature that grows like an identifier."""
+    if result.check != "numeric_drift" or result.severity == "ok":
+        return result
+    said = f"{result.sentence}; its integers are nearly all distinct and grow, as identifiers and times do: not judged"
+    how = (
+        f"in a recipe, `checks: {{columns: {{{result.feature}: {{numeric_drift: 0.3}}}}}}` has it judged, off is silent"
+    )
+    return replace(result, severity="unknown", sentence=f"{said}; {how}")
+
+
+def _remedied(result: CheckResult) -> CheckResult:
+    """A result with what to do where it is an error and all is as it should be."""
+    if result.severity != "error":
+        return result
+    how = f"checks: {{columns: {{{result.feature}: {{{result.check}: off}}}}}}"
+    return replace(result, sentence=f"{result.sentence}; if that is as it should be, a recipe says so: `{how}`")
 
 
 def _side(profile: Profile, split: str, feature: str, name: str) -> Side | None:
@@ -98,10 +121,11 @@ def compare(
         spread = histograms(now.summary), histograms(then.summary)
         values, buckets = counted[0].keys() & counted[1].keys(), spread[0].keys() & spread[1].keys()
         for word in sorted(values) if not strings.is_off else ():
-            yield _values(of_values, feature, split, word, (now, then), (counted[0][word], counted[1][word]), strings)
+            pair = counted[0][word], counted[1][word]
+            yield _remedied(_values(of_values, feature, split, word, (now, then), pair, strings))
         for word in sorted(buckets) if not numbers.is_off else ():
-            pair = spread[0][word], spread[1][word]
-            yield _numbers(f"numeric_{check}", feature, split, word, (now, then), pair, numbers)
+            both = spread[0][word], spread[1][word]
+            yield _remedied(_numbers(f"numeric_{check}", feature, split, word, (now, then), both, numbers))
     if not values and not buckets:
         said = f"what values {feature!r} has in {split!r} is not on record, so nothing is compared"
         yield CheckResult(of_values, "unknown", said, feature, split)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from shardmill.checks.result import Severity
 
@@ -40,7 +41,14 @@ class Limits:
 
 
 LimitsByCheck = Mapping[str, Limits]
+ByFeature = Mapping[str, LimitsByCheck]  # of single features, in place of those that hold for all
 OFF = Limits()
+ALIKE: ByFeature = MappingProxyType({})  # no feature has limits of its own
+
+
+def limits_of(feature: str, limits: LimitsByCheck, own: ByFeature) -> LimitsByCheck:
+    """The limits that hold for a feature: its own, and where it has none those of all."""
+    return {**limits, **own.get(feature, {})}
 
 
 def _negative(value: float | None) -> float | None:

@@ -103,6 +103,11 @@ def new_class_where_labels_are_kept() -> None:
     new_class()
 
 
+def expected_amounts() -> None:
+    recipe("checks: {columns: {amount: {numeric_drift: off, numeric_skew: off}}}\n")
+    write([[*line[:2], str(float(line[2]) * 100), line[3]] for line in rows()])
+
+
 NIGHTS = {
     "nothing new": Night(lambda: None, 0, "unchanged since 1.0.0: 1 file"),
     "nothing new, for Airflow": Night(lambda: None, 99, "unchanged since", flags=("--unchanged_status", "99")),
@@ -139,7 +144,11 @@ NIGHTS = {
     "amounts times 100": Night(
         lambda: write([[*line[:2], str(float(line[2]) * 100), line[3]] for line in rows()]),
         3,
-        "numeric_drift: 'amount'",
+        "if that is as it should be, a recipe says so: `checks: {columns: {amount: {numeric_drift: off}}}`",
+    ),
+    "amounts times 100, as the recipe expects": Night(expected_amounts, 0, "events 1.0.1 is published", "1.0.1"),
+    "ids of another day": Night(
+        lambda: write([[str(10_000 + int(line[0])), *line[1:]] for line in rows()]), 0, "events 1.0.1", "1.0.1"
     ),
     "labels of one kind, nearly": Night(
         lambda: write(rows(kinds=(*("buy",) * 18, "click", "view"))), 3, "label_drift: 'kind'"

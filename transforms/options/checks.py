@@ -1,9 +1,11 @@
 """What a version must not differ in from the one before it, or it is not published: thresholds, by check.
 
 A threshold is written as `{warn: 0.1, error: 0.3}`; a number alone is that of the error, a word (`error`, `warn`) says
-what becomes of it if there is any at all, and `off` checks nothing.
+what becomes of it if there is any at all, and `off` checks nothing. Single features have their own below `columns`:
+`{id: off, amount: {numeric_drift: {error: 0.5}}}`.
 """
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,12 +13,17 @@ from typing import Any, ClassVar
 
 from shardmill import naming
 from shardmill.checks.asked import Constraints
-from shardmill.checks.limits import OFF, Limits
+from shardmill.checks.limits import OFF, ByFeature, Limits
+from shardmill.errors import UserError
 from transforms.options.declare import Options, ValueMistake, flag, options_of
 from transforms.options.output import parse_path
 from transforms.stores import storage
 
 _WORDS = {"off": OFF, "warn": Limits(warn=0.0), "error": Limits(error=0.0)}
+OF_ONE_FEATURE = (
+    *("presence_drop", "classes_gone", "classes_new", "classes_moved", "min_examples_per_class"),
+    *("label_drift", "string_drift", "numeric_drift", "label_skew", "string_skew", "numeric_skew"),
+)  # checks whose thresholds a feature may have of its own
 _EXPECTED = "expected off, warn, error, a number, or {warn: number, error: number}"
 
 
@@ -62,6 +69,36 @@ def _in_falling_order(limits: Limits) -> str | None:
     if limits.warn is not None and limits.error is not None and limits.warn < limits.error:
         return "expected to warn before it is an error"
     return None
+
+
+def parse_columns(value: Any) -> ByFeature:
+    """The thresholds of single features: by name `off`, or a mapping of the checks that are about one feature.
+
+    Raises:
+      ValueMistake: it is something else.
+    """
+    if not isinstance(value, Mapping):
+        raise ValueMistake(f"{value!r}: expected features, each with off or its checks, as in {{id: off}}")
+    return {str(name): _of_column(str(name), told) for name, told in value.items()}
+
+
+def _of_column(name: str, told: Any) -> dict[str, Limits]:
+    if told == "off" or told is False:
+        return dict.fromkeys(OF_ONE_FEATURE, OFF)
+    if not isinstance(told, Mapping):
+        raise ValueMistake(f"{name}: {told!r}: expected off, or checks with their thresholds")
+    known = {option.field: option for option in options_of(CheckOptions) if option.field in OF_ONE_FEATURE}
+    found = {}
+    for check, limits in told.items():
+        if check not in known:
+            near = difflib.get_close_matches(str(check), known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+            raise ValueMistake(f"{name}: {check!r} is no check of a single feature; {hint}")
+        try:
+            found[check] = known[check].parse(limits)
+        except UserError as error:
+            raise ValueMistake(f"{name}: {error}") from None
+    return found
 
 
 def parse_constraints(value: Any) -> Constraints:
@@ -123,6 +160,12 @@ class CheckOptions(Options):
         None,
         "a schema.pbtxt whose comparators, presence, domains and constraints hold too",
         parse=parse_constraints,
+        shapes=False,
+    )
+    columns: ByFeature | None = flag(
+        None,
+        "thresholds of single features, such as {id: off, amount: {numeric_drift: {error: 0.5}}}",
+        parse=parse_columns,
         shapes=False,
     )
     baseline: str = flag(

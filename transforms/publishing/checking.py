@@ -64,8 +64,11 @@ def check(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: Publis
         StatsFile.from_json(texts[naming.STATS], naming.STATS),
     )
     baseline, said = _baseline(options.parent, options.checks)
+    asked = options.checks
     results = (
-        [said] if said is not None else run_checks(profile, baseline, options.checks.limits, options.checks.schema)
+        [said]
+        if said is not None
+        else run_checks(profile, baseline, asked.limits, asked.schema, by_feature=asked.columns)
     )
     if failed := failures(results):
         compared = None if baseline is None else baseline.manifest.features

@@ -84,3 +84,30 @@ def test_the_readme_has_every_check_and_its_limits() -> None:
     for name, limits in CheckOptions().limits.items():
         warn, error = ("" if limit is None else f"{limit:g}" for limit in (limits.warn, limits.error))
         assert f"| `{name}` | {warn} | {error} | " in readme
+
+
+def test_thresholds_of_single_features() -> None:
+    columns = CheckOptions(columns={"id": "off", "amount": {"numeric_drift": {"error": "0.5"}}}).columns or {}  # type: ignore[dict-item]
+
+    assert set(columns["id"].values()) == {OFF}
+    assert columns["amount"] == {"numeric_drift": Limits(error=0.5)}
+    assert CheckOptions().columns is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ("id", "'id': expected features, each with off or its checks"),
+        ({"id": "often"}, "id: 'often': expected off, or checks"),
+        (
+            {"id": {"numeric_drfit": "off"}},
+            "id: 'numeric_drfit' is no check of a single feature; did you mean numeric_",
+        ),
+        ({"id": {"shards_under": "off"}}, "id: 'shards_under' is no check of a single feature; expected one of presen"),
+        ({"id": {"numeric_drift": "often"}}, "id: --numeric_drift: 'often': expected off, warn, error, a number"),
+        ({"id": {"numeric_drift": "warn=2,error=1"}}, "expected to warn before it is an error"),
+    ],
+)
+def test_what_are_no_thresholds_of_features(columns: Any, said: str) -> None:
+    with pytest.raises(UserError, match=f"--columns: .*{said}"):
+        CheckOptions(columns=columns)
