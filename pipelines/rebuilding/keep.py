@@ -13,6 +13,7 @@ from shardmill.errors import CorruptDataError, UserError
 from shardmill.features import Feature, Features
 from shardmill.selection import label_of
 from shardmill.tags import find_version
+from transforms.publishing.before import version_before
 from transforms.stores import storage
 
 
@@ -40,13 +41,16 @@ def keep(recipe: Recipe, parent: str) -> Kept:
     if not (labels or types):
         return Kept()
     _check(recipe, labels, types)
-    if like in (None, naming.LATEST) and not storage.exists(storage.join(parent, naming.LATEST)):
-        return Kept(
-            said=("there is no version yet whose labels or schema could be kept: those of the input are taken",)
-        )
+    said = []
+    if like in (None, naming.LATEST):
+        like, odd = version_before(parent)
+        if not like:
+            return Kept(
+                said=("there is no version yet whose labels or schema could be kept: those of the input are taken",)
+            )
+        said += [odd] if odd else []
     dataset = open_dataset(parent, storage.BeamFiles(), like)
     changes: dict[str, Any] = {}
-    said = []
     if types and _has(recipe, "schema"):
         changes["schema"] = _features(dataset, labels)
         said.append(f"the types of {len(changes['schema'])} columns are those of {dataset.manifest.version}")

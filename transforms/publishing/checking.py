@@ -17,6 +17,7 @@ from shardmill.manifest import Manifest
 from shardmill.stats_file import StatsFile
 from shardmill.tags import find_version
 from transforms.options.checks import CheckOptions
+from transforms.publishing.before import version_before
 from transforms.publishing.build_records import write_record
 from transforms.publishing.describe import PublishOptions
 from transforms.stores import storage
@@ -65,11 +66,9 @@ def check(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: Publis
     )
     baseline, said = _baseline(options.parent, options.checks)
     asked = options.checks
-    results = (
-        [said]
-        if said is not None
-        else run_checks(profile, baseline, asked.limits, asked.schema, by_feature=asked.columns)
-    )
+    results = list(said)
+    if not failures(said):
+        results += run_checks(profile, baseline, asked.limits, asked.schema, by_feature=asked.columns)
     if failed := failures(results):
         compared = None if baseline is None else baseline.manifest.features
         anomalies = {naming.ANOMALIES: to_pbtxt(results, compared)}
@@ -83,17 +82,29 @@ def check(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: Publis
     return Checked(baseline.version if baseline is not None else "", tuple(results))
 
 
-def _baseline(parent: str, checks: CheckOptions) -> tuple[Profile | None, CheckResult | None]:
-    """What a version is compared with, None where nothing is published yet; or why it cannot be compared."""
-    files = storage.BeamFiles()
-    if checks.baseline == naming.LATEST and not storage.exists(storage.join(parent, naming.LATEST)):
-        return None, None
+def _baseline(parent: str, checks: CheckOptions) -> tuple[Profile | None, tuple[CheckResult, ...]]:
+    """What a version is compared with, None where nothing is published yet; and why it cannot be compared, or is with
+    another than LATEST names."""
+    files, said = storage.BeamFiles(), ""
     try:
-        version, _ = find_version(files, parent, checks.baseline)
-        return Profile.of(open_dataset(storage.join(parent, version), files)), None
+        if checks.baseline == naming.LATEST:
+            version, said = version_before(parent)
+        else:
+            version, _ = find_version(files, parent, checks.baseline)
+        baseline = Profile.of(open_dataset(storage.join(parent, version), files)) if version else None
     except (UserError, CorruptDataError, FileNotFoundError) as error:
-        said = f"{checks.baseline}, which this version is to be compared with, cannot be read: {error}"
-        return None, CheckResult("baseline", "error", said)
+        why = f"{checks.baseline}, which this version is to be compared with, cannot be read: {error}"
+        return None, (CheckResult("baseline", "error", f"{why}; {_instead(parent, checks.baseline)}"),)
+    return baseline, (CheckResult("baseline", "warn", said),) if said else ()
+
+
+def _instead(parent: str, baseline: str) -> str:
+    if baseline != naming.LATEST:
+        return "let baseline name another version"
+    return (
+        f"`shardmill rollback {parent} VERSION` lets LATEST name one that is whole; where there is none, delete the"
+        " folder of the damaged one"
+    )
 
 
 def sentence(failed: Sequence[CheckResult]) -> str:

@@ -154,3 +154,15 @@ def test_images_have_no_schema(folder: Path) -> None:
         UserError, match=r"i.yaml line 4.*schema: keep has no meaning for images, which has no --schema"
     ):
         keep(recipe, str(folder / "out/i"))
+
+
+def test_without_latest_the_newest_version_is_kept(folder: Path) -> None:
+    """Ids must not move because somebody deleted LATEST."""
+    latest = folder / "out/n/LATEST"
+    named = latest.read_text()
+    latest.unlink()
+    kept = keep(recipe_of(folder, "labels: keep"), str(folder / "out/n"))
+    latest.write_text(named)
+
+    assert kept.said[0].startswith("there is no LATEST: 1.0.")
+    assert kept.changes["labels"]

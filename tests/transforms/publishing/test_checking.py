@@ -142,3 +142,27 @@ def test_how_long_it_is_kept(tmp_path: Path) -> None:
     assert json.loads((folder / checking.MARK).read_text())["until"] == "2026-11-22T00:00:00Z"
     checking.delete_expired(told.parent, NOON + timedelta(days=2))
     assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("latest", "said"), [(None, "there is no LATEST"), ("9.9.9", "LATEST names '9.9.9', which is not published")]
+)
+def test_where_latest_names_nothing_the_newest_version_is_compared_with(
+    tmp_path: Path, latest: str | None, said: str
+) -> None:
+    """A LATEST that somebody deleted must not let everything pass."""
+    for version in ("1.0.0", "1.0.10", "1.0.9"):
+        night(tmp_path, version, FULL, None)
+    file = tmp_path / "flowers" / naming.LATEST
+    file.unlink() if latest is None else file.write_text(latest)
+
+    with pytest.raises(ChecksError, match=r"60 in 1\.0\.10"):
+        night(tmp_path, "1.0.11", HALF, CheckOptions())
+    night(tmp_path, "1.0.12", FULL, CheckOptions())
+
+    file.unlink() if latest is None else file.write_text(latest)
+    told = replace(options(tmp_path), checks=CheckOptions(), version="1.0.13")
+    texts = {name: (tmp_path / "flowers/1.0.12" / name).read_text() for name in (naming.MANIFEST, naming.STATS)}
+    found = checking.check([], texts, told, NOON)
+    assert (found.baseline, found.results[0].severity) == ("1.0.12", "warn")
+    assert found.results[0].sentence == f"{said}: 1.0.12, the newest that is published, takes its place"

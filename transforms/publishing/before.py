@@ -1,0 +1,27 @@
+"""Which version a new one comes after: what it is compared with, and keeps ids and types of."""
+
+from transforms.publishing.catalog import published
+from transforms.publishing.latest import latest
+from transforms.stores import storage
+
+
+def version_before(parent: str) -> tuple[str, str]:
+    """The version that LATEST names; where that is not published, or there is no LATEST, the newest that is. With it
+    what is to be said, "" if nothing.
+
+    A file that somebody deleted must not make the next version of a data set its first.
+
+    Args:
+      parent: the folder of all versions.
+
+    Returns:
+      The version, "" where none is published.
+
+    Raises:
+      OSError: the store fails.
+    """
+    named, standing = latest(storage.join(parent, "any")), [state.version for state in published(parent)]
+    if named in standing or not standing:
+        return (named if standing else ""), ""
+    what = f"LATEST names {named[:60]!r}, which is not published" if named else "there is no LATEST"
+    return standing[0], f"{what}: {standing[0]}, the newest that is published, takes its place"
