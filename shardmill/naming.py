@@ -20,6 +20,7 @@ FAILED = "failed"  # a folder beside the versions, of those that failed their ch
 BUILDS = "builds"  # a folder beside the versions; see shardmill.build_record
 MANIFEST = "manifest.json"
 STATS = "stats.json"
+FEATURE_STATS = "FeatureStats.pb"  # as TFX calls it; see shardmill.feature_stats
 SCHEMA = "schema.pbtxt"
 ANOMALIES = "anomalies.pbtxt"  # of a version that failed its checks
 FEATURES = "features.json"
@@ -119,6 +120,6 @@ def is_dataset_file(path: str, name: str) -> bool:
     head, _, rest = path.removesuffix(TEMP_SUFFIX).partition("/")
     if rest:
         return head.startswith(TEMP_PREFIX) or head == REJECTS_DIR
-    known = {SUCCESS, PUBLISHING, LOCK, MANIFEST, STATS, SCHEMA, FEATURES, DATASET_INFO}
+    known = {SUCCESS, PUBLISHING, LOCK, MANIFEST, STATS, FEATURE_STATS, SCHEMA, FEATURES, DATASET_INFO}
     shard = ShardName.parse(head)
     return head in known or head.endswith(".labels.txt") or (shard is not None and shard.name == name)

@@ -13,9 +13,9 @@ def crc32c(data: bytes) -> str:
     return f"{google_crc32c.value(data):08x}"
 
 
-def checksums(texts: Mapping[str, str]) -> dict[str, str]:
-    """The crc32c of each text by its file's name, as `Manifest.files` has them."""
-    return {name: crc32c(text.encode()) for name, text in sorted(texts.items())}
+def checksums(files: Mapping[str, bytes]) -> dict[str, str]:
+    """The crc32c of the bytes of each file by its name, as `Manifest.files` has them."""
+    return {name: crc32c(data) for name, data in sorted(files.items())}
 
 
 def seal(manifest: bytes) -> str:

@@ -13,7 +13,8 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 from apache_beam.pvalue import AsIter
 from google.protobuf import text_format
-from tensorflow_metadata.proto.v0 import schema_pb2
+from google.protobuf.message import DecodeError
+from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 from pipelines.flags.options import Parser, beam_options, check_folder_first
 from pipelines.running import launch, runner
@@ -179,12 +180,13 @@ def dataset_faults(dataset: Dataset) -> list[Fault]:
     return faults
 
 
-_Check = Callable[[str, Manifest], Iterable[str]]
+_Check = Callable[[bytes, Manifest], Iterable[str]]
+_TextCheck = Callable[[str, Manifest], Iterable[str]]
 
 
 def _metadata_checks(manifest: Manifest) -> dict[str, _Check]:
     """How each metadata file that there must be is checked, beside its checksum."""
-    checks: dict[str, _Check] = {
+    checks: dict[str, _TextCheck] = {
         naming.FEATURES: _check_features,
         naming.SCHEMA: _check_schema,
         naming.STATS: _check_stats,
@@ -195,14 +197,23 @@ def _metadata_checks(manifest: Manifest) -> dict[str, _Check]:
         checks[naming.DATASET_INFO] = _check_dataset_info
     if manifest.rejects.get("records"):
         checks[f"{naming.REJECTS_DIR}/{naming.REJECTS_FILE}"] = _check_rejects
-    return {name: check for name, check in checks.items() if naming.is_inside(name)}
+    found: dict[str, _Check] = {
+        name: partial(_of_text, check) for name, check in checks.items() if naming.is_inside(name)
+    }
+    if naming.FEATURE_STATS in manifest.files:  # which data sets made before there was it have not
+        found[naming.FEATURE_STATS] = _check_feature_stats
+    return found
+
+
+def _of_text(check: _TextCheck, data: bytes, manifest: Manifest) -> Iterable[str]:
+    return check(data.decode(), manifest)
 
 
 def _check_text(dataset: Dataset, name: str, checks: Mapping[str, _Check]) -> list[str]:
     """What is wrong with a metadata file; that its checksum differs is said where nothing says more."""
     try:
         data = storage.read_bytes(storage.join(dataset.directory, name))
-        found = list(checks[name](data.decode(), dataset.manifest)) if name in checks else []
+        found = list(checks[name](data, dataset.manifest)) if name in checks else []
         expected = dataset.manifest.files.get(name, crc32c(data))
         return found or (
             [f"has crc32c {crc32c(data)}; the manifest says {expected}"] if crc32c(data) != expected else []
@@ -211,7 +222,7 @@ def _check_text(dataset: Dataset, name: str, checks: Mapping[str, _Check]) -> li
         return ["is missing"]
     except OSError as error:
         return [f"cannot be read: {error.strerror or error}"]
-    except (AttributeError, KeyError, TypeError, ValueError, text_format.ParseError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, text_format.ParseError, DecodeError) as error:
         return [f"is not such a file: {type(error).__name__}: {' '.join(str(error).split())}"]
 
 
@@ -260,6 +271,20 @@ def _check_stats(text: str, manifest: Manifest) -> Iterator[str]:
                     f"split {name!r}: the classes of {feature!r} add up to {sum(counts.values())}; expected"
                     f" {split.examples}"
                 )
+
+
+def _check_feature_stats(data: bytes, manifest: Manifest) -> Iterator[str]:
+    datasets = statistics_pb2.DatasetFeatureStatisticsList.FromString(data).datasets
+    found = {dataset.name: dataset.num_examples for dataset in datasets}
+    yield from _differences("split", found, {split.name: split.examples for split in manifest.splits})
+    known = {feature.name for feature in manifest.features}
+    for dataset in datasets:
+        names = [".".join(feature.path.step) for feature in dataset.features]
+        yield from (
+            f"split {dataset.name!r} has feature {name!r}, which is not in the manifest"
+            for name in names
+            if name not in known
+        )
 
 
 def _check_dataset_info(text: str, manifest: Manifest) -> Iterator[str]:

@@ -410,7 +410,8 @@ def test_ended_while_staging_and_run_again(many: Path, run: Run, tmp_path: Path,
     assert all(name.startswith("beam-temp-") for name in tree_bytes(directory))
     assert run(*command(many, output)).status == 0
     assert {path.name.split("-")[0] for path in directory.iterdir()} == {
-        "_SUCCESS", "dataset_info.json", "features.json", "manifest.json", "n", "schema.pbtxt", "stats.json",
+        "FeatureStats.pb", "_SUCCESS", "dataset_info.json", "features.json", "manifest.json", "n", "schema.pbtxt",
+        "stats.json",
     }  # fmt: skip
     assert sorted(path.name for path in directory.parent.iterdir()) == ["1.0.0", "LATEST"]
     check_rows(read_table(output / "n"), ROWS)

@@ -93,7 +93,7 @@ def test_statistics_are_those_of_the_rows(plain: Table) -> None:
 
 def test_nothing_is_left_behind(plain: Table) -> None:
     shards = [f"n-{split}.tfrecord-{n:05d}-of-00003" for split in ("train", "test") for n in range(3)]
-    described = ["dataset_info.json", "features.json", "manifest.json", "schema.pbtxt", "stats.json"]
+    described = ["FeatureStats.pb", "dataset_info.json", "features.json", "manifest.json", "schema.pbtxt", "stats.json"]
     assert sorted(tree_bytes(plain.directory)) == sorted([*shards, *described, "_SUCCESS"])
     assert sorted(path.name for path in plain.directory.iterdir()) == sorted([*shards, *described, "_SUCCESS"])
 

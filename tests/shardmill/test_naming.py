@@ -92,6 +92,7 @@ def test_what_is_no_shard(text: str) -> None:
         ("manifest.json", True),
         ("manifest.json.tmp", True),
         ("stats.json", True),
+        ("FeatureStats.pb", True),
         ("schema.pbtxt", True),
         ("features.json", True),
         ("dataset_info.json", True),

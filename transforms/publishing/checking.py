@@ -45,24 +45,24 @@ class Checked:
         )
 
 
-def check(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions, today: datetime) -> Checked:
+def check(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: PublishOptions, today: datetime) -> Checked:
     """Compare the version that is about to be published with the one before it.
 
     Args:
       shards: in the job's temporary directory.
-      texts: of the files that describe the version, by name.
+      files: that describe the version, their bytes by name.
       options: of publishing, with checks.
       today: the time, with its zone.
 
     Raises:
-      ChecksError: it must not be published; the shards, the texts and `anomalies.pbtxt` are kept in
+      ChecksError: it must not be published; the shards, the files and `anomalies.pbtxt` are kept in
         `<name>/failed/<version>`.
     """
     assert options.checks is not None
     delete_expired(options.parent, today)
     profile = Profile(
-        Manifest.from_json(texts[naming.MANIFEST], naming.MANIFEST),
-        StatsFile.from_json(texts[naming.STATS], naming.STATS),
+        Manifest.from_json(files[naming.MANIFEST], naming.MANIFEST),
+        StatsFile.from_json(files[naming.STATS], naming.STATS),
     )
     baseline, said = _baseline(options.parent, options.checks)
     asked = options.checks
@@ -71,8 +71,8 @@ def check(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: Publis
         results += run_checks(profile, baseline, asked.limits, asked.schema, by_feature=asked.columns)
     if failed := failures(results):
         compared = None if baseline is None else baseline.manifest.features
-        anomalies = {naming.ANOMALIES: to_pbtxt(results, compared)}
-        kept = keep_failed(shards, {**texts, **anomalies}, options, today)
+        anomalies = {naming.ANOMALIES: to_pbtxt(results, compared).encode()}
+        kept = keep_failed(shards, {**files, **anomalies}, options, today)
         why = f"{sentence(failed)}; {kept}; nothing was published"
         if options.record is not None:
             compared_with = baseline.version if baseline is not None else ""
@@ -118,7 +118,9 @@ def _over(result: CheckResult) -> str:
     return f" (error at {result.threshold:g})" if result.threshold else ""
 
 
-def keep_failed(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions, today: datetime) -> str:
+def keep_failed(
+    shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: PublishOptions, today: datetime
+) -> str:
     """Move a version that must not be published to `<name>/failed/<version>`, where no reader looks; what to say of it.
 
     An attempt that comes after another of its job goes on where that one stopped.
@@ -133,8 +135,8 @@ def keep_failed(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: 
         storage.make_directory(folder)
         mark = {"job": options.job, "until": until.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
         storage.write_text(storage.join(folder, MARK), json.dumps(mark) + "\n")
-    for name, text in texts.items():
-        storage.write_text(storage.join(folder, name), text)
+    for name, data in files.items():
+        storage.write_bytes(storage.join(folder, name), data)
     storage.rename([shard.temporary for shard in shards], [storage.join(folder, str(shard.name)) for shard in shards])
     return f"the shards are kept in {folder} until {until:%Y-%m-%d}"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shardmill import naming, schema, tfds_metadata
+from shardmill import feature_stats, naming, schema, tfds_metadata
 from shardmill.build_record import BuildRecord
 from shardmill.codecs.base import Codec
 from shardmill.features import Features, of_kind
@@ -146,8 +146,8 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
     )
 
 
-def described(record: BuildRecord, manifest: str) -> BuildRecord:
-    """The record of a build with what stands in the text of its manifest."""
+def described(record: BuildRecord, manifest: bytes) -> BuildRecord:
+    """The record of a build with what stands in its manifest, of which these are the bytes."""
     found = Manifest.from_json(manifest, naming.MANIFEST)
     splits = {split.name: split.examples for split in found.splits}
     return replace(record, splits=splits, rejected=int(found.rejects.get("records", 0)), notices=tuple(found.notices))
@@ -157,8 +157,8 @@ def _entry(shard: ShardInfo) -> ShardEntry:
     return ShardEntry(str(shard.name), shard.examples, shard.size_bytes, f"{shard.crc32c:08x}")
 
 
-def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
-    """The text of every file that describes the data set, rejects too, by name; the manifest last, with all others'
+def metadata_files(manifest: Manifest, build: Build) -> dict[str, bytes]:
+    """The bytes of every file that describes the data set, rejects too, by name; the manifest last, with all others'
     checksums.
 
     Raises:
@@ -183,11 +183,14 @@ def metadata_texts(manifest: Manifest, build: Build) -> dict[str, str]:
         )
     texts[naming.FEATURES] = tfds_metadata.to_features_json(manifest.features)
     texts[naming.SCHEMA] = schema.to_pbtxt(manifest.features)
-    texts[naming.STATS] = stats_file(manifest, build).to_json()
+    stats = stats_file(manifest, build)
+    texts[naming.STATS] = stats.to_json()
     if build.rejects:
         texts[f"{naming.REJECTS_DIR}/{naming.REJECTS_FILE}"] = rejects_text(build.rejects)
-    texts[naming.MANIFEST] = replace(manifest, files=checksums(texts)).to_json()
-    return texts
+    files = {name: text.encode() for name, text in texts.items()}
+    files[naming.FEATURE_STATS] = feature_stats.to_bytes(stats, manifest.features)
+    files[naming.MANIFEST] = replace(manifest, files=checksums(files)).to_json().encode()
+    return files
 
 
 def stats_file(manifest: Manifest, build: Build) -> StatsFile:

@@ -15,7 +15,7 @@ from shardmill.errors import JobError, LockedError
 from shardmill.features import Features
 from transforms.formats import damage
 from transforms.publishing import build_records, checking, job_folder, lease, publication
-from transforms.publishing.describe import Build, PublishOptions, described, make_manifest, metadata_texts, rejects_text
+from transforms.publishing.describe import Build, PublishOptions, described, make_manifest, metadata_files, rejects_text
 from transforms.publishing.journal import Journal, Move
 from transforms.publishing.keep_files import forget_others, keep_files
 from transforms.publishing.latest import latest
@@ -23,7 +23,7 @@ from transforms.sharding.divisions import Divisions
 from transforms.stores import locks, storage
 from transforms.writing.shard_info import ShardInfo
 
-_METADATA = "metadata"  # the folder that texts are staged in
+_METADATA = "metadata"  # the folder that what describes the data set is staged in
 
 
 def prepare(options: PublishOptions) -> str:
@@ -53,38 +53,38 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
     check_counts(build)
     _check_rejects(build, options)
     manifest = make_manifest(build, features, options)
-    texts = metadata_texts(manifest, build)
+    files = metadata_files(manifest, build)
 
     storage.make_directory(options.directory)
     with locks.locked(options.directory):
-        journal = _journal(shards, texts, options)
+        journal = _journal(shards, files, options)
         if journal is not None:
             publication.complete(options.directory, journal)
             if options.remember is not None:
-                forget_others(options.parent, options.version, texts[naming.MANIFEST].encode())
+                forget_others(options.parent, options.version, files[naming.MANIFEST])
     return [storage.join(options.directory, str(shard.name)) for shard in shards]
 
 
-def _journal(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions) -> Journal | None:
+def _journal(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: PublishOptions) -> Journal | None:
     """The journal by which to publish, written; None if all is done. The version directory is locked where that can
     be, so that two attempts of one job follow each other."""
     found = job_folder.read_journal(options.directory)
     if found is not None and found.job == options.job:
         return found
-    if _is_done(shards, texts, options):
+    if _is_done(shards, files, options):
         return None
     _check_lease(options)
     if found is not None:  # of a job that had lost its lease as it began
         publication.settle(options.directory, found, discard=True, job=options.job)
     checked = checking.Checked()
     if options.checks is not None:
-        checked = checking.check(shards, texts, options, datetime.now(UTC))
+        checked = checking.check(shards, files, options, datetime.now(UTC))
     _check_ours(shards, options)
-    keep_files(options.parent, options.version, texts[naming.MANIFEST].encode(), shards, options.remember)
-    moves = _stage(shards, texts, options)
+    keep_files(options.parent, options.version, files[naming.MANIFEST], shards, options.remember)
+    moves = _stage(shards, files, options)
     if options.record is not None:
         record = checked.told(options.record, datetime.now(UTC))
-        build_records.stage(options.directory, options.temporary, described(record, texts[naming.MANIFEST]))
+        build_records.stage(options.directory, options.temporary, described(record, files[naming.MANIFEST]))
     before, set_latest = latest(options.directory), options.set_latest
     journal = Journal(options.job, options.name, options.version, options.temporary, before, tuple(moves), set_latest)
     publication.begin(options.directory, journal)
@@ -98,7 +98,7 @@ def _check_lease(options: PublishOptions) -> None:
         raise LockedError(f"{error}; nothing of this one was published") from None
 
 
-def _is_done(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions) -> bool:
+def _is_done(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: PublishOptions) -> bool:
     """Whether an earlier attempt published all and cleared up.
 
     Raises:
@@ -108,7 +108,7 @@ def _is_done(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: Pub
         return False
     if not any(storage.exists(shard.temporary) for shard in shards[:1]):
         path = storage.join(options.directory, naming.MANIFEST)
-        if storage.exists(path) and storage.read_bytes(path) == texts[naming.MANIFEST].encode():
+        if storage.exists(path) and storage.read_bytes(path) == files[naming.MANIFEST]:
             return True
     if not options.overwrite:
         raise JobError(
@@ -131,8 +131,8 @@ def _check_ours(shards: Sequence[ShardInfo], options: PublishOptions) -> None:
             )
 
 
-def _stage(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: PublishOptions) -> Iterable[Move]:
-    """Write `texts` beside the shards, and see that all is on its disk."""
+def _stage(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: PublishOptions) -> Iterable[Move]:
+    """Write `files` beside the shards, and see that all is on its disk."""
     moves = [
         Move(
             shard.temporary.removeprefix(f"{options.directory}/"),
@@ -142,9 +142,9 @@ def _stage(shards: Sequence[ShardInfo], texts: Mapping[str, str], options: Publi
         )
         for shard in shards
     ]
-    for name, text in texts.items():
-        moves.append(_move(f"{options.temporary}/{_METADATA}/{name}", name, text.encode()))
-        storage.write_text(storage.join(options.directory, moves[-1].temporary), text, sync=False)
+    for name, data in files.items():
+        moves.append(_move(f"{options.temporary}/{_METADATA}/{name}", name, data))
+        storage.write_bytes(storage.join(options.directory, moves[-1].temporary), data, sync=False)
     paths = [storage.join(options.directory, move.temporary) for move in moves]
     storage.sync_files(paths)
     folders = {path.rpartition("/")[0] for path in paths} | {storage.join(options.directory, options.temporary)}

@@ -198,17 +198,21 @@ def write_parts(path: str, parts: Sequence[Any]) -> None:
 
 
 def write_text(path: str, text: str, temporary: str | None = None, sync: bool = True) -> None:
-    """Write `text`, as UTF-8, whole or not at all, and wait until it is on its disk if `sync`; object stores do all
-    that anyway.
+    """Write `text`, as UTF-8, as write_bytes does."""
+    write_bytes(path, text.encode(), temporary, sync)
+
+
+def write_bytes(path: str, data: bytes, temporary: str | None = None, sync: bool = True) -> None:
+    """Write `data` whole or not at all, and wait until it is on its disk if `sync`; object stores do all that anyway.
 
     A local file is written to `temporary`, by default its name with a suffix, and renamed; where several processes may
     write to one path, each needs one of its own.
     """
     if not is_local(path):
-        object_store(path).write(path, text.encode())
+        object_store(path).write(path, data)
         return
     temporary = temporary or path + TEMP_SUFFIX
-    _write(temporary, text, sync)
+    _write(temporary, data, sync)
     os.replace(temporary, path)
     if sync:
         sync_directories([os.path.dirname(path)])
@@ -223,7 +227,7 @@ def create_text(path: str, text: str, temporary: str) -> None:
     if not is_local(path):
         object_store(path).create(path, text.encode())
         return
-    _write(temporary, text, sync=True)
+    _write(temporary, text.encode(), sync=True)
     link(temporary, path)
     sync_directories([os.path.dirname(path)])
 
@@ -257,11 +261,10 @@ def remove_empty(folder: str) -> None:
             os.rmdir(folder)
 
 
-def _write(path: str, text: str, sync: bool) -> None:
+def _write(path: str, data: bytes, sync: bool) -> None:
     make_directory(os.path.dirname(path))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
-        data = text.encode()
         while data:
             data = data[os.write(descriptor, data) :]
         if sync:

@@ -44,6 +44,7 @@ def test_tree_of_class_folders(plain: Contents) -> None:
 def test_directory_holds_what_it_should_and_nothing_else(plain: Contents) -> None:
     shards = [f"n-{split}.tfrecord-{n:05d}-of-00002" for split in ("train", "validation", "test") for n in (0, 1)]
     described = [
+        "FeatureStats.pb",
         "dataset_info.json",
         "features.json",
         "label.labels.txt",

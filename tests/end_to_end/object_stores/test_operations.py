@@ -73,7 +73,7 @@ def test_a_version_that_failed_its_checks_is_kept_for_some_days(bucket: Bucket) 
     noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
     for _ in range(2):  # an attempt may be repeated
-        said = checking.keep_failed([shard], {"manifest.json": "{}"}, told, noon)
+        said = checking.keep_failed([shard], {"manifest.json": b"{}"}, told, noon)
     assert said == f"the shards are kept in {bucket.url}/sets/n/failed/1.0.1 until 2026-11-23"
     kept = {f"sets/n/failed/1.0.1/{name}" for name in ("n-train.tfrecord-00000-of-00001", "manifest.json", "_FAILED")}
     assert bucket.files().keys() == kept

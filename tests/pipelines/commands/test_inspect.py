@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from pipelines.cli import main
 from pipelines.commands.inspect import features_table, show
+from shardmill.dataset import open_dataset
 from shardmill.features import Feature
+from shardmill.seal import crc32c
 
 _LONG = "ein_sehr_langer_Name_" * 4
 
@@ -297,3 +300,18 @@ def test_json_of_a_damaged_shard_is_no_json(directory: Path, capsys: pytest.Capt
         "",
         "shardmill: error: pets-train.tfrecord-00000-of-00003 is missing\n",
     )
+
+
+def test_feature_stats_say_what_stats_json_says(table: Path, built: Path) -> None:
+    """Of data sets that were written: FeatureStats.pb beside stats.json, and the crc32c of both in the manifest."""
+    for directory in (table, built):
+        proto = statistics_pb2.DatasetFeatureStatisticsList.FromString((directory / "FeatureStats.pb").read_bytes())
+        manifest, stats = open_dataset(directory).manifest, open_dataset(directory).stats()
+        assert manifest.files["FeatureStats.pb"] == crc32c((directory / "FeatureStats.pb").read_bytes())
+        assert {each.name: each.num_examples for each in proto.datasets} == {
+            name: split.examples for name, split in stats.splits.items()
+        }
+    (train,) = statistics_pb2.DatasetFeatureStatisticsList.FromString((table / "FeatureStats.pb").read_bytes()).datasets
+    age = next(feature.num_stats for feature in train.features if feature.path.step[0] == "age")
+    assert (age.common_stats.num_non_missing, age.common_stats.num_missing) == (6, 2)
+    assert (age.min, age.median, age.max, age.mean) == (1, 4, 1000, 1021 / 6)

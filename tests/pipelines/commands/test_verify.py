@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from pipelines.cli import main
 from pipelines.commands.verify import dataset_faults
@@ -169,6 +170,32 @@ def test_metadata_of_another_form(directory: Path, name: str, text: str) -> None
     (fault,) = _faults(directory)
     assert fault.startswith(f"{name}: is not such a file: ")
     assert "\n" not in fault
+
+
+def test_feature_stats_missing_and_damaged(directory: Path) -> None:
+    (directory / "FeatureStats.pb").write_bytes(b"\xff\xfe")
+    (fault,) = _faults(directory)
+    assert fault.startswith("FeatureStats.pb: is not such a file: DecodeError")
+    (directory / "FeatureStats.pb").unlink()
+    assert _faults(directory) == ["FeatureStats.pb: is missing"]
+
+
+def test_feature_stats_that_disagree(directory: Path) -> None:
+    path = directory / "FeatureStats.pb"
+    proto = statistics_pb2.DatasetFeatureStatisticsList.FromString(path.read_bytes())
+    proto.datasets[0].num_examples += 1
+    proto.datasets[0].features[0].path.step[0] = "picture"
+    path.write_bytes(proto.SerializeToString())
+    assert _faults(directory) == [
+        "FeatureStats.pb: disagrees with the manifest on split 'train'",
+        "FeatureStats.pb: split 'train' has feature 'picture', which is not in the manifest",
+    ]
+    proto.datasets[0].features[0].path.step[0] = "image"
+    proto.datasets[0].num_examples -= 1
+    proto.datasets[0].features[0].bytes_stats.unique += 1
+    path.write_bytes(proto.SerializeToString())
+    (fault,) = _faults(directory)
+    assert fault.startswith("FeatureStats.pb: has crc32c ")
 
 
 def _json(change: Callable[[Any], None]) -> Callable[[str], str]:

@@ -162,7 +162,7 @@ def test_where_latest_names_nothing_the_newest_version_is_compared_with(
 
     file.unlink() if latest is None else file.write_text(latest)
     told = replace(options(tmp_path), checks=CheckOptions(), version="1.0.13")
-    texts = {name: (tmp_path / "flowers/1.0.12" / name).read_text() for name in (naming.MANIFEST, naming.STATS)}
-    found = checking.check([], texts, told, NOON)
+    files = {name: (tmp_path / "flowers/1.0.12" / name).read_bytes() for name in (naming.MANIFEST, naming.STATS)}
+    found = checking.check([], files, told, NOON)
     assert (found.baseline, found.results[0].severity) == ("1.0.12", "warn")
     assert found.results[0].sentence == f"{said}: 1.0.12, the newest that is published, takes its place"

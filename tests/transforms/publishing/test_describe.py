@@ -20,7 +20,7 @@ from transforms.publishing.describe import (
     Build,
     PublishOptions,
     make_manifest,
-    metadata_texts,
+    metadata_files,
     notices,
     rejects_text,
     stats_file,
@@ -100,43 +100,43 @@ def test_manifest() -> None:
 def test_the_order_of_arrival_changes_no_text() -> None:
     turned = replace(made_of(BUILD, SHARDS[::-1]), rejects=BUILD.rejects[::-1])
 
-    assert metadata_texts(make_manifest(turned, FEATURES, OPTIONS), turned) == metadata_texts(manifest(), BUILD)
+    assert metadata_files(make_manifest(turned, FEATURES, OPTIONS), turned) == metadata_files(manifest(), BUILD)
     assert rejects_text(turned.rejects) == rejects_text(BUILD.rejects)
 
 
-def test_metadata_texts() -> None:
-    texts = metadata_texts(manifest(), BUILD)
+def test_metadata_files() -> None:
+    files = metadata_files(manifest(), BUILD)
 
-    assert list(texts)[-1] == "manifest.json"
-    assert texts["label.labels.txt"] == "ant\nbee\ncow\n"
-    info = json.loads(texts["dataset_info.json"])
+    assert list(files)[-1] == "manifest.json"
+    assert files["label.labels.txt"] == b"ant\nbee\ncow\n"
+    info = json.loads(files["dataset_info.json"])
     assert [(split["name"], split["shardLengths"], split["numBytes"]) for split in info["splits"]] == [
         ("train", ["2", "3"], "500"),
         ("test", ["2", "1"], "300"),
     ]
     assert "supervisedKeys" in info
-    assert set(json.loads(texts["features.json"])["featuresDict"]["features"]) == {"image", "label"}
-    assert [f.name for f in text_format.Parse(texts["schema.pbtxt"], schema_pb2.Schema()).feature] == ["image", "label"]
-    others = {name: crc32c(text.encode()) for name, text in texts.items() if name != "manifest.json"}
-    assert Manifest.from_json(texts["manifest.json"], "manifest.json") == replace(manifest(), files=others)
-    assert texts["rejects/rejects-00000-of-00001.jsonl"] == rejects_text(BUILD.rejects)
-    assert len(others) == 6
+    assert set(json.loads(files["features.json"])["featuresDict"]["features"]) == {"image", "label"}
+    assert [f.name for f in text_format.Parse(files["schema.pbtxt"], schema_pb2.Schema()).feature] == ["image", "label"]
+    others = {name: crc32c(data) for name, data in files.items() if name != "manifest.json"}
+    assert Manifest.from_json(files["manifest.json"], "manifest.json") == replace(manifest(), files=others)
+    assert files["rejects/rejects-00000-of-00001.jsonl"] == rejects_text(BUILD.rejects).encode()
+    assert len(others) == 7
 
 
 def test_gzip_gets_no_file_that_would_lead_tfds_astray() -> None:
     made = make_manifest(BUILD, FEATURES, replace(OPTIONS, codec=CODECS["gzip"]))
 
     assert made.compression == "gzip"
-    assert "dataset_info.json" not in metadata_texts(made, BUILD)
-    assert "features.json" in metadata_texts(made, BUILD)
+    assert "dataset_info.json" not in metadata_files(made, BUILD)
+    assert "features.json" in metadata_files(made, BUILD)
 
 
 def test_unlabelled_images_have_no_labels_file() -> None:
-    texts = metadata_texts(make_manifest(BUILD, FEATURES[:1], OPTIONS), BUILD)
+    files = metadata_files(make_manifest(BUILD, FEATURES[:1], OPTIONS), BUILD)
 
-    assert "label.labels.txt" not in texts
-    assert "supervisedKeys" not in json.loads(texts["dataset_info.json"])
-    assert "label" not in json.loads(texts["stats.json"])["splits"]["train"]["features"]
+    assert "label.labels.txt" not in files
+    assert "supervisedKeys" not in json.loads(files["dataset_info.json"])
+    assert "label" not in json.loads(files["stats.json"])["splits"]["train"]["features"]
 
 
 def test_stats() -> None:
@@ -152,7 +152,7 @@ def test_an_empty_split_has_a_manifest_entry_but_none_for_tfds() -> None:
     made = make_manifest(build, FEATURES, OPTIONS)
 
     assert made.split("test").shards == ()
-    assert [split["name"] for split in json.loads(metadata_texts(made, build)["dataset_info.json"])["splits"]] == [
+    assert [split["name"] for split in json.loads(metadata_files(made, build)["dataset_info.json"])["splits"]] == [
         "train"
     ]
     assert stats_file(made, build).splits["test"].features == {}

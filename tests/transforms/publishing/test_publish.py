@@ -95,6 +95,7 @@ def test_what_is_published(tmp_path: Path, directory: Path) -> None:
     ]
     assert paths == [str(directory / name) for name in names]
     described = {
+        "FeatureStats.pb",
         "features.json",
         "dataset_info.json",
         "schema.pbtxt",

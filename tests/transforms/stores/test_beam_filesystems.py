@@ -102,6 +102,7 @@ def test_the_command_reads_and_writes_it(tmp_path: Path) -> None:
         "pets-train.tfrecord-00001-of-00002",
         "schema.pbtxt",
         "stats.json",
+        "FeatureStats.pb",
     ):
         one, other = (tmp_path / kind / "pets" / "1.0.0" / name for kind in ("local", "remote"))
         assert one.read_bytes() == other.read_bytes()
