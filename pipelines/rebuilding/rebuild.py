@@ -41,7 +41,12 @@ def rebuild(recipe: Recipe, asked: Asked, options: "Callable[[], PipelineOptions
             latest = made.decision.latest or made.decision.version
             return Built(replace(record, version=latest, status="unchanged"))
         from pipelines.rebuilding.build import build
+        from pipelines.running.taking_up import complete_interrupted
 
+        if completed := complete_interrupted(made.config.parent):
+            for sentence in completed:
+                warn(sentence)
+            return rebuild(recipe, asked, options, say, warn)  # what stands is another now
         say(str(made.decision))
         built = build(recipe, made, asked, options(), say)
         if isinstance(built.error, UserError):  # of which no job writes a record
@@ -52,6 +57,11 @@ def rebuild(recipe: Recipe, asked: Asked, options: "Callable[[], PipelineOptions
     except OSError as error:
         ended = replace(record, seconds=time.monotonic() - begun)
         return _ended(recipe, ended, JobError(f"a store failed: {error}"))
+    except Exception as error:  # a defect in one recipe's night must not take the others theirs
+        ended = replace(record, seconds=time.monotonic() - begun)
+        unexpected = JobError(f"{type(error).__name__}: {error}; nobody expected that: --debug shows where it happened")
+        unexpected.__cause__ = error
+        return _ended(recipe, ended, unexpected)
 
 
 def _ended(recipe: Recipe, record: BuildRecord, error: Failure) -> Built:

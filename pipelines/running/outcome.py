@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import shardmill
+from pipelines.reports import log
 from shardmill.build_record import BuildRecord, Status
 from shardmill.dataset import Dataset
 from shardmill.errors import ChecksError, CorruptDataError, JobError, LockedError, OutrunError, UserError
@@ -76,6 +77,15 @@ def failed_record(record: BuildRecord, error: Exception) -> BuildRecord:
 
 
 def write_if_there(parent: str, record: BuildRecord) -> None:
-    """Write the record of a build that published nothing, where there is a data set that it belongs to."""
-    if storage.exists(storage.join(parent, LATEST)):
-        write_record(parent, record)
+    """Write the record of a build that published nothing, where there is a data set that it belongs to; that it cannot
+    be written is said, for how the build ended matters more."""
+    try:
+        if storage.exists(storage.join(parent, LATEST)):
+            write_record(parent, record)
+    except OSError as error:
+        log.warn(not_written(error))
+
+
+def not_written(error: OSError) -> str:
+    """What is said where a record cannot be written."""
+    return f"the record of this build could not be written: {error}"

@@ -2,15 +2,17 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.config.job import JobConfig
 from pipelines.graphs.jobs import Job
+from pipelines.reports import log
 from pipelines.reports.since import profile_of, since_line
 from pipelines.running.convert import run
-from pipelines.running.outcome import Built, Published, failed_record, write_if_there
+from pipelines.running.outcome import Built, Published, failed_record, not_written, write_if_there
 from shardmill.build_record import BuildRecord, failed_record_path, record_path
 from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError
 from transforms.publishing.build_records import read_record, write_record
@@ -54,14 +56,19 @@ def run_recorded(
         since=since_line(published.directory, before),
         seconds=time.monotonic() - begun,
     )
-    write_record(config.parent, ended)
+    try:
+        write_record(config.parent, ended)
+    except OSError as error:  # the one that the job itself has written stands, without the seconds
+        log.warn(not_written(error))
     return Built(ended, published)
 
 
 def _as_written(config: JobConfig, record: BuildRecord) -> BuildRecord:
-    """`record` with what the job itself has found and written: the checks, and what they compared with."""
+    """`record` with what the job itself has found and written: the checks, and what they compared with; as it is where
+    that cannot be read."""
     for path in (record_path(config.parent, record.version), failed_record_path(config.parent, record.version)):
-        found = read_record(path)
-        if found is not None and (found.started, found.data_version) == (record.started, record.data_version):
-            return replace(record, checks=found.checks, baseline=found.baseline)
+        with suppress(OSError):
+            found = read_record(path)
+            if found is not None and (found.started, found.data_version) == (record.started, record.data_version):
+                return replace(record, checks=found.checks, baseline=found.baseline)
     return record

@@ -3,15 +3,15 @@
 
 import json
 import os
-import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 
 from pipelines.config.job import JobConfig
+from pipelines.reports import log
 from shardmill import naming
-from shardmill.errors import CorruptDataError, UserError
+from shardmill.errors import CorruptDataError, LockedError, UserError
 from shardmill.manifest import Manifest
-from shardmill.printable import printable
 from transforms.publishing import job_folder, lease, publication
 from transforms.publishing.latest import latest_path, write_latest
 from transforms.stores import conditional, locks, storage
@@ -28,11 +28,11 @@ def take_up(config: JobConfig) -> bool:
     said = _complete(config.directory, True, config.job)
     if said is None:
         return False
-    print(f"shardmill: {printable(said)}", file=sys.stderr)
+    log.say(said)
     if config.overwrite or not storage.exists(storage.join(config.directory, naming.SUCCESS)):
         return False
     if _made_alike(config):
-        print("shardmill: the input was not read again; --overwrite does", file=sys.stderr)
+        log.warn("the input was not read again; --overwrite does")
         return True
     raise UserError(
         f"{config.directory} is a published data set, of other flags or another input; give --overwrite to replace it,"
@@ -45,6 +45,23 @@ def _made_alike(config: JobConfig) -> bool:
     manifest = Manifest.from_json(storage.read_bytes(path), path)
     mine = json.loads(json.dumps(config.to_json()))
     return mine == manifest.configuration and manifest.input.get("pattern") == config.source.split(" ", 1)[1]
+
+
+def complete_interrupted(parent: str) -> list[str]:
+    """Bring to its end what dead jobs began to publish of the versions in `parent`; what was done, in sentences.
+
+    Whoever compares the input with what stands must do so first: what a dead job began to publish is of its own input.
+
+    Raises:
+      JobError: a publication cannot be completed now.
+      OSError: the folder cannot be read or written.
+    """
+    said = []
+    for version in storage.list_folders(parent):
+        if naming.is_version(version):
+            with suppress(LockedError):  # it is not dead
+                said.append(_repair_version(storage.join(parent, version), discard=True))
+    return [sentence for sentence in said if sentence is not None]
 
 
 def repair(path: str) -> list[str]:
@@ -70,12 +87,12 @@ def repair(path: str) -> list[str]:
     return [*said, *_repair_latest(versions)]
 
 
-def _repair_version(directory: str) -> str | None:
+def _repair_version(directory: str, discard: bool = False) -> str | None:
     if not storage.exists(storage.join(directory, naming.PUBLISHING)):
         return None
     job = uuid.uuid4().hex
     with lease.held(directory, naming.temporary_folder("repair", job), job):
-        return _complete(directory, False, job)
+        return _complete(directory, discard, job)
 
 
 def _repair_latest(versions: list[str]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Bad nights, one a row: what is published then, the exit status, and the sentence."""
 
 import gzip
+import json
 import os
 import shutil
 import time
@@ -8,12 +9,17 @@ from collections.abc import Callable, Iterator
 from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipelines import cli
+from pipelines.rebuilding import planning
+from pipelines.rebuilding.inputs import find_inputs
 from shardmill.build_record import BuildRecord
-from tests.support.command import Run
+from shardmill.dataset import open_dataset
+from tests.support.command import Process, Run
+from tests.support.faults import kill
 from transforms.publishing import lease
 
 KINDS = ("buy", "click", "view")
@@ -207,3 +213,66 @@ def test_two_builders(run: Run, here: Path) -> None:
 
     assert run("rebuild", "events.yaml").status == 0
     assert Path("sets/events/LATEST").read_text() == "1.0.1\n"
+
+
+def dies_as_it_publishes() -> None:
+    """Let this process be killed before it renames the first shard of a publication."""
+    replace = os.replace
+
+    def struck(source: Any, destination: Any, **more: Any) -> None:
+        if ".tfrecord-" in os.fspath(destination) and "beam-temp-" not in os.fspath(destination):
+            kill()
+        replace(source, destination, **more)
+
+    os.replace = struck  # type: ignore[assignment]
+
+
+def test_what_a_dead_job_began_to_publish_is_not_tonights(run: Run, here: Path) -> None:
+    """It is of its own input: it is completed, and then compared with tonight's."""
+    write(rows(610))
+    dead = Process(here / "process", "rebuild", here / "events.yaml", before=dies_as_it_publishes)
+    assert dead.result().status == 9
+    assert Path("sets/events/1.0.1/_PUBLISHING").exists()
+    write(rows(640))
+
+    result = run("rebuild", "events.yaml", "--log_format", "json")
+
+    said = [json.loads(line)["message"] for line in result.err.splitlines()]
+    assert (result.status, result.out) == (0, "")
+    assert said[0].endswith("sets/events/1.0.1, in which an earlier run was interrupted")
+    assert said[1] == "events: 0 files new, 1 changed, 0 gone"
+    made = [open_dataset(f"sets/events/1.0.{patch}").manifest for patch in range(3)]
+    assert [sum(split.examples for split in manifest.splits) for manifest in made] == [600, 610, 640]
+    assert Path("sets/events/LATEST").read_text() == "1.0.2\n"
+
+
+def test_a_record_that_cannot_be_written_hides_nothing(run: Run, here: Path) -> None:
+    write([])
+    Path("sets/events/builds/1.0.1.json").mkdir()
+
+    result = run("rebuild", "events.yaml")
+
+    assert (result.status, result.out) == (2, "events: 0 files new, 1 changed, 0 gone\n")
+    warning, error = result.err.splitlines()
+    assert warning.startswith("shardmill: warning: the record of this build could not be written: ")
+    assert error == "shardmill: error: events: events.yaml line 4: --input in has no rows"
+
+
+def test_what_nobody_expected_ends_one_recipe_alone(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = Path("events.yaml").read_text()
+    Path("all").mkdir()
+    Path("all/first.yaml").write_text(text.replace("name: events", "name: first"))
+    Path("all/second.yaml").write_text(text)
+
+    def defective(config: Any, *more: Any) -> Any:
+        if config.name == "first":
+            raise KeyError("a defect")
+        return find_inputs(config, *more)
+
+    monkeypatch.setattr(planning, "find_inputs", defective)
+    result = run("rebuild", "all", "--json")
+
+    assert result.status == 1
+    assert [json.loads(line)["status"] for line in result.out.splitlines()] == ["failed", "unchanged"]
+    assert "error: first: KeyError: 'a defect'; nobody expected that: --debug shows where it happened\n" in result.err
+    assert result.err.endswith("2 recipes: 1 failed, 1 unchanged\n")
