@@ -57,6 +57,12 @@ def _diff(arguments: Sequence[str]) -> int:
     return diff.main(arguments)
 
 
+def _report(arguments: Sequence[str]) -> int:
+    from pipelines.commands import report
+
+    return report.main(arguments)
+
+
 def _rollback(arguments: Sequence[str]) -> int:
     from pipelines.commands import rollback
 
@@ -76,6 +82,7 @@ _COMMANDS: dict[str, tuple[str, Command]] = {
     "verify": ("re-read a data set and check every shard", _verify),
     "versions": ("list the versions of a data set", _versions),
     "diff": ("say what differs between two versions", _diff),
+    "report": ("write one page about a version", _report),
     "rollback": ("let LATEST name an older version again", _rollback),
     "tag": ("give a version a name", _tag),
 }

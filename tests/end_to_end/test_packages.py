@@ -36,9 +36,11 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def expected() -> set[str]:
-    """The names of all files that Python or a type checker reads."""
+    """The names of all files that Python or a type checker reads, and of the templates of pages."""
     paths = (path for package in PACKAGES for path in (REPOSITORY / package).rglob("*"))
-    return {str(path.relative_to(REPOSITORY)) for path in paths if path.suffix in (".py", ".pyi", ".typed")}
+    return {
+        str(path.relative_to(REPOSITORY)) for path in paths if path.suffix in (".py", ".pyi", ".typed", ".html", ".css")
+    }
 
 
 def test_the_packages_are_all_there_are() -> None:

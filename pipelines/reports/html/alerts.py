@@ -1,0 +1,69 @@
+"""What is odd about a feature, in words. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from pipelines.reports.figures import share
+from shardmill.checks.profile import number_of_values
+from shardmill.stats_file import FeatureSummary
+
+_MOSTLY = 0.5
+_FEWEST = 20  # values, below which it is no wonder that all differ
+
+
+def alerts(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> list[str]:
+    """What is odd about a feature.
+
+    Args:
+      summaries: by split, how many examples it has, and what is known of the feature in them; splits without examples
+        are left out.
+    """
+    return [*_missing(summaries), *_distinct(summaries), *_not_finite(summaries), *_without_name(summaries)]
+
+
+def _missing(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
+    counted = {split: (examples, one.missing) for split, (examples, one) in summaries.items() if one.missing}
+    everywhere = len(counted) == len(summaries) and all(missing == examples for examples, missing in counted.values())
+    if counted and everywhere:
+        yield "missing everywhere"
+        return
+    for split, (examples, missing) in counted.items():
+        if missing == examples:
+            yield f"missing in all of {split}"
+        elif missing is not None and missing > _MOSTLY * examples:
+            yield f"mostly missing: {share(missing, examples)} of {split}"
+
+
+def _distinct(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
+    constant = [split for split, (_, one) in summaries.items() if one.distinct is not None and one.distinct.count == 1]
+    if constant and len(constant) == len(summaries):
+        yield "constant"  # or one value a split, which the top values show
+    elif constant:
+        yield f"one value in {', '.join(constant)}"
+    unique = [split for split, (examples, one) in summaries.items() if _is_unique(one, examples)]
+    if unique and len(unique) == len(summaries):
+        exact = all(one.distinct is not None and one.distinct.is_exact for _, one in summaries.values())
+        yield "unique: every value differs" if exact else "unique or nearly so, by an estimate"
+
+
+def _is_unique(summary: FeatureSummary, examples: int) -> bool:
+    values = number_of_values(summary, examples)
+    if summary.distinct is None or values < _FEWEST or summary.per_example is not None:
+        return False
+    if summary.numbers is not None and isinstance(summary.numbers.minimum, float):
+        return False  # of fractions it is no wonder
+    return summary.distinct.count >= values * (1 - 2 * (summary.distinct.relative_error or 0.0))
+
+
+def _not_finite(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
+    for split, (_, one) in summaries.items():
+        for word, count in (("NaN", one.numbers.nan), ("infinite", one.numbers.infinity)) if one.numbers else ():
+            if count:
+                yield f"{count:,} {word} in {split}"
+
+
+def _without_name(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
+    for split, (_, one) in summaries.items():
+        if one.is_mixed:
+            yield f"of different types in {split}"
+        if one.without_name:
+            yield f"{one.without_name:,} ids without a name in {split}"

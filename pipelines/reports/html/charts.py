@@ -1,0 +1,85 @@
+"""Small charts as the paths of an SVG: digits alone, for the template to draw. Pure."""
+
+import math
+from collections.abc import Sequence
+
+from shardmill.stats_file import Bucket, Numbers
+
+WIDTH, HEIGHT = 96, 24  # of a chart, in units of its view box
+
+
+def bars(series: Sequence[float], top: float | None = None) -> str:
+    """The path of an outline over bars, one for each number, from the left to the right; "" where all are 0.
+
+    Args:
+      series: not negative.
+      top: what reaches the upper edge; the largest of them if None.
+    """
+    top = max(series, default=0.0) if top is None else top
+    if not top:
+        return ""
+    width, path, at, level = WIDTH / len(series), f"M0 {HEIGHT}", 0.0, 0
+    for index, number in enumerate(series):
+        height = _height(number / top)
+        if height != level:
+            path += f"H{_short(at)}V{HEIGHT - height}"
+            level = height
+        at = (index + 1) * width
+    return f"{path}H{WIDTH}V{HEIGHT}"
+
+
+def _height(part: float) -> int:
+    """What is there has a height, however small."""
+    return min(max(round(part * HEIGHT), 1), HEIGHT) if part > 0 else 0
+
+
+def _short(number: float) -> str:
+    return f"{number:.1f}".removesuffix(".0")
+
+
+def shares_of_bins(all_numbers: Sequence[Numbers | None], bins: int) -> list[list[float]]:
+    """Histograms of one feature in several splits over the same bins, each as the share of its numbers in every bin; a
+    split without a histogram has none.
+
+    Bins are equally wide, or powers of 2 where the histograms are by them.
+    """
+    histograms = [numbers.histogram or () if numbers is not None else () for numbers in all_numbers]
+    every = [bucket for histogram in histograms for bucket in histogram if bucket.count]
+    if not every:
+        return [[] for _ in histograms]
+    if all(bucket.by_powers for bucket in every):
+        return [_by_powers(histogram, every) for histogram in histograms]
+    low, high = float(min(bucket.low for bucket in every)), float(max(bucket.high for bucket in every))
+    return [_spread(histogram, low, high, bins) for histogram in histograms]
+
+
+def _by_powers(histogram: Sequence[Bucket], every: Sequence[Bucket]) -> list[float]:
+    bits = [int(bucket.high).bit_length() for bucket in every]
+    found = [0.0] * (max(bits) - min(bits) + 1)
+    for bucket in histogram:
+        if bucket.count:
+            found[int(bucket.high).bit_length() - min(bits)] += bucket.count
+    return _shares(found)
+
+
+def _spread(histogram: Sequence[Bucket], low: float, high: float, bins: int) -> list[float]:
+    """The counts of buckets spread evenly over their width."""
+    found = [0.0] * bins
+    width = high / bins - low / bins
+    for bucket in histogram:
+        if not width or not math.isfinite(width):
+            found[bins // 2] += bucket.count
+            continue
+        first, last = (edge / width - low / width for edge in (bucket.low, bucket.high))
+        if last - first < 1e-9:
+            found[min(int(first), bins - 1)] += bucket.count
+            continue
+        for index in range(int(first), min(math.ceil(last), bins)):
+            inside = min(last, index + 1) - max(first, index)
+            found[index] += bucket.count * max(inside, 0.0) / (last - first)
+    return _shares(found)
+
+
+def _shares(counts: Sequence[float]) -> list[float]:
+    total = math.fsum(counts)
+    return [count / total for count in counts] if total else []

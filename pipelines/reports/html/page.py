@@ -1,0 +1,102 @@
+"""A report as one page: no script, nothing from elsewhere, and never more than 2 MB. What it shows is escaped."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import DictLoader, Environment, StrictUndefined
+
+from pipelines.reports.figures import figure, share
+from pipelines.reports.html.charts import HEIGHT, WIDTH
+from pipelines.reports.html.rows import feature_row, label_rows
+from pipelines.reports.summary import human_size
+from shardmill.printable import printable
+
+MAX_BYTES = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much of everything a page shows: the first that gives a page of at most MAX_BYTES.
+
+    Attributes:
+      features, shards, checks, differences, reasons: at most so many rows.
+      top_values: of a feature.
+      bins: of a histogram.
+      letters: of a name or value; those of sentences are four times as many.
+    """
+
+    features: int = 2_000
+    shards: int = 200
+    checks: int = 200
+    differences: int = 100
+    reasons: int = 100
+    top_values: int = 5
+    bins: int = 24
+    letters: int = 60
+
+
+_ROOMS = (
+    Room(),
+    Room(top_values=2, bins=16, letters=30, shards=100),
+    Room(1_000, 50, 50, 50, 50, 2, 12, 24),
+    Room(300, 20, 20, 20, 20, 2, 12, 20),
+)
+
+
+def page(content: Mapping[str, Any]) -> str:
+    """The HTML of what `pipelines.reports.html.content` gave."""
+    text = ""
+    for room in _ROOMS:
+        text = render(content, room)
+        if len(text.encode()) <= MAX_BYTES:
+            return text
+    return text
+
+
+def render(content: Mapping[str, Any], room: Room) -> str:
+    """The page with so much room."""
+    splits = [split["name"] for split in content["splits"]]
+    environment = _environment()
+    environment.filters["short"] = lambda text: clip(str(text), room.letters)
+    environment.filters["sentence"] = lambda text: clip(str(text), 4 * room.letters)
+    return environment.get_template("page").render(
+        content=content,
+        room=room,
+        width=WIDTH,
+        height=HEIGHT,
+        labels=[label_rows(label) for label in content["labels"]],
+        features=[
+            feature_row(feature, splits, room.top_values, room.bins) for feature in content["features"][: room.features]
+        ],
+        odd=sum(bool(feature["alerts"]) for feature in content["features"]),
+        examples=sum(split["examples"] for split in content["splits"]),
+        size_bytes=sum(split["size_bytes"] for split in content["splits"]),
+    )
+
+
+@cache
+def _sources() -> tuple[str, str]:
+    folder = files("pipelines.reports.html")
+    return (folder / "page.html").read_text("utf-8"), (folder / "page.css").read_text("utf-8")
+
+
+def _environment() -> Environment:
+    template, css = _sources()
+    made = Environment(
+        loader=DictLoader({"page": template, "css": css}),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"figure": figure, "share": share, "size": human_size}
+    return made
+
+
+def clip(text: str, letters: int) -> str:
+    """A text with what is not printable escaped, cut to so many letters."""
+    shown = printable(text)
+    return shown if len(shown) <= letters else f"{shown[: letters - 1]}…"

@@ -1,0 +1,109 @@
+"""The rows of a page's tables of classes and of features, of what content says of each. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipelines.reports.figures import QUANTILES, distinct_words, figure, measured, share
+from pipelines.reports.html.charts import bars, shares_of_bins
+from shardmill.json_values import Value
+from shardmill.stats_file import FeatureSummary
+
+_MANY_CLASSES = 50  # more are shown by their ends
+_ENDS = 25
+_ABSENT_SHOWN = 12  # classes
+
+
+def label_rows(label: Mapping[str, Any]) -> dict[str, Any]:
+    """The rows of the classes that are shown, the most frequent first, and what the others are."""
+    counts: dict[str, dict[str, int]] = {split: found or {} for split, found in label["splits"].items()}
+    totals = {name: sum(found.get(name, 0) for found in counts.values()) for name in label["classes"]}
+    order = sorted(totals, key=lambda name: -totals[name])
+    shown = order if len(order) <= _MANY_CLASSES else [*order[:_ENDS], *order[-_ENDS:]]
+    sums = {split: sum(found.values()) for split, found in counts.items()}
+    largest = max((max(found.values()) / sums[split] for split, found in counts.items() if sums[split]), default=0.0)
+    absent = {
+        split: [name for name in label["classes"] if not found.get(name)] for split, found in counts.items() if found
+    }
+    return {
+        "name": label["name"],
+        "classes": len(order),
+        "splits": list(counts),
+        "unknown": [split for split, found in label["splits"].items() if found is None],
+        "rows": [
+            {
+                "name": name,
+                "gap": len(shown) < len(order) and index == _ENDS,
+                "counts": [found.get(name, 0) for found in counts.values()],
+            }
+            for index, name in enumerate(shown)
+        ],
+        "left_out": len(order) - len(shown),
+        "largest": largest,
+        "sums": list(sums.values()),
+        "absent": [(split, len(names), names[:_ABSENT_SHOWN]) for split, names in absent.items() if names],
+        "smallest_class": min(totals.values(), default=0),
+        "largest_class": max(totals.values(), default=0),
+    }
+
+
+def feature_row(feature: Mapping[str, Any], splits: Sequence[str], top_values: int, bins: int) -> dict[str, Any]:
+    """A row: the first split that has the feature in figures, and all of them in the chart and the shares."""
+    found = feature["splits"]
+    summaries = {split: FeatureSummary.from_json(Value(found[split])) for split in splits if split in found}
+    first = next(iter(summaries.values()), FeatureSummary())
+    word, numbers = measured(first)
+    series = shares_of_bins([measured(summary)[1] for summary in summaries.values()], bins)
+    if not any(series):
+        series = _value_shares(list(summaries.values()), bins)
+    top = max((number for one in series for number in one), default=0.0)
+    quantiles = (numbers.quantiles or {}) if numbers is not None else {}
+    return {
+        "name": feature["name"],
+        "kind": feature["kind"] if feature["kind"] != "tensor" else feature["dtype"],
+        "role": feature["role"],
+        "alerts": feature["alerts"],
+        "filled": bars(series[0], top) if series else "",
+        "lines": [path for one in series[1:3] if (path := bars(one, top))],
+        "shown_splits": list(summaries)[:3],
+        "missing": [
+            (split, share(one.missing, (one.count or 0) + one.missing))
+            for split, one in summaries.items()
+            if one.missing
+        ],
+        "counted": any(one.missing is not None for one in summaries.values()),
+        "zeros": "" if numbers is None or not numbers.zeros or not first.count else share(numbers.zeros, first.count),
+        "distinct": distinct_words(first.distinct),
+        "of": word,
+        "range": [
+            figure(None if numbers is None else numbers.minimum),
+            *(figure(quantiles.get(name)) for name in QUANTILES),
+            figure(None if numbers is None else numbers.maximum),
+        ],
+        "top": _top_values(first, top_values),
+    }
+
+
+def _value_shares(summaries: Sequence[FeatureSummary], bins: int) -> list[list[float]]:
+    """The shares of the most frequent values, or of classes, of the first split, in all of them."""
+    counts = [_counts(summary) for summary in summaries]
+    if not counts or not counts[0]:
+        return []
+    order = list(counts[0])[:bins]
+    totals = [sum(found.values()) for found in counts]
+    return [[found.get(name, 0) / total for name in order] if total else [] for found, total in zip(counts, totals)]
+
+
+def _counts(summary: FeatureSummary) -> dict[str, int]:
+    if summary.classes is not None:
+        return dict(summary.classes)
+    if summary.top_values is not None:
+        return {str(entry.value): entry.count for entry in summary.top_values}
+    return dict(summary.formats or summary.encodings or {})
+
+
+def _top_values(summary: FeatureSummary, number: int) -> list[tuple[str, int, str]]:
+    """The most frequent values: each, how often, and what share that is of all."""
+    counts = _counts(summary) if summary.classes is None else {}
+    whole = summary.count if summary.count and summary.per_example is None and not summary.top_values_from else None
+    top = sorted(counts.items(), key=lambda item: -item[1])[:number]
+    return [(name, count, share(count, whole) if whole else "") for name, count in top]

@@ -1,0 +1,131 @@
+"""`shardmill report` on data sets that were written: the page, its content as JSON, and how it ends."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli import main
+from tests.support.command import Run
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Versions 1.0.0 and 1.0.1 of a table, the second with more rows, of which one is rejected."""
+    folder = tmp_path_factory.mktemp("zoo")
+    for version, rows in (("1.0.0", 20), ("1.0.1", 30)):
+        lines = [f'{{"age": {n}, "animal": "{"cat" if n % 3 else "dog"}"}}' for n in range(rows)]
+        bad = ['{"age": <b>}'] if version == "1.0.1" else []
+        (folder / "rows.jsonl").write_text("\n".join([*lines, *bad]) + "\n")
+        arguments = ["jsonl", "--input", str(folder / "rows.jsonl"), "--output", str(folder), "--name", "zoo"]
+        flags = ["--label", "animal", "--version", version, "--max_reject_fraction", "0.5"]
+        assert main([*arguments, *flags]) == 0
+    return folder / "zoo"
+
+
+def test_page(built: Path, tmp_path: Path, run: Run) -> None:
+    first, again = (run("report", built, "--output", tmp_path / name) for name in ("a.html", "b.html"))
+
+    assert (first.status, first.err) == (0, "")
+    assert first.out == f"{tmp_path}/a.html: zoo 1.0.1, look at it\n"
+    text = (tmp_path / "a.html").read_text()
+    assert again.status == 0
+    assert (tmp_path / "b.html").read_text() == text
+    for shown in ("zoo 1.0.1", "30 examples", "1 of 31 records read", "rows.jsonl", "--against names one"):
+        assert shown in text
+    assert text.rstrip().endswith("</html>")
+
+
+def test_the_page_is_called_report(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert run("report", built / "1.0.0").out.startswith("report.html: zoo 1.0.0, ")
+    assert "20 examples" in (tmp_path / "report.html").read_text()
+
+
+def test_json_is_the_content(built: Path, run: Run) -> None:
+    found = json.loads(run("report", built, "--json", "--against", "1.0.0").out)
+    stats = json.loads((built / "1.0.1" / "stats.json").read_text())["splits"]["train"]["features"]
+
+    assert list(found) == [
+        *(
+            "format",
+            "name",
+            "version",
+            "verdict",
+            "splits",
+            "changes",
+            "labels",
+            "features",
+            "rejects",
+            "shards",
+            "made",
+        )
+    ]
+    assert found["format"] == 1
+    assert found["verdict"]["checked"] == "Checked now, against 1.0.0."
+    assert {feature["name"]: feature["splits"]["train"] for feature in found["features"]} == stats
+    assert found["changes"]["against"] == "1.0.0"
+    assert "20 -> 30 rows" in [one["words"] for one in found["changes"]["differences"]]
+    (label,) = found["labels"]
+    assert label["splits"]["train"] == {"cat": 20, "dog": 10}
+    assert found["rejects"]["records"] == 1
+    assert found["rejects"]["reasons"][0]["names"]
+
+
+def test_the_checks_of_the_build_are_told(built: Path, tmp_path: Path, run: Run) -> None:
+    parent = Path(shutil.copytree(built, tmp_path / "zoo"))
+    record = json.loads((parent / "builds" / "1.0.1.json").read_text())
+    check = {"check": "rejects", "severity": "error", "sentence": "too many"}
+    record |= {"baseline": "1.0.0", "checks": [check], "since": "since 1.0.0: more"}
+    (parent / "builds" / "1.0.1.json").write_text(json.dumps(record))
+    found = json.loads(run("report", parent, "--json").out)
+
+    assert (found["verdict"]["severity"], found["verdict"]["checked"]) == (
+        "error",
+        "Checked before it was published, against 1.0.0.",
+    )
+    assert found["changes"]["against"] == "1.0.0"
+    shutil.rmtree(parent / "1.0.0")
+    found = json.loads(run("report", parent, "--json").out)
+    assert found["changes"]["against"] is None
+    assert "1.0.0, which it was checked against, cannot be read any more" in found["changes"]["why"]
+    assert "since 1.0.0: more" in found["changes"]["why"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "status", "said"),
+    [
+        ("stats", 2, "has no stats.json, which a report is made of"),
+        ("success", 2, "has no _SUCCESS"),
+        ("rejects", 1, "is not the file that was written"),
+    ],
+)
+def test_no_half_page(built: Path, tmp_path: Path, run: Run, damage: str, status: int, said: str) -> None:
+    parent = Path(shutil.copytree(built, tmp_path / "zoo"))
+    if damage == "rejects":
+        (parent / "1.0.1" / "rejects" / "rejects-00000-of-00001.jsonl").write_text("{}\n")
+    else:
+        (parent / "1.0.1" / {"stats": "stats.json", "success": "_SUCCESS"}[damage]).unlink()
+    result = run("report", parent / "1.0.1", "--output", tmp_path / "page.html")
+
+    assert result.status == status
+    assert said in result.err
+    assert result.err.count("\n") == 1
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--against", "9.9.9"), "9.9.9"),
+        (("--json", "--output", "x.html"), "give one of them"),
+        (("--output", "/proc/x/y.html"), "--output /proc/x/y.html: "),
+    ],
+)
+def test_mistakes(built: Path, run: Run, flags: tuple[str, ...], said: str) -> None:
+    result = run("report", built, *flags)
+
+    assert (result.status, result.out) == (2, "")
+    assert said in result.err

@@ -1,0 +1,220 @@
+"""The page of a version: what it says, what is inert in it, how large it is."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from pipelines.reports.html.content import Sources, content
+from pipelines.reports.html.page import MAX_BYTES, clip, page
+from shardmill.checks.profile import Profile
+from shardmill.checks.result import CheckResult
+from shardmill.features import Feature
+from shardmill.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.stats_file import Bucket, Distinct, FeatureSummary, Numbers, SplitSummary, StatsFile, TopValue
+
+HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 7 * 7 }} \u202e\x1b[31m"
+NUMBERS = Numbers(
+    minimum=-1.5,
+    maximum=1_234_567.0,
+    mean=2.0,
+    std_dev=1.0,
+    zeros=100,
+    quantiles={"0.05": 0.25, "0.5": 1.0, "0.95": 10_000.4},
+    histogram=tuple(Bucket(float(low), low + 1.0, 40 + 7 * low % 11) for low in range(32)),
+)
+
+
+def profile(features: dict[str, tuple[Feature, FeatureSummary]], version: str = "1.0.1", rejected: int = 0) -> Profile:
+    """Two splits, of 4,000 and 1,000 examples, in which the features are the same."""
+    sizes = {"train": 4_000, "test": 1_000}
+    splits = tuple(
+        SplitEntry(split, (ShardEntry(f"n-{split}.tfrecord-00000-of-00001", n, 100 * n, "0" * 8),))
+        for split, n in sizes.items()
+    )
+    manifest = Manifest(
+        "n",
+        version,
+        "",
+        tuple(feature for feature, _ in features.values()),
+        splits,
+        input={"pattern": "rows.csv", "records": 5_000 + rejected},
+        rejects={"records": rejected, "reasons": {}},
+    )
+    summaries = {name: summary for name, (_, summary) in features.items()}
+    stats = {split: SplitSummary(n, 100 * n, 0, summaries) for split, n in sizes.items()}
+    return Profile(manifest, StatsFile(stats))
+
+
+def columns(names: list[str]) -> dict[str, tuple[Feature, FeatureSummary]]:
+    """Numbers with a long histogram, and strings."""
+    numbers = FeatureSummary(count=3_900, missing=100, distinct=Distinct(3_123, 0.03), numbers=NUMBERS)
+    top = tuple(TopValue(f"a value of some length {n}", 100 - n) for n in range(20))
+    strings = FeatureSummary(count=4_000, missing=0, distinct=Distinct(20), top_values=top)
+    return {
+        name: (Feature(name, "float32"), numbers) if index % 2 else (Feature(name, "bytes", "text"), strings)
+        for index, name in enumerate(names)
+    }
+
+
+def label(number: int) -> dict[str, tuple[Feature, FeatureSummary]]:
+    """A label of so many classes, each rarer than the one before it; the last has no example."""
+    names = tuple(f"class {n}" for n in range(number))
+    counts = {name: number - 1 - index for index, name in enumerate(names)}
+    return {"label": (Feature("label", "int64", "class_label", class_names=names), FeatureSummary(classes=counts))}
+
+
+def sources(of: Profile, **changed: Any) -> Sources:
+    return replace(Sources(of, None, "Nothing to compare with.", [], "Checked now.", None), **changed)
+
+
+class Tags(HTMLParser):
+    """The tags and the attributes of a page, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def hostile() -> str:
+    """Everything that comes from data is a hostile name."""
+    named = {HOSTILE: (Feature(HOSTILE, "bytes", "text"), FeatureSummary(top_values=(TopValue(HOSTILE, 3),)))}
+    classes = {"label": (Feature(HOSTILE, "int64", "class_label", class_names=(HOSTILE,)), FeatureSummary())}
+    made = profile({**named, **classes}, rejected=1)
+    of_label = {**made.stats.splits["train"].features, HOSTILE: FeatureSummary(classes={HOSTILE: 4_000})}
+    stats = StatsFile({"train": SplitSummary(4_000, 1, 0, of_label), "test": SplitSummary(1_000, 1, 0, {})})
+    manifest = replace(
+        made.manifest,
+        input={"pattern": HOSTILE, "records": 5_001},
+        configuration={HOSTILE: HOSTILE},
+        notices=(HOSTILE,),
+    )
+    found = CheckResult("drift", "warn", HOSTILE, feature=HOSTILE, split=HOSTILE)
+    reject = '{"source": "<script>alert(1)</script>.png", "line": null, "stage": "write", "reason": "<b>bad</b>"}'
+    return page(
+        content(
+            sources(Profile(manifest, stats), results=[found], no_baseline=HOSTILE, checked=HOSTILE, rejects=[reject])
+        )
+    )
+
+
+def test_hostile_names_are_inert(hostile: str) -> None:
+    tags = Tags(hostile)
+
+    assert not {"script", "b", "img", "iframe", "link", "object", "a"} & set(tags.tags)
+    assert not [name for name, _ in tags.attributes if name.startswith("on")]
+    assert "<script>alert(1)</script>" in tags.text  # as text
+    assert "{{ 7 * 7 }}" in tags.text
+    assert not re.search("[\u202e\x1b]", hostile)
+
+
+def test_nothing_comes_from_elsewhere(hostile: str) -> None:
+    tags = Tags(hostile)
+
+    assert not [one for one in tags.attributes if one[0] in ("src", "href", "action", "data", "srcset")]
+    assert "url(" not in hostile
+    assert "@import" not in hostile
+    policy = hostile.split('Content-Security-Policy" content="')[1]
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:;")
+
+
+def test_two_thousand_columns_and_a_thousand_classes() -> None:
+    names = [f"column {n} ".ljust(500, "ü") for n in range(2_000)]
+    found = content(sources(profile({**columns(names), **label(1_000)})))
+    text = page(found)
+
+    assert len(text.encode()) <= MAX_BYTES
+    assert "column 0 " in text
+    assert "column 299 " in text
+    assert len(found["features"]) == 2_001
+    left_out = re.search(r"([\d,]+) more features are left out", text)
+    assert left_out is not None
+    assert text.count('<tr><th scope="row">column ') + int(left_out[1].replace(",", "")) == 2_001
+
+
+def test_over_fifty_classes_the_ends_are_shown() -> None:
+    html = page(content(sources(profile(label(1_000)))))
+    text = Tags(html).text
+
+    assert "1,000 classes" in text
+    assert re.findall(r'<th scope="row">class (\d+)<', html) == [str(n) for n in [*range(25), *range(975, 1_000)]]
+    assert "950 classes between" in text
+    assert "1 without an example in train: class 999" in text
+
+
+def test_all_of_fifty_classes_are_shown() -> None:
+    assert "classes between" not in page(content(sources(profile(label(50)))))
+
+
+def test_the_same_bytes() -> None:
+    one, other = (page(content(sources(profile({**columns(["a", "b"]), **label(3)})))) for _ in range(2))
+
+    assert one == other
+
+
+def test_figures() -> None:
+    text = Tags(page(content(sources(profile(columns(["a", "b"])))))).text
+
+    assert "5,000 examples, 500.0 kB, 2 features" in text
+    for shown in ("~3,123", "1,234,567", "-1.5", "0.25", "10,000", "2.5 % train", "a value of some length 0"):
+        assert shown in text
+
+
+def test_every_chart_has_words(hostile: str) -> None:
+    text = page(content(sources(profile(columns(["a", "b"])))))
+
+    assert text.count("<svg") == text.count('role="img" aria-label="distribution of ') == 2
+
+
+def test_rejects_have_three_names_a_reason() -> None:
+    lines = [f'{{"source": "{n}.png", "line": {n or "null"}, "stage": "write", "reason": "empty"}}' for n in range(5)]
+    found = content(sources(profile(columns(["a"]), rejected=5), rejects=lines))
+
+    assert found["rejects"] == {
+        "records": 5,
+        "read": 5_005,
+        "reasons": [{"reason": "empty", "records": 5, "names": ["0.png", "1.png:1", "2.png:2"]}],
+    }
+    assert "2.png:2" in page(found)
+    assert "3.png" not in page(found)
+
+
+def test_what_changed() -> None:
+    old, new = profile(columns(["a", "b"]), "1.0.0"), profile(columns(["a", "c"]))
+    found = content(sources(new, baseline=old))
+
+    assert (found["changes"]["against"], [one["words"] for one in found["changes"]["differences"]]) == (
+        "1.0.0",
+        ["column b gone", "column c new"],
+    )
+    assert "column b gone" in page(found)
+    assert "Nothing to compare with." in page(content(sources(new)))
+
+
+def test_the_verdict_is_the_worst_check() -> None:
+    results = [CheckResult("rejects", "ok", "0 of 5"), CheckResult("drift", "error", "it moved", feature="a")]
+    found = content(sources(profile(columns(["a"])), results=results))
+
+    assert (found["verdict"]["severity"], found["verdict"]["words"]) == ("error", "bad")
+    text = Tags(page(found)).text
+    assert "it moved" in text
+    assert "0 of 5" not in text
+    assert "1 of 2 checks found nothing" in text
+
+
+def test_clip() -> None:
+    assert (clip("abc", 3), clip("abcd", 3), clip("\x1b", 9)) == ("abc", "ab…", "\\x1b")
