@@ -54,7 +54,7 @@ def test_directory_holds_what_it_should_and_nothing_else(plain: Contents) -> Non
     ]
     assert sorted(tree_bytes(plain.directory)) == sorted([*shards, *described, "_SUCCESS"])
     assert (plain.directory.parent / "LATEST").read_text() == "1.0.0\n"
-    assert sorted(path.name for path in plain.directory.parent.iterdir()) == ["1.0.0", "LATEST"]
+    assert sorted(path.name for path in plain.directory.parent.iterdir()) == ["1.0.0", "LATEST", "builds"]
 
 
 def test_statistics_are_those_of_the_records(plain: Contents) -> None:
