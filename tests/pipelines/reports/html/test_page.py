@@ -216,5 +216,12 @@ def test_the_verdict_is_the_worst_check() -> None:
     assert "1 of 2 checks found nothing" in text
 
 
+def test_what_failed_is_not_left_out_for_what_is_unknown() -> None:
+    results = [CheckResult("skew", "unknown", "nobody knows")] * 500 + [CheckResult("drift", "error", "it moved")]
+    text = Tags(page(content(sources(profile(columns(["a"])), results=results)))).text
+
+    assert text.index("it moved") < text.index("nobody knows")
+
+
 def test_clip() -> None:
     assert (clip("abc", 3), clip("abcd", 3), clip("\x1b", 9)) == ("abc", "ab…", "\\x1b")
