@@ -25,7 +25,7 @@ from pipelines.config.job import JobConfig
 from pipelines.config.records import RecordsConfig
 from shardmill.errors import UserError
 from shardmill.rejects import Reject
-from transforms.inputs.listing import Found, list_input
+from transforms.inputs.listing import NO_MATCH, Found, list_input
 from transforms.options.declare import options_of
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
@@ -51,11 +51,13 @@ class Inputs:
       files: FILES, sorted by name: what is found, or cannot be.
       code: what shapes the bytes beside them, as JSON, by the words that name it: `--resize`, `pillow`.
       newest: when the newest file was written, in seconds since 1970; None where there is none.
+      missing: choices of the input, such as days of a window, that no file is there for.
     """
 
     files: pa.Table
     code: Mapping[str, str]
     newest: float | None
+    missing: tuple[str, ...] = ()
 
     @cached_property
     def data_version(self) -> str:
@@ -93,17 +95,21 @@ def find_inputs(config: JobConfig, fingerprint: str = "metadata", kept: Mapping[
     assert isinstance(config, FilesConfig | RecordsConfig)
     if storage.is_local(config.root) and config.input is not None and not os.path.lexists(config.root):
         raise UserError(f"--input {config.input}: no such file or folder")
-    found = list(_settled(_found(config), started))
+    missing: list[str] = []
+    found = list(_settled(_found(config, missing), started))
     if fingerprint == "content":
         found = _with_contents(found, not all(storage.is_local(stat.path) for _, stat in found))
     rows = sorted((name, stat.size_bytes, stat.stamp) for name, stat in found)
     newest = max((stat.modified for _, stat in found if stat.size_bytes != _NO_SIZE), default=None)
     files = pa.Table.from_batches(batches(rows, FILES), FILES)
     told = {"fingerprint": fingerprint, **(kept or {})}
-    return Inputs(files, _code(config) | {name: json.dumps(value) for name, value in told.items()}, newest)
+    return Inputs(
+        files, _code(config) | {name: json.dumps(value) for name, value in told.items()}, newest, tuple(missing)
+    )
 
 
-def _found(config: FilesConfig | RecordsConfig) -> Iterator[_Named]:
+def _found(config: FilesConfig | RecordsConfig, missing: list[str]) -> Iterator[_Named]:
+    """The files; choices without any are added to `missing`."""
     if isinstance(config, ListedFilesConfig) and config.manifest is not None:
         yield from _listed(config)
         return
@@ -115,6 +121,8 @@ def _found(config: FilesConfig | RecordsConfig) -> Iterator[_Named]:
             yield item.name, FileStat(path, item.size_bytes, item.stamp, item.modified)
         elif isinstance(item, Reject):
             yield item.source, _unreadable(item.source, item.reason)
+        elif item.kind == NO_MATCH:
+            missing.append(item.name)
 
 
 def _listed(config: ListedFilesConfig) -> Iterator[_Named]:

@@ -85,6 +85,11 @@ def plan(recipe: Recipe, record: BuildRecord, asked: Asked, warn: Say, now: floa
     inputs = find_inputs(config, recipe.build.fingerprint, kept_of(recipe, config.parent))
     if said := check_freshness(inputs.newest, recipe.freshness, time.time() if now is None else now):
         warn(said)
+    if inputs.missing and inputs.number:  # of no file at all the job tells
+        number = len(inputs.missing)
+        warn(
+            f"no file is there for {number} part{'' if number == 1 else 's'} of the input, such as {inputs.missing[-1]}"
+        )
     decision = decide(config, inputs)
     if asked.force and isinstance(decision, Unchanged):
         decision = Changed(f"--force, although {decision}")

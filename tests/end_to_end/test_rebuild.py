@@ -252,3 +252,11 @@ def test_the_readme_s_recipe(tmp_path: Path) -> None:
     assert isinstance(recipe, Recipe), recipe
     assert recipe.options["input"].startswith("gs://b/events/dt={2026-11-14,2026-11-15,")
     assert (recipe.build.version, recipe.checks.limits["label_drift"].error) == ("1.0.20261120", 0.3)
+
+
+def test_a_day_of_the_window_that_is_not_there(run: Run, recipe: Path) -> None:
+    """Every night says so, the quiet and the unchanged ones too."""
+    said = "shardmill: warning: events: no file is there for 1 part of the input, such as dt=2026-11-21/*.csv\n"
+    for status in (0, 99):
+        result = run("rebuild", recipe, "--date", "2026-11-21", "--quiet", "--unchanged_status", 99)
+        assert result == (status, "", said)
