@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -276,3 +277,17 @@ def test_what_nobody_expected_ends_one_recipe_alone(run: Run, here: Path, monkey
     assert [json.loads(line)["status"] for line in result.out.splitlines()] == ["failed", "unchanged"]
     assert "error: first: KeyError: 'a defect'; nobody expected that: --debug shows where it happened\n" in result.err
     assert result.err.endswith("2 recipes: 1 failed, 1 unchanged\n")
+
+
+def test_what_the_sentence_of_a_check_says_lets_it_pass(run: Run, here: Path) -> None:
+    write(rows(kinds=("buy", "view")))
+    failed = run("rebuild", "events.yaml")
+    assert failed.status == 3
+    found = re.search(r"; if that is as it should be, `(.*)` in the recipe lets it pass\n$", failed.err)
+    assert found is not None, failed.err
+
+    recipe(f"{found[1]}\n")
+    result = run("rebuild", "events.yaml")
+
+    assert result.status == 0, result.err
+    assert "warning: events: classes_gone: 1 class is gone since 1.0.0: 'click'" in result.err

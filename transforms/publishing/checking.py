@@ -73,7 +73,7 @@ def check(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: Publ
         compared = None if baseline is None else baseline.manifest.features
         anomalies = {naming.ANOMALIES: to_pbtxt(results, compared).encode()}
         kept = keep_failed(shards, {**files, **anomalies}, options, today)
-        why = f"{sentence(failed)}; {kept}; nothing was published"
+        why = f"{sentence(failed)}; {kept}; nothing was published{_remedy(failed, options.checks)}"
         if options.record is not None:
             compared_with = baseline.version if baseline is not None else ""
             record = Checked(compared_with, tuple(results)).told(options.record, today)
@@ -112,6 +112,15 @@ def sentence(failed: Sequence[CheckResult]) -> str:
     told = "; ".join(f"{result.check}: {result.sentence}{_over(result)}" for result in failed[:_SHOWN])
     more = f"; and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
     return f"{len(failed)} check{'' if len(failed) == 1 else 's'} failed: {told}{more}"
+
+
+def _remedy(failed: Sequence[CheckResult], checks: CheckOptions) -> str:
+    """How a recipe lets pass what is as it should be."""
+    names = dict.fromkeys(result.check for result in failed if result.check in checks.limits)
+    if not names:
+        return ""
+    allowed = ", ".join(f"{name}: warn" for name in names)
+    return f"; if that is as it should be, `checks: {{{allowed}}}` in the recipe lets it pass"
 
 
 def _over(result: CheckResult) -> str:
