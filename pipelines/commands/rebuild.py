@@ -128,8 +128,7 @@ def _follow(
 ) -> tuple[str, int]:
     """How one recipe ended, in a word, and the status of that."""
     if isinstance(recipe, Mistaken):
-        log.complain(str(recipe.error), exit_status=2)
-        return "mistaken", 2
+        return _mistaken(recipe.name, recipe.error, told)
     from pipelines.rebuilding.rebuild import rebuild
     from pipelines.rebuilding.webhook import notify
     from pipelines.running.outcome import Interrupted
@@ -139,8 +138,7 @@ def _follow(
     try:
         reached = _reaching(words, parser)
     except UserError as error:
-        log.complain(str(recipe.located(error)), exit_status=2)
-        return "mistaken", 2
+        return _mistaken(recipe.name, recipe.located(error), told)
     with reached:
         if told.dry_run:
             return _dry_run(recipe, told, options)
@@ -160,6 +158,16 @@ def _follow(
         if failed is not None:
             log.warn(failed)
     return built.record.status, status
+
+
+def _mistaken(name: str, error: UserError, told: RebuildOptions) -> tuple[str, int]:
+    """The end of a recipe that cannot be followed; `name` is that of its file where it has none."""
+    from pipelines.running.outcome import begin_record, failed_record
+
+    if told.json:
+        print(failed_record(begin_record(name, ""), error).to_json(), flush=True)
+    log.complain(str(error), exit_status=2)
+    return "mistaken", 2
 
 
 def _reaching(words: Sequence[str], parser: Parser) -> AbstractContextManager[None]:

@@ -291,3 +291,14 @@ def test_what_the_sentence_of_a_check_says_lets_it_pass(run: Run, here: Path) ->
 
     assert result.status == 0, result.err
     assert "warning: events: classes_gone: 1 class is gone since 1.0.0: 'click'" in result.err
+
+
+def test_a_recipe_that_cannot_be_followed_has_a_record_on_stdout(run: Run, here: Path) -> None:
+    """As each other has: who reads stdout finds a line for every recipe."""
+    recipe("retian: {}\n")
+
+    result = run("rebuild", "events.yaml", "--json")
+
+    record = BuildRecord.from_json(result.out, "stdout")
+    assert (result.status, record.name, record.status) == (2, "events.yaml", "failed")
+    assert result.err == f"shardmill: error: {record.reason}\n"
