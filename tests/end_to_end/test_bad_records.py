@@ -407,13 +407,13 @@ def test_ended_while_staging_and_run_again(many: Path, run: Run, tmp_path: Path,
         assert result.err.splitlines()[-1] == "shardmill: interrupted; nothing was published"
     else:
         assert result.status == -number
-    assert all(name.startswith("beam-temp-") for name in tree_bytes(directory))
+    assert all(name.startswith("beam-temp-") or name == "LOCK" for name in tree_bytes(directory))
     assert run(*command(many, output)).status == 0
     assert {path.name.split("-")[0] for path in directory.iterdir()} == {
         "FeatureStats.pb", "_SUCCESS", "dataset_info.json", "features.json", "manifest.json", "n", "schema.pbtxt",
         "stats.json",
     }  # fmt: skip
-    assert sorted(path.name for path in directory.parent.iterdir()) == ["1.0.0", "LATEST"]
+    assert sorted(path.name for path in directory.parent.iterdir()) == ["1.0.0", "LATEST", "builds"]
     check_rows(read_table(output / "n"), ROWS)
 
 

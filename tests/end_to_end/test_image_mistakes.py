@@ -134,7 +134,8 @@ def test_missing_flag_is_named(run: Run, good_folder: Path, tmp_path: Path, miss
 
 
 def test_unknown_command(run: Run) -> None:
-    known = ", ".join([*KINDS, "inspect", "verify"])
+    others = ("rebuild", "inspect", "verify", "versions", "diff", "report", "rollback", "tag")
+    known = ", ".join([*KINDS, *others])
     check_mistake(run("qwerty"), "unknown command 'qwerty'", f"expected {known}")
     for typo, command in (("image", "images"), ("imagse", "images"), ("json", "jsonl"), ("cvs", "csv")):
         check_mistake(run(typo), f"unknown command '{typo}'; did you mean {command}? The commands are {known}")

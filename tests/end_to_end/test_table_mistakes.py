@@ -208,7 +208,7 @@ def test_too_many_rejects(run: Run, tmp_path: Path) -> None:
     assert [json.loads(line)["line"] for line in rejects.read_text().splitlines()] == [99, 100, 101]
     assert list(tree_bytes(tmp_path / "out")) == ["n/1.0.0-rejects.jsonl"]
     assert run(*command, "--max_reject_fraction", "0.03").status == 0
-    assert sorted(path.name for path in out.iterdir()) == ["1.0.0", "LATEST"]
+    assert sorted(path.name for path in out.iterdir()) == ["1.0.0", "LATEST", "builds"]
 
 
 @pytest.mark.parametrize("flags", [(), ("--label", "Report 2024")], ids=["", "label"])
