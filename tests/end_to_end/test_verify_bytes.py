@@ -75,13 +75,14 @@ def test_every_single_byte_change_is_found(request: pytest.FixtureRequest, tmp_p
 
 
 def _to_former(directory: Path) -> None:
-    """Make a data set one of those made before the manifest had checksums of the other files, and `_SUCCESS` one of
-    it."""
+    """Make a data set one of those made before the manifest had checksums of the other files, `_SUCCESS` one of it, and
+    before there was a FeatureStats.pb."""
     path = directory / "manifest.json"
     content = json.loads(path.read_text())
     del content["files"]
     path.write_text(json.dumps(content))
     (directory / "_SUCCESS").write_bytes(b"")
+    (directory / "FeatureStats.pb").unlink()
 
 
 @pytest.mark.parametrize(

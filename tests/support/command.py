@@ -5,6 +5,7 @@ import io
 import json
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -56,6 +57,9 @@ assert all(map(find_spec, _preloaded)), "the fork server passes over what is not
 _forks.set_forkserver_preload(_preloaded)
 
 
+_PROGRESS = re.compile(r"^\S+: \d+ s, .*\n", re.MULTILINE)
+
+
 class Process:
     """The command in a process of its own, which may be ended from outside.
 
@@ -79,10 +83,13 @@ class Process:
         os.kill(self._process.pid, number)
 
     def result(self) -> Result:
-        """Wait for the end; the status of a process ended by a signal is the signal's number, negative."""
+        """Wait for the end; the status of a process ended by a signal is the signal's number, negative.
+
+        Progress, which a machine that is busy shows, is not in it.
+        """
         self._process.join(300)
         assert self._process.exitcode is not None
-        return Result(self._process.exitcode, self._out.read_text(), self._err.read_text())
+        return Result(self._process.exitcode, self._out.read_text(), _PROGRESS.sub("", self._err.read_text()))
 
 
 def _in_process(out: str, err: str, arguments: list[str], before: Callable[[], None] | None) -> None:
