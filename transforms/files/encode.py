@@ -136,9 +136,12 @@ class FileEncoder(ABC):
         offset = 0
         columns = (batch[name].to_pylist() for name in ("name", "size", "uri", "label", "line", "columns"))
         for former, name, size, uri, label, line, entries in zip(known, *columns, strict=True):
+            path = uri or storage.join(self.root, name)
             try:
-                encoded = self._encode(uri or storage.join(self.root, name), size, former)
+                encoded = self._encode(path, size, former)
             except (self.refusal, OSError) as error:
+                if isinstance(error, OSError):
+                    raise_if_store_failed(error, path, _ANSWERS)
                 rejects.append(Reject(name, line, "write", _reason(error)))
                 places.append(None if isinstance(error, OSError) else Place(reason=_reason(error)))
                 continue
@@ -154,16 +157,12 @@ class FileEncoder(ABC):
         return EncodedChunk(b"".join(framed), len(files), rejects, self.count(files, labels)), places
 
     def _encode(self, path: str, size: int, former: Remembered | None) -> Encoded:
-        """What becomes of a file, as `encode_file`; an object store that fails raises what a runner tries again."""
+        """What becomes of a file, as `encode_file`; of one that is known, without reading it."""
         if former is not None:
             if former.reason is not None:
                 raise self.refusal(former.reason)
             return self.recall(former.value, former.seen)
-        try:
-            return self.encode_file(path, size)
-        except OSError as error:
-            raise_if_store_failed(error, path, _ANSWERS)
-            raise
+        return self.encode_file(path, size)
 
     def entry_header(self, name: str, size: int) -> bytes:
         """What precedes a value of `size` bytes in its entry: that of a bytes_list."""
