@@ -37,7 +37,7 @@ def test_all_is_on_the_disk_before_success(tmp_path: Path, directory: Path, monk
 
     sources = [source for what, source in done if what == "rename from" and source.startswith(f"{temporary}/")]
     names = [source for source in sources if not source.endswith(naming.TEMP_SUFFIX)]
-    assert len(names) == 3 + len(["features", "info", "schema", "stats", "labels", "rejects", "manifest"])
+    assert len(names) == 3 + len(["features", "info", "schema", "stats", "figures", "labels", "rejects", "manifest"])
     folders = {temporary, f"{temporary}/metadata", f"{temporary}/metadata/{naming.REJECTS_DIR}"}
     assert {os.path.dirname(name) for name in names} == folders
     journal = recorder.last(("link", naming.PUBLISHING))
