@@ -102,6 +102,9 @@ class BeamStore:
     def rename(self, moves: Sequence[tuple[str, str]]) -> None:
         """Rename each source to its destination, which need not be free."""
         self.delete([destination for _, destination in moves])
+        for folder in sorted({destination.rpartition("/")[0] for _, destination in moves}):
+            if not FileSystems.exists(folder):  # a store of folders, such as HDFS, makes none by itself
+                FileSystems.mkdirs(folder)
         FileSystems.rename([source for source, _ in moves], [destination for _, destination in moves])
 
     def abort_uploads(self, prefix: str) -> None:
