@@ -100,9 +100,13 @@ def take(directory: str, folder: str, job: str, seconds: float = SECONDS) -> Lea
     owner = Owner.this_process(job, seconds)
     for _ in range(_ATTEMPTS):
         with suppress(ChangedError):
-            taken, lock = (_take_local if storage.is_local(directory) else _take_remote)(directory, folder, owner)
-            if taken and is_held(directory, job):  # which a store without conditions has not promised
-                return Lease(directory, folder, owner, lock)
+            try:
+                taken, lock = (_take_local if storage.is_local(directory) else _take_remote)(directory, folder, owner)
+                if taken and is_held(directory, job):  # which a store without conditions has not promised
+                    return Lease(directory, folder, owner, lock)
+            except KeyboardInterrupt:
+                _abandon(directory, owner)
+                raise
             locks.release(lock)
         time.sleep(_PAUSE)
     raise LockedError(f"{directory} is wanted by several jobs at once; nothing was written")
@@ -177,12 +181,22 @@ def _take_local(directory: str, folder: str, owner: Owner) -> tuple[bool, int | 
         taken = _place_local(path, temporary, directory, folder)
     except FileNotFoundError as error:  # whoever has it clears all other folders away
         raise ChangedError(str(error)) from error
+    except KeyboardInterrupt:
+        _abandon(directory, owner)
+        raise
     finally:
         storage.delete([temporary])
         if not taken:
             locks.release(lock)
             storage.remove_empty(storage.join(directory, folder))
     return taken, lock if taken else None
+
+
+def _abandon(directory: str, owner: Owner) -> None:
+    """Delete the LOCK of a job that is interrupted as it takes it, and whose process holds that file's lock."""
+    with suppress(OSError):
+        if is_held(directory, owner.job):
+            storage.delete([_path(directory)])
 
 
 def _place_local(path: str, temporary: str, directory: str, folder: str) -> bool:

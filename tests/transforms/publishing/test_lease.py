@@ -15,6 +15,7 @@ from shardmill.errors import LockedError
 from tests.support.faults import in_child
 from transforms.publishing import lease
 from transforms.publishing.owner import Owner
+from transforms.stores import storage
 
 ELSEWHERE = {"host": "web7", "boot": "another kernel"}
 
@@ -147,3 +148,21 @@ def test_a_process_is_known_by_more_than_its_number() -> None:
         lives[name] = owner.lives()
     os.waitpid(ended, 0)
     assert lives == {"started": False, "pid": False, "processes": None, "boot": None, "beat": True}
+
+
+@pytest.mark.parametrize("name", ["link", "delete"])
+def test_interrupted_as_it_is_taken_it_is_nobodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """By Ctrl-C behind the step that gives LOCK its name, or the one that clears up after that."""
+    done = getattr(storage, name)
+    interrupted: list[bool] = []
+
+    def step(*arguments: object) -> None:
+        done(*arguments)
+        if not interrupted:
+            interrupted.append(True)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(storage, name, step)
+    with pytest.raises(KeyboardInterrupt):
+        lease.take(str(tmp_path / "1.0.0"), "beam-temp-x", "job")
+    assert lease.holder(str(tmp_path / "1.0.0")) is None
