@@ -1,10 +1,15 @@
 """Fixtures of all tests."""
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pipelines import cli
 from tests.support.command import Result, Run
 from tests.support.quick_beam import quicken_beam
+
+# On a machine that is busy an example may take any time, and so may making one.
+settings.register_profile("shardmill", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shardmill")
 
 
 def pytest_runtest_setup() -> None:
