@@ -72,7 +72,7 @@ def main(kind: Kind, arguments: Sequence[str]) -> int:
     if recipe is not None:
         check_input(config)
         write_recipe(recipe, recipe_text(kind, values, rest))
-        print(written(recipe, left_out(values)))
+        log.tell(written(recipe, left_out(values)))
         return 0
     check(config, options)
     if config.shard_size is not None and config.shard_size < _SMALL_SHARD:
@@ -81,7 +81,7 @@ def main(kind: Kind, arguments: Sequence[str]) -> int:
     if is_local(options):
         (reuse_large_buffers if job.reuses_buffers else return_large_buffers)()
     if dry:
-        print(dry_run(job, config.name, options))
+        log.tell(dry_run(job, config.name, options))
         return 0
     try:
         built = run_recorded(kind.make_job, config, options, begin_record(config.name, config.version), how.quiet)

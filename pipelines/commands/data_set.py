@@ -5,6 +5,7 @@ import posixpath
 from collections.abc import Sequence
 
 from pipelines.flags.options import Parser, beam_options, check_folder_first
+from pipelines.flags.say import add_say_flags, say_options
 from shardmill import naming
 from shardmill.errors import UserError
 from transforms.stores import storage
@@ -21,17 +22,19 @@ def parser_of(command: str, description: str) -> Parser:
         ),
     )
     parser.add_argument("directory", help="of the data set: the folder of all its versions; local, gs://, s3://")
+    add_say_flags(parser)
     parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
     return parser
 
 
 def parse(parser: Parser, arguments: Sequence[str]) -> argparse.Namespace:
-    """The arguments, `directory` without a slash at its end; its store can be reached then.
+    """The arguments, `directory` without a slash at its end, and `how` to speak; its store can be reached then.
 
     Raises:
       UserError: a mistake in a flag, or the folder is that of a version.
     """
     args, rest = parser.parse_known_args(list(arguments))
+    args.how = say_options(args)
     written, args.directory = args.directory, args.directory.rstrip("/") or "/"
     if rest or not storage.is_local(args.directory):
         from transforms.stores.clients import set_options

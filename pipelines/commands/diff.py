@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.flags.options import Parser, beam_options, check_folder_first
+from pipelines.flags.say import add_say_flags, say_options
+from pipelines.reports import log
 from pipelines.reports.summary import human_size
 from shardmill.checks.difference import differences, since
 from shardmill.checks.profile import Profile
@@ -43,6 +45,7 @@ def diff_parser() -> Parser:
         " versions; local, gs://, s3://",
     )
     parser.add_argument("--json", action="store_true", help="as one line of JSON")
+    add_say_flags(parser)
     parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
     return parser
 
@@ -51,6 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit status."""
     parser = diff_parser()
     args, rest = parser.parse_known_args(list(arguments))
+    say_options(args)
     if rest or not all(map(storage.is_local, args.versions)):
         from transforms.stores.clients import set_options
 
@@ -62,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
     except OSError as error:
         raise UserError(f"{' '.join(args.versions)}: {error.strerror or error}") from None
     results = run_checks(new, old, CheckOptions().limits)
-    if args.json:
+    if args.json or log.is_json():
         print(json.dumps(to_json(new, old, results)))
         return 0
     for line in lines(new, old, results):

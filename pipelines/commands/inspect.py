@@ -17,6 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.flags.options import Parser, beam_options, check_folder_first
+from pipelines.flags.say import add_say_flags, say_options
+from pipelines.reports import log
 from pipelines.reports.array_pictures import is_drawable
 from pipelines.reports.contact_sheet import contact_sheet, count_turned, pick_samples
 from pipelines.reports.statistics import feature_entries, split_entry, statistics_entry, statistics_table
@@ -62,6 +64,7 @@ def inspect_parser() -> Parser:
     parser.add_argument("--contact_sheet", metavar="PNG", help="draw sample images with their labels to this file")
     parser.add_argument("--samples", type=_positive, default=40, help="on the contact sheet (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="as one line of JSON, which docs/json.md describes")
+    add_say_flags(parser)
     parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
     return parser
 
@@ -82,6 +85,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit status."""
     parser = inspect_parser()
     args, rest = parser.parse_known_args(list(arguments))
+    say_options(args)
+    as_json = args.json or log.is_json()
     options = beam_options(rest, parser)
     check_folder_first(arguments, args.directory, rest)
     if options.view_as(StandardOptions).runner is not None:
@@ -90,7 +95,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         dataset = open_dataset(args.directory, storage.BeamFiles())
         splits = _splits(dataset, args.split)
-        if args.json:
+        if as_json:
             content = json.dumps(to_json(dataset, splits, args.examples))  # before a picture is written
         else:
             for line in describe(dataset, splits, args.examples):
@@ -98,9 +103,9 @@ def main(arguments: Sequence[str]) -> int:
         if args.contact_sheet is not None:
             picture, what = draw(dataset, splits, args.samples)
             _write(args.contact_sheet, picture)
-            if not args.json:
+            if not as_json:
                 print(f"\n{printable(args.contact_sheet)}: {what}")
-        if args.json:
+        if as_json:
             print(content)
     except BrokenPipeError:  # of our own output, not of the data set
         raise

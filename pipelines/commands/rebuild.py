@@ -21,7 +21,6 @@ from pipelines.reports import log
 from shardmill import naming
 from shardmill.build_record import BuildRecord
 from shardmill.errors import UserError
-from shardmill.printable import printable
 from transforms.options.declare import flag, options_of
 from transforms.stores.clients import reaching
 
@@ -255,7 +254,7 @@ def _tell(told: RebuildOptions, text: str, **fields: Any) -> None:
     if told.json or told.log_format == "json":
         log.say(text, **fields)
     elif not told.quiet:
-        print("\n".join(map(printable, text.split("\n"))), flush=True)
+        log.tell(text)
 
 
 def _summary(ends: Sequence[tuple[str, int]]) -> str:

@@ -5,6 +5,8 @@ import posixpath
 from collections.abc import Sequence
 
 from pipelines.flags.options import Parser, beam_options, check_folder_first
+from pipelines.flags.say import add_say_flags, say_options
+from pipelines.reports import log
 from pipelines.reports.html.content import Sources, content
 from pipelines.reports.html.page import page
 from shardmill import naming
@@ -14,7 +16,6 @@ from shardmill.checks.result import CheckResult
 from shardmill.checks.run import run_checks
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.printable import printable
 from shardmill.tags import find_version
 from transforms.options.checks import CheckOptions
 from transforms.publishing.build_records import read_record
@@ -43,6 +44,7 @@ def report_parser() -> Parser:
     )
     parser.add_argument("--output", metavar="HTML", help="the file to write (default: report.html)")
     parser.add_argument("--json", action="store_true", help="print the content as JSON, which docs/json.md describes")
+    add_say_flags(parser)
     parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
     return parser
 
@@ -51,6 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit status."""
     parser = report_parser()
     args, rest = parser.parse_known_args(list(arguments))
+    how = say_options(args)
     if args.json and args.output is not None:
         raise UserError("--json prints the content and --output writes the page: give one of them")
     if rest or not all(map(storage.is_local, filter(None, (args.directory, args.output)))):
@@ -68,7 +71,8 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     output = args.output if args.output is not None else "report.html"
     _write(output, page(found))
-    print(f"{printable(output)}: {found['name']} {found['version']}, {found['verdict']['words']}")
+    if log.is_json() or not how.quiet:
+        log.tell(f"{output}: {found['name']} {found['version']}, {found['verdict']['words']}")
     return 0
 
 

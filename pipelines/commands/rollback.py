@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from pipelines.commands.data_set import parse, parser_of
 from pipelines.flags.options import Parser
+from pipelines.reports import log
 from shardmill.errors import UserError
-from shardmill.printable import printable
 
 
 def rollback_parser() -> Parser:
@@ -32,5 +32,6 @@ def main(arguments: Sequence[str]) -> int:
     except OSError as error:
         raise UserError(f"{args.directory} cannot be read or written: {error.strerror or error}") from None
     said = f"LATEST: {before or 'none'} -> {version}" if before != version else f"LATEST names {version} already"
-    print(printable(f"{args.directory}: {said}"))
+    if log.is_json() or not args.how.quiet:
+        log.tell(f"{args.directory}: {said}")
     return 0

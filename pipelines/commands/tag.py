@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from pipelines.commands.data_set import parse, parser_of
 from pipelines.flags.options import Parser
+from pipelines.reports import log
 from shardmill.errors import UserError
-from shardmill.printable import printable
 
 
 def tag_parser() -> Parser:
@@ -39,5 +39,6 @@ def main(arguments: Sequence[str]) -> int:
             said = f"{args.tag}: {moved}" if before not in ("", version) else f"{args.tag} {moved}"
     except OSError as error:
         raise UserError(f"{args.directory} cannot be read or written: {error.strerror or error}") from None
-    print(printable(f"{args.directory}: {said}"))
+    if log.is_json() or not args.how.quiet:
+        log.tell(f"{args.directory}: {said}")
     return 0

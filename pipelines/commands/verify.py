@@ -2,7 +2,6 @@
 
 import json
 import multiprocessing
-import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,8 @@ from google.protobuf.message import DecodeError
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 from pipelines.flags.options import Parser, beam_options, check_folder_first
+from pipelines.flags.say import add_say_flags, say_options
+from pipelines.reports import log
 from pipelines.running import launch, runner
 from pipelines.running.scratch import scratch_folder
 from pipelines.running.taking_up import repair
@@ -25,7 +26,6 @@ from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import JobError, UserError
 from shardmill.features import Feature, of_kind
 from shardmill.manifest import Manifest
-from shardmill.printable import printable
 from shardmill.seal import crc32c
 from shardmill.stats_file import StatsFile
 from shardmill.versions import unended_publications
@@ -51,6 +51,7 @@ def verify_parser() -> Parser:
     parser.add_argument(
         "--repair", action="store_true", help="first complete a publication that was interrupted, and LATEST"
     )
+    add_say_flags(parser)
     parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
     return parser
 
@@ -59,6 +60,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit status."""
     parser = verify_parser()
     args, rest = parser.parse_known_args(list(arguments))
+    how = say_options(args)
     options = beam_options(rest, parser)
     check_folder_first(arguments, args.directory, rest)
     set_options(options)
@@ -66,21 +68,25 @@ def main(arguments: Sequence[str]) -> int:
     with _report_folder(options) as folder:
         try:
             for sentence in repair(args.directory) if args.repair else ():
-                print(printable(sentence), file=sys.stderr)
+                log.say(sentence)
             dataset = open_dataset(args.directory, storage.BeamFiles())
             for sentence in _beside(args.directory.rstrip("/"), dataset.directory):
-                print(printable(sentence), file=sys.stderr)
+                log.warn(sentence)
             faults = dataset_faults(dataset)
         except OSError as error:
             raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
-        faults += shard_faults(dataset, args.decode, options, folder)
+        faults += shard_faults(dataset, args.decode, options, folder, how.quiet)
     for fault in faults:
-        print(fault)
+        if log.is_json():
+            log.complain(str(fault), file=fault.file, fault=fault.message)
+        else:
+            print(fault)
     if faults:
         return 1
     splits = dataset.manifest.splits
     shards = sum(len(split.shards) for split in splits)
-    print(f"verified: {sum(split.examples for split in splits):,} examples in {shards:,} shards, no fault")
+    if log.is_json() or not how.quiet:
+        log.tell(f"verified: {sum(split.examples for split in splits):,} examples in {shards:,} shards, no fault")
     return 0
 
 
@@ -115,7 +121,9 @@ def _report_folder(options: PipelineOptions) -> Iterator[str]:
         storage.delete_tree(folder)
 
 
-def shard_faults(dataset: Dataset, decode: bool, options: PipelineOptions, folder: str) -> list[Fault]:
+def shard_faults(
+    dataset: Dataset, decode: bool, options: PipelineOptions, folder: str, quiet: bool = False
+) -> list[Fault]:
     """Verify all shards in a Beam job that leaves its report in `folder`; their faults, in the manifest's order.
 
     Raises:
@@ -124,7 +132,7 @@ def shard_faults(dataset: Dataset, decode: bool, options: PipelineOptions, folde
     path = storage.join(folder, "report.jsonl")
     files = [shard.file for split in dataset.manifest.splits for shard in split.shards]
     build = partial(build_verify, dataset=dataset, decode=decode, path=path)
-    launch.run(lambda pipeline, _: build(pipeline), options, f"{dataset.manifest.name}, verify", shared=folder)
+    launch.run(lambda pipeline, _: build(pipeline), options, f"{dataset.manifest.name}, verify", quiet, shared=folder)
     try:
         lines = storage.read_bytes(path).decode().splitlines()
     except FileNotFoundError:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from pipelines.commands.data_set import parse, parser_of
 from pipelines.flags.options import Parser
+from pipelines.reports import log
 from pipelines.reports.summary import human_size
 from shardmill.build_record import BuildRecord, record_path
 from shardmill.dataset import open_dataset
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
     if not rows:
         raise UserError(f"{args.directory} has no version of a data set")
-    if args.json:
+    if args.json or log.is_json():
         print(json.dumps([asdict(row) for row in rows]))
         return 0
     print(table(rows))

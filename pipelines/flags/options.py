@@ -16,6 +16,8 @@ _TWICE = {
     "--drop": ", as in --drop a,b",
     "--only": ", as in --only a,b",
 }
+OF_SAYING = ("--json", "--log_format", "--quiet")  # which nearly all commands have, and few mean
+_FAR = 0.15  # how much more alike one of these must be than any other flag
 _NEAR = 0.8  # how like another word a misspelt one is, by difflib's measure
 
 
@@ -122,7 +124,10 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
 def nearest_flags(word: str, own: Sequence[str], beams: Sequence[str]) -> list[str]:
     """What an unknown flag may be meant to be: the nearest of ours, but of Beam's hundreds only one that is near, and
     nearer."""
-    mine = difflib.get_close_matches(word, own, 1)
+    mine = difflib.get_close_matches(word, [flag for flag in own if flag not in OF_SAYING], 1)
+    saying = difflib.get_close_matches(word, [flag for flag in own if flag in OF_SAYING], 1)
+    if saying and (not mine or _likeness(word, saying[0]) > _likeness(word, mine[0]) + _FAR):
+        mine = saying
     theirs = difflib.get_close_matches(word, beams, 1, _NEAR)
     if mine and theirs and _likeness(word, theirs[0]) <= _likeness(word, mine[0]):
         return mine

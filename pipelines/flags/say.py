@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from transforms.options.declare import Options, flag
+from pipelines.flags.options import Parser
+from pipelines.flags.parser import add_flags
+from transforms.options.declare import Options, flag, options_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +30,16 @@ class BuildSayOptions(SayOptions):
     """How a command speaks that builds a version."""
 
     json: bool = flag(False, "the record of the build on stdout, one line, and nothing else there", shapes=False)
+
+
+def add_say_flags(parser: Parser) -> None:
+    """Add the flags of SayOptions to the parser of a command that declares no other options."""
+    add_flags(parser, options_of(SayOptions))
+
+
+def say_options(args: argparse.Namespace) -> SayOptions:
+    """What such a command was told; raises UserError."""
+    return SayOptions(**{name: value for name, value in vars(args).items() if name in ("log_format", "quiet")})
 
 
 def asked(arguments: Sequence[str]) -> SayOptions:

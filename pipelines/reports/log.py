@@ -74,6 +74,14 @@ def say(message: str, **told: Any) -> None:
     LOG.info("%s", message, extra={"told": told})
 
 
+def tell(text: str, **told: Any) -> None:
+    """Say on stdout what a command was asked for; where lines are JSON, it is one of them."""
+    if is_json():
+        say(text, **told)
+    else:
+        print("\n".join(map(printable, text.split("\n"))), flush=True)
+
+
 def say_progress(message: str) -> None:
     """Say how far a job is."""
     LOG.info("%s", message, extra={"bare": True})

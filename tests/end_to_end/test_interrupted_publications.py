@@ -106,7 +106,7 @@ def test_repair_completes_what_was_killed(
     assert result == (
         0,
         "verified: 24 examples in 4 shards, no fault\n",
-        f"completed the publication of {directory}, in which an earlier run was interrupted\n",
+        f"shardmill: completed the publication of {directory}, in which an earlier run was interrupted\n",
     )
     assert tree_bytes(tmp_path / "out") == versions["plain"]
     assert run("verify", "--repair", named) == (0, result.out, "")
@@ -119,13 +119,14 @@ def test_verify_of_the_folder_names_a_newer_version_that_was_killed(tmp_path: Pa
     verified = (0, "verified: 24 examples in 4 shards, no fault\n")
     assert run("verify", directory.parent) == (
         *verified,
-        f"{directory} is not verified: its job was interrupted while it published; --repair completes it\n",
+        f"shardmill: warning: {directory} is not verified: its job was interrupted while it published;"
+        " --repair completes it\n",
     )
     assert run("verify", directory.parent / "0.9.0") == (*verified, "")
     repaired = run("verify", "--repair", directory.parent)
     assert repaired == (
         *verified,
-        f"completed the publication of {directory}, in which an earlier run was interrupted\n",
+        f"shardmill: completed the publication of {directory}, in which an earlier run was interrupted\n",
     )
 
 
@@ -197,7 +198,7 @@ def test_repair_of_latest(
         assert result == (
             0,
             "verified: 24 examples in 4 shards, no fault\n",
-            f"LATEST {said} names {directory} now\n",
+            f"shardmill: LATEST {said} names {directory} now\n",
         )
         assert tree_bytes(tmp_path / "out") == versions["plain"]
 
@@ -209,7 +210,9 @@ def test_which_of_two_versions_is_the_latest_is_not_guessed(tmp_path: Path, sour
     (folder / "LATEST").unlink()
     check_mistake(run("verify", "--repair", folder), "1.1.0, 1.0.0")
     assert not (folder / "LATEST").exists()
-    assert run("verify", "--repair", folder / "1.0.0").err == f"LATEST was missing; it names {folder}/1.0.0 now\n"
+    assert run("verify", "--repair", folder / "1.0.0").err == (
+        f"shardmill: LATEST was missing; it names {folder}/1.0.0 now\n"
+    )
     assert run("verify", "--repair", folder / "1.1.0").err == ""
     assert (folder / "LATEST").read_text() == "1.0.0\n"
 

@@ -12,12 +12,13 @@ from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptio
 from pipelines.commands.convert import parser_of
 from pipelines.commands.inspect import inspect_parser
 from pipelines.commands.verify import verify_parser
-from pipelines.flags.options import Parser, beam_options
+from pipelines.flags.options import OF_SAYING, Parser, beam_options
+from pipelines.flags.say import BuildSayOptions
 from pipelines.kinds.images import ImagesConfig, parse_resolution
 from pipelines.kinds.registry import KINDS
 from shardmill.errors import UserError
 from tests.support.command import Run, check_mistake
-from transforms.options.declare import ValueMistake
+from transforms.options.declare import ValueMistake, options_of
 from transforms.options.shards import parse_num_shards, parse_size
 from transforms.options.splits import parse_splits
 
@@ -257,6 +258,9 @@ def test_flags_of_beam_are_passed_through() -> None:
         (["--regoin", "x"], "^unknown flag --regoin; did you mean --region\\?$"),
         (["--seperator", ";"], "^unknown flag --seperator$"),  # not Beam's --user_agent
         (["--image_fromat", "x"], "^unknown flag --image_fromat; did you mean --image_format\\?$"),
+        (["--format", "x"], "^unknown flag --format; did you mean --image_format\\?$"),  # not --log_format
+        (["--log_fromat", "x"], "^unknown flag --log_fromat; did you mean --log_format\\?$"),
+        (["--quite"], "^unknown flag --quite; did you mean --quiet\\?$"),
         (["--setup", "x"], "^unknown flag --setup; did you mean --seed\\?$"),
         (["--labels", "x"], "^--label, or --labels, is Dataflow's here.* did you mean --labels_file"),
         (["--label", "x"], "^--label, or --labels, is Dataflow's here"),
@@ -267,6 +271,10 @@ def test_unknown_flags(flags: list[str], sentence: str) -> None:
     _, rest = parser.parse_known_args([*MINIMAL, *flags])
     with pytest.raises(UserError, match=sentence):
         beam_options(rest, parser)
+
+
+def test_the_flags_of_saying_are_all_known_as_such() -> None:
+    assert {f"--{option.name}" for option in options_of(BuildSayOptions)} == set(OF_SAYING)
 
 
 def test_no_abbreviations() -> None:
