@@ -146,8 +146,7 @@ def _look(path: str) -> FileStat:
     try:
         return storage.stat_file(path)
     except OSError as error:
-        if not isinstance(error, FileNotFoundError):
-            raise_if_store_failed(error, path)
+        raise_if_store_failed(error, path)
         return _unreadable(path, error_text(error))
 
 

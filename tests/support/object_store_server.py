@@ -19,6 +19,17 @@ from urllib.parse import parse_qs, urlsplit
 READ_SECONDS = 0.02
 
 
+# An object with one of these in its name cannot be read: status 403, because of the object or because of who asks
+FORBIDDEN, OF_THE_CALLER = "forbidden", "not-by-you"
+REASONS = {"gs": ("forbidden", "rateLimitExceeded"), "s3": ("AccessDenied", "InvalidAccessKeyId")}
+
+
+def refusal(kind: str, path: str) -> str | None:
+    """The store's word for why the object of a request's path may not be read; None for one that may."""
+    found = (reason for part, reason in zip((FORBIDDEN, OF_THE_CALLER), REASONS[kind], strict=True) if part in path)
+    return next(found, None)
+
+
 class PreconditionFailedError(Exception):
     """An object is not of the generation that a request wants to replace or delete."""
 
@@ -89,8 +100,8 @@ def serve_gs(port: int) -> None:
     memory = Memory(use_memory_fs=True)
 
     class Handler(RequestHandler):
-        def _answer(self, body: bytes) -> None:
-            self.send_response(200)
+        def _answer(self, body: bytes, status: int = 200) -> None:
+            self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -112,6 +123,10 @@ def serve_gs(port: int) -> None:
         def do_GET(self) -> None:
             if self.path == "/requests":
                 self._answer(requests.take())
+                return
+            if reason := refusal("gs", urlsplit(self.path).path):
+                error = {"code": 403, "message": reason, "errors": [{"reason": reason, "message": reason}]}
+                self._answer(json.dumps({"error": error}).encode(), 403)
                 return
             with requests.record("GET", self.path, self.path.startswith("/download/")), lock:
                 super().do_GET()
@@ -153,6 +168,9 @@ def serve_s3(port: int) -> None:
         if path == "/requests":
             start_response("200 OK", [("Content-Type", "application/json")])
             return [requests.take()]
+        if method in ("GET", "HEAD") and (reason := refusal("s3", path)):
+            start_response("403 Forbidden", [("Content-Type", "application/xml")])
+            return [b"" if method == "HEAD" else f"<Error><Code>{reason}</Code></Error>".encode()]
         query = environ.get("QUERY_STRING", "")
         reads = method == "GET" and path.count("/") > 1 and "list-type" not in query
         conditional = method in ("PUT", "DELETE") and ("HTTP_IF_MATCH" in environ or "HTTP_IF_NONE_MATCH" in environ)

@@ -19,9 +19,6 @@ from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
 from transforms.writing.source import EncodedChunk
 
-# What a store may say of one file, which it would say again however often it is asked.
-_ANSWERS = (FileNotFoundError, PermissionError, IsADirectoryError)
-
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
@@ -141,7 +138,7 @@ class FileEncoder(ABC):
                 encoded = self._encode(path, size, former)
             except (self.refusal, OSError) as error:
                 if isinstance(error, OSError):
-                    raise_if_store_failed(error, path, _ANSWERS)
+                    raise_if_store_failed(error, path)
                 rejects.append(Reject(name, line, "write", _reason(error)))
                 places.append(None if isinstance(error, OSError) else Place(reason=_reason(error)))
                 continue

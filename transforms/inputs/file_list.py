@@ -107,7 +107,7 @@ def read_manifest(
         raise UserError(f"--manifest {path}: no such file") from None
     except OSError as error:
         raise_if_store_failed(error, path)
-        raise UserError(f"--manifest {path} cannot be read: {error.strerror}") from None
+        raise UserError(f"--manifest {path} cannot be read: {error_text(error)}") from None
     folder = posixpath.dirname(path) or "."
     with raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
         read_rows = _csv_rows if is_textual(path) else _json_rows

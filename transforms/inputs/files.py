@@ -267,5 +267,5 @@ def _size(path: str, inside: LinksInside | None) -> tuple[int, int | None] | str
     except FileNotFoundError:
         return NO_SUCH_FILE
     except OSError as error:
-        raise_if_store_failed(error, path, (PermissionError,))
+        raise_if_store_failed(error, path)
         return f"cannot be read: {error_text(error)}"

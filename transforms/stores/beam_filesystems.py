@@ -125,5 +125,7 @@ class BeamStore:
                 yield FileStat(metadata.path, metadata.size_in_bytes, f"{TIME_STAMP}{modified}", modified)
 
     def _error(self, url: str, error: Exception) -> OSError:
+        if isinstance(error, PermissionError):
+            return PermissionError(f"{url}: {error}")
         missing = isinstance(error, FileNotFoundError) or not FileSystems.exists(url)
         return FileNotFoundError(f"{url}: not found") if missing else OSError(f"{url}: {error}")

@@ -1,5 +1,6 @@
 """What libraries say of a fault, in words that are the same in every run, wherever the input lies."""
 
+import errno
 import os
 import re
 
@@ -25,4 +26,6 @@ def error_text(error: BaseException, lines: int | None = None) -> str:
         return os.strerror(error.errno)
     if isinstance(error, FileNotFoundError):  # an object store's, which names the URL
         return "no such file"
+    if isinstance(error, PermissionError):  # an object store's, too
+        return os.strerror(errno.EACCES)
     return _ADDRESS.sub("", " ".join(" ".join(str(error).splitlines()[:lines]).split()))

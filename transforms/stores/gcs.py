@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 from apache_beam.io.gcp.gcsio import GcsIO
 from apache_beam.options.pipeline_options import PipelineOptions
-from google.api_core.exceptions import GoogleAPIError, NotFound, PreconditionFailed
+from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound, PreconditionFailed
 from google.auth.exceptions import GoogleAuthError
 from google.cloud.storage import Blob
 
@@ -17,6 +17,14 @@ from transforms.stores.stored import ChangedError, Stored
 # A client each thread: cheap to make, keeps one connection open, and is not promised to be safe to share.
 _thread = threading.local()
 _LOOKS = 10
+# Reasons of a 403 that are not about the object: https://cloud.google.com/storage/docs/json_api/v1/status-codes
+_OF_THE_CALLER = (
+    "accountDisabled",
+    "quotaExceeded",
+    "rateLimitExceeded",
+    "userRateLimitExceeded",
+    "UserProjectAccountProblem",
+)
 
 
 class GoogleStorage:
@@ -161,6 +169,10 @@ def _errors(url: str) -> Iterator[None]:
         yield
     except NotFound as error:
         raise FileNotFoundError(f"{url}: not found") from error
+    except Forbidden as error:
+        answer = getattr(error.response, "text", "")  # the error of a download has its reasons nowhere else
+        of_the_caller = any(reason in answer for reason in _OF_THE_CALLER)
+        raise (OSError if of_the_caller else PermissionError)(f"{url}: {error}") from error
     except (GoogleAPIError, GoogleAuthError) as error:
         raise OSError(f"{url}: {error}") from error
 

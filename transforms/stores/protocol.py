@@ -31,7 +31,8 @@ class FileStat:
 
 
 class ObjectStore(Protocol):
-    """Objects by URL. All raise FileNotFoundError for what is missing, a bucket too, and OSError for other failures."""
+    """Objects by URL. All raise FileNotFoundError for what is missing, a bucket too, PermissionError for an object that
+    may not be read or written, and OSError for other failures."""
 
     def read(self, url: str) -> bytes:
         """The bytes of an object, in one request."""

@@ -20,6 +20,9 @@ _ATTEMPTS = 3
 _SINGLE_COPY = TransferConfig(multipart_threshold=1 << 30, use_threads=False)  # one request copies up to 5 GB
 _THERE = ("PreconditionFailed", "ConditionalRequestConflict", "412")
 _MISSING = ("404", "NoSuchKey", "NoSuchBucket")
+# A HEAD has no code but its status. Other codes of a 403 (InvalidAccessKeyId, RequestTimeTooSkewed, …) are of who asks:
+# https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
+_FORBIDDEN = ("403", "AccessDenied")
 
 _lock = threading.Lock()
 _shared: "tuple[PipelineOptions, _Clients] | None" = None
@@ -265,6 +268,6 @@ def _errors(url: str) -> Iterator[None]:
     except ClientError as error:
         if _code(error) in _MISSING:
             raise FileNotFoundError(f"{url}: not found") from error
-        raise OSError(f"{url}: {error}") from error
+        raise (PermissionError if _code(error) in _FORBIDDEN else OSError)(f"{url}: {error}") from error
     except BotoCoreError as error:
         raise OSError(f"{url}: {error}") from error

@@ -42,6 +42,7 @@ def test_paths_are_left_out(tmp_path: Path) -> None:
         assert error_text(error) == os.strerror(errno.ENOENT)
     assert error_text(fault(storage.size, str(tmp_path))) == "not a regular file"
     assert error_text(FileNotFoundError("gs://bucket/object: not found")) == "no such file"
+    assert error_text(PermissionError("gs://bucket/object: 403 denied")) == os.strerror(errno.EACCES)
 
 
 def test_lines_become_one() -> None:

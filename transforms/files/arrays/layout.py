@@ -9,6 +9,7 @@ from transforms.files.arrays.npy import HEADER_BYTES, ArrayType, NpyError, read_
 from transforms.inputs.summary import InputSummary
 from transforms.layout.files import Layout, LayoutOptions, make_layout
 from transforms.stores import storage
+from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
 
 _REMEDY = "give --shape and --dtype, such as --shape 64,64 --dtype float32"
@@ -64,7 +65,7 @@ def make_array_layout(summary: InputSummary, options: LayoutOptions, arrays: Arr
         raise UserError(f"{what}{'no such file' if isinstance(error, OSError) else error}; {_REMEDY}") from None
     except OSError as error:
         raise_if_store_failed(error, uri or arrays.root)
-        raise UserError(f"{what}it cannot be read: {error.strerror or error}; {_REMEDY}") from None
+        raise UserError(f"{what}it cannot be read: {error_text(error)}; {_REMEDY}") from None
     _check_size(found, what, f"; {_REMEDY}")
     notice = f"the arrays are {found}, as is {name!r}, the first by name; others are rejected"
     return _with_array(replace(layout, notices=(*layout.notices, notice)), found, f"as in {name}")

@@ -43,7 +43,7 @@ def animation_notices(formats: Counter[str]) -> list[str]:
     """What must be said of images by `formats`: to TensorFlow, animations are (frames, height, width, 3)."""
     counts = {name: formats[name] for name in ("gif", "webp")}
     return [
-        f"{TFDS_CANNOT} {number:,} of the images, {name} by format, which TensorFlow takes for a film; "
+        f"{TFDS_CANNOT} {number:,} of the images, {name} by format, which TensorFlow takes for an animation; "
         "give --image_format png, or decode with tf.io.decode_image(…, expand_animations=False)"
         for name, number in counts.items()
         if number

@@ -217,9 +217,8 @@ class CsvFormat:
                 yield from read_pieces(stream, self._dialect(file.name), self.block_size, file.name, head)
         except OSError as error:
             raise_if_store_failed(error, file.path)
-            what = error.strerror or error
             raise JobError(
-                f"{file.name} can no longer be read: {what}; leave the input as it is while a job runs"
+                f"{file.name} can no longer be read: {error_text(error)}; leave the input as it is while a job runs"
             ) from error
 
     def _pieces_of_range(self, block: BlockRef) -> Iterator[Piece | TooLong | Lost]:
