@@ -24,7 +24,7 @@ Read = Callable[[bytes, int, int], Any]  # values from (record, start, end); Val
 # Field numbers in `message Feature`
 _TAGS: dict[DType, bytes] = {"bytes": b"\x0a", "float32": b"\x12", "int64": b"\x1a"}
 _NO_ENTRY = b"\xff"  # no entry begins like that
-_KNOWN_PREFIXES = 1 << 16
+_KNOWN_PREFIXES = 1 << 16  # remembered: some megabytes at most
 _LENGTHS_BYTES = 17  # of three lengths and two tags at most, between a name and its values
 _FLOAT = struct.Struct("<f")
 _SMALL = list(np.arange(0x80))  # making a NumPy scalar takes longer than all else about it

@@ -16,7 +16,7 @@ _SHORT_BYTES = 2048  # up to here, copying a span is faster than pointing at it
 _COPY_BYTES = 1 << 18  # gathered at a time, likewise
 _WRONG = "a span lies outside its buffer, or a buffer is not as long as it has to be"
 _HEADER, _FOOTER = np.dtype([("length", "<u8"), ("crc", "<u4")]), np.dtype("<u4")  # of a TFRecord
-_MASK_DELTA = np.uint32(0xA282EAD8)
+_MASK_DELTA = np.uint32(0xA282EAD8)  # of a TFRecord's checksums, as in shardmill.tfrecord
 _LARGE_BYTES = 2048  # from which a copy is worth a Python call of its own
 
 

@@ -12,9 +12,9 @@ from shardmill.tfrecord import OVERHEAD, header
 # Read at once: enough to outweigh the calls, few enough for the cache and for memory that is used again
 _BLOCK_BYTES = 256 << 10
 _HEADER_BYTES, _FOOTER_BYTES = 12, 4
-_MASK_DELTA = np.uint32(0xA282EAD8)
+_MASK_DELTA = np.uint32(0xA282EAD8)  # of a TFRecord's checksums, as in shardmill.tfrecord
 _FOOTER = np.dtype("<u4")
-_KNOWN_HEADERS = 1 << 16
+_KNOWN_HEADERS = 1 << 16  # remembered, by the records' lengths: some megabytes at most
 
 
 def read_blocks(file: BinaryIO, name: str, block_bytes: int = _BLOCK_BYTES) -> Iterator[list[bytes]]:

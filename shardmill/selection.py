@@ -98,7 +98,11 @@ def label_of(manifest: Manifest) -> Feature | None:
 
 
 def supervised_of(manifest: Manifest) -> tuple[str, str] | None:
-    """Input and target of TFDS's `as_supervised=True`, if there are such."""
+    """Input and target of TFDS's `as_supervised=True`, if there are such.
+
+    Of several features that could be the input, none of which the manifest tells apart, it is that of the name
+    that the writer gives a text.
+    """
     label = label_of(manifest)
     text = Renames.of(manifest.configuration)("text")
     return None if label is None else supervised_keys(manifest.features, label.name, text)

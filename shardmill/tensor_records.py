@@ -13,8 +13,8 @@ from shardmill.shard_guard import guard
 _SHARDS_AT_ONCE = 16  # read from in turns when shuffling
 _BLOCK_RECORDS = 16  # taken from a shard in its turn: a turn costs as much as some records
 _READ_BYTES = 8 << 20  # a request; the guides' choice for object stores, and of no harm on a disk
-_BUFFER_EXAMPLES = 10_000
-_BUFFER_BYTES = 256 << 20
+_BUFFER_EXAMPLES = 10_000  # to shuffle among, of small ones
+_BUFFER_BYTES = 256 << 20  # and of large ones, about
 
 
 @dataclass(frozen=True, slots=True)

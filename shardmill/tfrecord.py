@@ -13,7 +13,7 @@ import google_crc32c
 from shardmill.errors import CorruptDataError
 
 OVERHEAD = 16  # bytes of framing a record: 8 of length, 4 and 4 of checksums
-_MASK_DELTA = 0xA282EAD8
+_MASK_DELTA = 0xA282EAD8  # kMaskDelta of tsl/lib/hash/crc32c.h, by which a stored checksum is masked
 _HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")

@@ -4,6 +4,16 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.internal import pickler
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.transforms import core
+from apache_beam.typehints import decorators
+
+from pipelines.running.signatures import remembered_signatures
+from transforms.workers.reported import ReportingFn, report_failures
 
 ROOT = Path(__file__).resolve().parent.parent
 # Each is tested where it is used: a Beam that changes it fails that test. `_add_argparse_args` is how options are
@@ -11,6 +21,12 @@ ROOT = Path(__file__).resolve().parent.parent
 USED = {
     "transforms/writing/beam_sink.py": {"_sink"},
     "pipelines/flags/beam.py": {"_BeamArgumentParser", "_add_argparse_args"},
+}
+# What has no underscore where it is used, or is a method that Beam looks for, by words of the line that does
+RELIED_ON = {
+    "def _inspect_process": "transforms/workers/reported.py",
+    "step.fn = ": "transforms/workers/reported.py",
+    ".get_signature": "pipelines/running/signatures.py",
 }
 OTHERS = {"_StoreAction", "_actions", "_exit", "_replace"}  # of argparse, os, and named tuples
 
@@ -49,6 +65,49 @@ def test_private_names_of_beam() -> None:
     }
 
     assert {path: names - own - OTHERS for path, names in hidden.items() if names - own - OTHERS} == USED
+
+
+def test_what_else_is_relied_on_is_in_one_module_each() -> None:
+    paths = [path for package in ("transforms", "pipelines") for path in sorted((ROOT / package).rglob("*.py"))]
+    for words, module in RELIED_ON.items():
+        assert [str(path.relative_to(ROOT)) for path in paths if words in path.read_text()] == [module], words
+
+
+class _Timed(beam.DoFn):
+    def process(self, element: int, more: int = 1, time: Any = beam.DoFn.TimestampParam) -> list[int]:
+        return [element + more]
+
+
+def test_beam_asks_the_wrapper_for_the_parameters_inside() -> None:
+    """`_inspect_process`: without it, Beam would take `process` for a function that wants no timestamp."""
+    inner = _Timed()
+    arguments = ReportingFn(inner, "step", "unused").get_function_arguments("process")
+    assert arguments == inner.get_function_arguments("process")
+    assert beam.DoFn.TimestampParam in arguments[1]
+
+
+def test_beam_runs_the_function_that_a_step_was_given() -> None:
+    """`step.fn = …`: a step that is built is told to the runner with the function that it has then."""
+    pipeline = beam.Pipeline()
+    pipeline | beam.Create([1]) | "Timed" >> beam.ParDo(_Timed())
+    report_failures(pipeline, "unused")
+    told = pipeline.to_runner_api().components.transforms.values()
+    (step,) = (step for step in told if step.unique_name == "Timed")
+    payload = beam_runner_api_pb2.ParDoPayload.FromString(step.spec.payload)
+    function, *_ = pickler.loads(payload.do_fn.payload)
+    assert isinstance(function, ReportingFn)
+
+
+def test_beam_asks_for_signatures_where_they_are_remembered() -> None:
+    """`get_signature`: in both modules, by that name."""
+    asked: list[Any] = []
+    for module in (decorators, core):
+        assert module.get_signature is decorators.get_signature
+        assert "get_signature(" in Path(module.__file__).read_text()
+    with remembered_signatures():
+        for module in (decorators, core):
+            asked.append(module.get_signature(_Timed().process))
+    assert asked[0] is asked[1]
 
 
 def test_every_place_names_the_beam_that_is_tested() -> None:

@@ -7,7 +7,7 @@ would stand in for the standard library's.
 import argparse
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -27,7 +27,7 @@ from shardmill import naming
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.example import FeatureValue, decode_example
-from shardmill.features import Feature, Kind, of_kind
+from shardmill.features import Feature, of_kind
 from shardmill.kinds.registry import kind_of
 from shardmill.manifest import SplitEntry
 from shardmill.printable import printable
@@ -273,38 +273,21 @@ def show(values: FeatureValue | None, feature: Feature | None) -> str:
 
 
 def _value(value: Any, feature: Feature | None) -> str:
-    shown = None if feature is None else _SHOWN_AS.get((feature.kind, type(value) is bytes))
-    if feature is not None and shown is not None:
-        return shown(feature, value)
-    if feature is not None and (words := kind_of(feature).shown(feature, value)) is not None:
-        return f"{words}, {human_size(len(value))}" if isinstance(value, bytes) else words
+    words = None if feature is None else _image(feature, value) or kind_of(feature).shown(feature, value)
+    if words is not None:
+        return f"{words}, {human_size(len(value))}" if isinstance(value, bytes) else _clip(words)
     return _bytes(value) if isinstance(value, bytes) else str(value)
 
 
-def _class(feature: Feature, value: int) -> str:
-    names = feature.class_names
-    return f"{value} ({_clip(names[value])})" if 0 <= value < len(names) else f"{value} (no such class)"
-
-
-def _array(feature: Feature, data: bytes) -> str:
-    return f"{feature.element} of {in_words(feature.shape or (1,))}, {human_size(len(data))}"
-
-
-def _image(_: Feature, data: bytes) -> str:
+def _image(feature: Feature, value: Any) -> str | None:
+    """Format and size of an image, which its kind cannot say: what reads headers is the writers'."""
+    if feature.kind != "image" or not isinstance(value, bytes):
+        return None
     try:
-        header = read_header(data)
+        header = read_header(value)
     except ImageError as error:
-        return f"{error}, {human_size(len(data))}"
-    return f"{header.format} {header.width} x {header.height}, {human_size(len(data))}"
-
-
-# What a value is shown as, by its feature's kind and whether it is bytes: an example may hold what its feature does not
-# say.
-_SHOWN_AS: Mapping[tuple[Kind, bool], Callable[[Feature, Any], str]] = {
-    ("class_label", False): _class,
-    ("array", True): _array,
-    ("image", True): _image,
-}
+        return str(error)
+    return f"{header.format} {header.width} x {header.height}"
 
 
 def _bytes(data: bytes) -> str:

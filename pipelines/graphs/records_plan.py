@@ -11,6 +11,7 @@ from pipelines.config.records import RecordsConfig
 from pipelines.graphs.records import read_layout
 from pipelines.reports.summary import first_and_last, human_size
 from shardmill.features import Feature
+from shardmill.kinds.registry import kind_of
 from shardmill.printable import printable
 from shardmill.rejects import Reject
 from transforms.columns.inferred import Inferred
@@ -18,7 +19,7 @@ from transforms.columns.nested import in_words
 from transforms.inputs.summary import InputSummary
 from transforms.layout.tables import TableLayout
 
-_SHOWN = 30
+_SHOWN = 30  # features, by --dry_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def _describe(feature: Feature) -> str:
     shape = "" if not feature.shape else " list" if feature.shape == (None,) else f" list of {in_words(feature.shape)}"
     classes = (
         f", {len(feature.class_names):,} classes: {first_and_last(feature.class_names)}"
-        if feature.kind == "class_label"
+        if kind_of(feature).has_classes
         else ""
     )
     return f"{feature.name}: {feature.dtype}{shape}{classes}{'' if feature.required else ', may be missing'}"

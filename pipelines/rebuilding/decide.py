@@ -17,7 +17,7 @@ from transforms.publishing.inputs_file import inputs_path
 from transforms.publishing.whole import why_not_whole
 from transforms.stores import storage
 
-_FORMAT = 1
+_FORMAT = 1  # raised when what was written before would be misread
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from shardmill.example import FeatureValue, decode_example
 from shardmill.features import Features, of_kind
 from shardmill.image_limits import MAX_PIXELS
 from shardmill.image_pixels import open_image, to_rgb
+from shardmill.kinds.registry import kind_of
 from shardmill.manifest import ShardEntry, SplitEntry
 from shardmill.renames import Renames
 from transforms.files.images.codec import orientation
@@ -29,7 +30,7 @@ _Position = tuple[int, int]  # of a record: shard, index in it
 
 # Pixels: an image's side, around it in its card, between cards, a line of text
 _CELL, _PAD, _GAP, _LINE = 128, 6, 8, 16
-_MAX_COLUMNS = 12
+_MAX_COLUMNS = 12  # of cards
 _CANDIDATES = 4  # records looked at for each one shown: among them, classes are evened out
 _PAGE, _CARD, _FRAME = (241, 243, 245), (255, 255, 255), (213, 217, 221)
 _INK, _FAINT = (28, 32, 36), (112, 118, 124)
@@ -88,7 +89,7 @@ def to_sample(example: dict[str, FeatureValue], features: Features, name_feature
             image = cast(bytes, values[0])
         elif is_drawable(feature) and len(values) and not image:
             image = picture(feature, cast(bytes, values[0]))
-        elif feature.kind == "class_label" and len(values) and not label:
+        elif kind_of(feature).has_classes and len(values) and not label:
             label = _label(int(values[0]), feature.class_names)
     filename = example.get(name_feature, ())
     text = filename[0].decode(errors="replace") if len(filename) and isinstance(filename[0], bytes) else ""

@@ -20,15 +20,8 @@ from transforms.options.reuse import NO, RECORD
 from transforms.publishing.file_index import read_index
 from transforms.stores import storage
 
-_BY_FOLDER = (
-    None,
-    "arrays",
-    "audio",
-    "lines",
-    "text files",
-)  # formats in a manifest's configuration whose labels are folders'; images have none
-_CLASSES_SHOWN = 7
-_LETTERS_SHOWN = 40
+_CLASSES_SHOWN = 7  # names: of more, the first and the last three
+_LETTERS_SHOWN = 40  # of a name
 
 
 def summary(config: JobConfig, dataset: Dataset) -> str:
@@ -61,7 +54,8 @@ def class_lines(manifest: Manifest) -> list[str]:
     """How many classes there are and which, the first and last few of many: a wrong reading of the folders is seen
     here."""
     labels = of_kind(manifest.features, "class_label")
-    if not labels and manifest.configuration.get("format") in _BY_FOLDER:
+    # Where shardmill says of each example which file it is of, the class would be that of the file's folder
+    if not labels and any(feature.role == "source" for feature in manifest.features):
         return ["Classes: none; the examples are unlabelled"]
     return [
         f"Classes of {label.name!r}: {len(label.class_names):,}: {first_and_last(label.class_names)}"

@@ -6,8 +6,8 @@ import ctypes
 # malloc.h of glibc
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _LARGE_BYTES = 4 << 20  # more than a chunk of records under way, whose memory should be used again, not mapped afresh
-_NEVER = 1 << 30
-_ARENAS = 4
+_NEVER = 1 << 30  # bytes, as a threshold: no buffer is as large
+_ARENAS = 4  # each keeps memory that it has freed; by default there are eight a core
 
 
 def return_large_buffers() -> None:

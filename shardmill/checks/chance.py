@@ -2,13 +2,13 @@
 
 Each floor is one that two random samples of the same data exceed less than once in 10,000 comparisons: for a hundred
 columns a night, once in months. Examples are taken to be independent of each other; where they come in groups, such as
-frames of a film, chance reaches further.
+frames of a video, chance reaches further.
 """
 
 import math
 from statistics import NormalDist
 
-_CHANCE = 1e-4
+_CHANCE = 1e-4  # of one comparison of two samples of the same data to be beyond the floor
 
 
 def share_floor(share: float, one: float, other: float, values: int = 1) -> float:

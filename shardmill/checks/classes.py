@@ -9,6 +9,7 @@ from shardmill.checks.limits import ALIKE, ByFeature, Limits, LimitsByCheck, lim
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
 from shardmill.features import Feature
+from shardmill.kinds.registry import kind_of
 
 # That all examples of a class fall into one of two samples: a class is there or it is not, so more is taken for a loss
 # than of what is measured.
@@ -19,7 +20,7 @@ def classes(new: Profile, old: Profile, limits: LimitsByCheck, own: ByFeature = 
     """Classes of each label that both versions have, by name, in all splits together; see `drift` for `own`."""
     for label in new.labels:
         before = old.features.get(label.name)
-        if before is None or before.kind != "class_label":
+        if before is None or not kind_of(before).has_classes:
             continue
         limit = limits_of(label.name, limits, own)
         moved = moved_ids(before, label)

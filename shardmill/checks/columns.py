@@ -8,7 +8,7 @@ from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
 from shardmill.features import Feature
 
-_SHOWN = 5
+_SHOWN = 5  # names in a sentence
 
 
 def columns(new: Profile, old: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:

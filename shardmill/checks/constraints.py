@@ -10,6 +10,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from shardmill.checks.asked import COMPARED, Constraints
 from shardmill.checks.profile import Profile, frequencies
 from shardmill.checks.result import CheckResult
+from shardmill.kinds.registry import kind_of
 
 
 def constraints(new: Profile, old: Profile | None, asked: Constraints) -> Iterator[CheckResult]:
@@ -72,7 +73,7 @@ def _bound(
 def _not_measured(new: Profile, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
     """Comparators that ask for a distance that is not measured of such a feature."""
     kind = new.features[feature.name]
-    is_numeric = kind.dtype != "bytes" and kind.kind != "class_label"
+    is_numeric = kind.dtype != "bytes" and not kind_of(kind).has_classes
     for check in COMPARED:
         comparator = getattr(feature, f"{check}_comparator")
         wanted: Mapping[str, bool] = {
@@ -128,7 +129,7 @@ def _values(
     new: Profile, split: str, feature: schema_pb2.Feature, domains: Mapping[str, set[str]]
 ) -> Iterator[CheckResult]:
     kind, name = feature.WhichOneof("domain_info"), feature.name
-    if kind not in ("domain", "string_domain") or new.features[name].kind == "class_label":
+    if kind not in ("domain", "string_domain") or kind_of(new.features[name]).has_classes:
         return
     allowed = domains.get(feature.domain, set()) if kind == "domain" else set(feature.string_domain.value)
     summary = new.summary(split, name)

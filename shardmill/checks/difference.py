@@ -10,12 +10,13 @@ from shardmill.checks.columns import some, type_in_words
 from shardmill.checks.distances import Frequencies, least_l_infinity
 from shardmill.checks.profile import Profile, frequencies, sample_size
 from shardmill.features import Feature
+from shardmill.kinds.registry import kind_of
 
 _ROWS = ("csv", "jsonl", "parquet", "avro")  # formats in a manifest's configuration whose examples are rows
 _SHOWN = 4  # features of which values are told
 _FEWEST = 0.1  # by how much of the old standard deviation a mean has to move, or a share, to be told
-_STANDARD_ERRORS = 4
-_PRESENCE = 0.05
+_STANDARD_ERRORS = 4  # of a mean, less than which is taken for chance
+_PRESENCE = 0.05  # of all examples: a change of the share that has a feature, to be told
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def _splits(new: Profile, old: Profile) -> Iterator[Difference]:
 def _classes(new: Profile, old: Profile) -> Iterator[Difference]:
     for label in new.labels:
         before = old.features.get(label.name)
-        if before is None or before.kind != "class_label":
+        if before is None or not kind_of(before).has_classes:
             continue
         of = f" of {label.name}" if len(new.labels) > 1 else ""
         yield from _gone_or_new(new, old, label, before, of)

@@ -18,6 +18,7 @@ from shardmill.checks.identifiers import grows_like_an_identifier
 from shardmill.checks.limits import ALIKE, OFF, ByFeature, Limits, LimitsByCheck, limits_of
 from shardmill.checks.profile import Profile, frequencies, histograms, sample_size
 from shardmill.checks.result import CheckResult
+from shardmill.kinds.registry import kind_of
 from shardmill.stats_file import FeatureSummary
 
 
@@ -47,9 +48,7 @@ def drift(new: Profile, old: Profile, limits: LimitsByCheck, own: ByFeature = AL
                 continue  # which `columns` says
             now = _side(new, split, name, repr(split))
             then = _side(old, split, name, old.version)
-            found = compare(
-                "drift", name, split, feature.kind == "class_label", now, then, limits_of(name, limits, own)
-            )
+            found = compare("drift", name, split, kind_of(feature).has_classes, now, then, limits_of(name, limits, own))
             yield from found if "numeric_drift" in own.get(name, {}) else _judged(found, now, then)
 
 
@@ -63,7 +62,7 @@ def skew(new: Profile, limits: LimitsByCheck, own: ByFeature = ALIKE) -> Iterato
         for name, feature in new.features.items() if split != train else ():
             now, then = _side(new, split, name, repr(split)), _side(new, train, name, repr(train))
             yield from compare(
-                "skew", name, split, feature.kind == "class_label", now, then, limits_of(name, limits, own)
+                "skew", name, split, kind_of(feature).has_classes, now, then, limits_of(name, limits, own)
             )
 
 

@@ -51,6 +51,12 @@ class ArrayKind(FeatureKind):
             if len(value) != expected
         ]
 
+    def shown(self, feature: Feature, value: Any) -> str | None:
+        """The type and shape of the values."""
+        if not isinstance(value, bytes):
+            return None
+        return f"{feature.element} of {' x '.join(map(str, fixed_sizes(feature) or (1,)))}"
+
     def words(self, feature: Feature) -> str:
         """The type of the values."""
         return f"array of {feature.element}"

@@ -21,11 +21,13 @@ class FeatureKind:
       input_rank: which feature is the input of TFDS's `as_supervised=True`: that of the least rank; None for one that
         is not an input by its kind alone.
       in_columns: whether a column of a table can hold one.
+      has_classes: whether the values are ids of classes that have names, numbers only in how they are stored.
     """
 
     name: Kind = "tensor"
     input_rank: int | None = None
     in_columns: bool = True
+    has_classes: bool = False
 
     def tfds(self, feature: Feature) -> Entry:
         """The feature's entry in TFDS's features.json."""
@@ -73,7 +75,8 @@ class FeatureKind:
         return None
 
     def shown(self, feature: Feature, value: Any) -> str | None:
-        """What a value is, in words, to which `inspect` adds the size of bytes; None where it is shown as it stands."""
+        """What a value is, in words, to which `inspect` adds the size of bytes; None where it is shown as it stands, as
+        one is that is not of the feature's type."""
         return None
 
     def amount(self, feature: Feature, number: int) -> str:

@@ -14,6 +14,7 @@ class ClassLabelKind(FeatureKind):
     """Ids from 0 to the number of classes less 1."""
 
     name = "class_label"
+    has_classes = True
 
     def tfds(self, feature: Feature) -> Entry:
         """A ClassLabel, whose names stand in a file of their own; where it may be missing, ids."""
@@ -42,6 +43,13 @@ class ClassLabelKind(FeatureKind):
             for value in map(int, values)
             if not 0 <= value < classes
         ]
+
+    def shown(self, feature: Feature, value: Any) -> str | None:
+        """The id, and the name of its class."""
+        if isinstance(value, bytes):
+            return None
+        is_known = 0 <= value < len(feature.class_names)
+        return f"{value} ({feature.class_names[value] if is_known else 'no such class'})"
 
     def words(self, feature: Feature) -> str:
         """How many classes there are."""

@@ -23,7 +23,7 @@ _WORD = r"[+-]?(?i:nan|inf|infinity)|true|True|TRUE|false|False|FALSE"
 _CANONICAL = r"0|-?[1-9][0-9]*"
 _ZONE = r"(?:Z|[+-][0-9:]+)?"
 _TEMPORAL = (pa.types.is_time, pa.types.is_timestamp)
-_INT64_LIMIT = 2.0**63
+_INT64_LIMIT = 2.0**63  # the least float64 that no int64 is
 
 
 def key_texts(column: pa.Array) -> pa.LargeBinaryArray:

@@ -11,7 +11,7 @@ import xxhash
 from transforms.columns.types import ColumnType, merge_types
 from transforms.inputs.folders import FolderRoles, folder_key
 
-_MODULUS = 1 << 128
+_MODULUS = 1 << 128  # of the sum of 128-bit hashes, which is the same in any order
 
 Key = TypeVar("Key")
 

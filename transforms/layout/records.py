@@ -2,6 +2,7 @@
 
 from shardmill import naming
 from shardmill.errors import UserError
+from shardmill.kinds.registry import kind_of
 from shardmill.labels import check_label_name
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
@@ -22,7 +23,7 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
     check_split_shards(splits.names, options.split_shards)
     notices += splits.notices
     for feature in options.schema or ():
-        if feature.kind == "class_label" and (feature.name != options.label or options.classes.labels is None):
+        if kind_of(feature).has_classes and (feature.name != options.label or options.classes.labels is None):
             raise UserError(
                 f"--schema says that {feature.name!r} holds ids of classes; give --label {feature.name} and their names"
                 f" with --labels_file {naming.labels_file(feature.name)}, which stands beside the schema"

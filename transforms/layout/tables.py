@@ -74,7 +74,7 @@ class TableOptions:
         ):
             return False
         feature = next((feature for feature in self.schema if feature.name == self.label), None)
-        is_class = feature is not None and feature.kind == "class_label" and self.classes.labels is not None
+        is_class = feature is not None and kind_of(feature).has_classes and self.classes.labels is not None
         return is_class or (feature is not None and feature.dtype == "bytes")
 
     @property
@@ -344,7 +344,7 @@ def _resolve_label(
         raise UserError(f"--label {options.label} has no value in any row")
     if types[options.label].length is not None:
         raise UserError(f"--label {options.label} holds lists; expected one value in each row")
-    is_class = feature.kind == "class_label"
+    is_class = kind_of(feature).has_classes
     if is_class and options.classes.labels is None:
         raise UserError(
             f"--schema says that {options.label!r} holds ids of {_class_count(feature)} classes; give their names with "
@@ -374,7 +374,7 @@ def check_labels_file(feature: Feature, frozen: Sequence[str] | None) -> None:
     Raises:
       UserError: there are fewer, so that the file is not the one beside the schema, and ids would mean other classes.
     """
-    if feature.kind == "class_label" and frozen is not None and len(frozen) < len(feature.class_names):
+    if kind_of(feature).has_classes and frozen is not None and len(frozen) < len(feature.class_names):
         raise UserError(
             f"--labels_file has {len(frozen):,} names, but --schema says that {feature.name!r} holds ids of"
             f" {len(feature.class_names):,} classes; give the {naming.labels_file(feature.name)} that stands beside the"

@@ -24,7 +24,7 @@ from transforms.stores import storage
 from transforms.writing.shard_info import ShardInfo
 
 MARK = "_FAILED"  # in the folder of a version that failed: which job's it is, and until when it is kept
-_SHOWN = 3
+_SHOWN = 3  # failed checks in a sentence
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from shardmill import naming
 from shardmill.errors import CorruptDataError
 
-FORMAT = 1
+FORMAT = 1  # raised when what was written before would be misread
 _CRC32C = re.compile("[0-9a-f]{8}")
 
 

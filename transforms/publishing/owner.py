@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from getpass import getuser
 from pathlib import Path
 
-FORMAT = 1
+FORMAT = 1  # raised when what was written before would be misread
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = "/proc/self/ns/pid"
 _DEAD_STATES = ("Z", "X")  # a process that has ended, but whose parent has not asked yet

@@ -9,7 +9,7 @@ from shardmill import spans
 from transforms.columns.buffers import data_of, offsets_of
 from transforms.formats.base import FileRef
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 divided by the golden ratio, odd: splitmix64's increment
 
 
 def hash_keys(texts: pa.LargeBinaryArray, seed: int) -> np.ndarray:

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from transforms.statistics.sketches import run_starts
 
-MOST_BINS = 2048
-MOST_BUCKETS = 32
-_SIGN = 1 << 63
-_MANTISSA_BITS = 52
+MOST_BINS = 2048  # of one feature while it is counted
+MOST_BUCKETS = 32  # of its histogram in stats.json
+_SIGN = 1 << 63  # of a float64 as bits (IEEE 754)
+_MANTISSA_BITS = 52  # of a float64
 
 Floats = NDArray[np.float64]
 Keys = NDArray[np.uint64]

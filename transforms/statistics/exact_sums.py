@@ -10,7 +10,7 @@ from transforms.statistics.sketches import run_starts
 
 # Every float32 is a whole multiple of 2**-149, its smallest denormal (IEEE 754 binary32).
 FLOAT32_FRACTION_BITS = 149
-_MANTISSA_BITS = 23
+_MANTISSA_BITS = 23  # of a float32, without the one that is not written
 # Sign, exponent, and the first 12 bits of the mantissa, the one that is not written among them
 _FIRST_HALF = 0xFFFFF000
 _AT_ONCE = 1 << 13  # numbers added at once: at most 2**16; of these, what is computed stays in a processor's cache

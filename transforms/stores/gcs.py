@@ -16,7 +16,7 @@ from transforms.stores.stored import ChangedError, Stored
 
 # A client each thread: cheap to make, keeps one connection open, and is not promised to be safe to share.
 _thread = threading.local()
-_LOOKS = 10
+_LOOKS = 10  # at an object that is written anew meanwhile, before that is an error
 # Reasons of a 403 that are not about the object: https://cloud.google.com/storage/docs/json_api/v1/status-codes
 _OF_THE_CALLER = (
     "accountDisabled",

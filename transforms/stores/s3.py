@@ -16,7 +16,7 @@ from transforms.stores.stored import ChangedError, Stored
 
 _COPIES = 16  # at once
 _DELETIONS = 1000  # in one request: the limit of S3
-_ATTEMPTS = 3
+_ATTEMPTS = 3  # at an answer that breaks off midway, which boto3 does not repeat
 _SINGLE_COPY = TransferConfig(multipart_threshold=1 << 30, use_threads=False)  # one request copies up to 5 GB
 _THERE = ("PreconditionFailed", "ConditionalRequestConflict", "412")
 _MISSING = ("404", "NoSuchKey", "NoSuchBucket")

@@ -212,7 +212,7 @@ _LABEL = Feature("label", "int64", "class_label", class_names=("cat", _LONG))
         ([], _TEXT, "[] (0)"),
         (None, _TEXT, "(missing)"),
         (np.array([0]), _LABEL, "0 (cat)"),
-        (np.array([1]), _LABEL, f"1 ({_LONG[:59]}…)"),
+        (np.array([1]), _LABEL, f"1 ({_LONG[:56]}…"),
         (np.array([2]), _LABEL, "2 (no such class)"),
         (np.array([-1]), _LABEL, "-1 (no such class)"),
         (np.arange(9), Feature("list", "int64", shape=(None,)), "[0, 1, 2, 3, 4, 5, 6, 7, …] (9)"),

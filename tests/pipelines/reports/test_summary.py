@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from pipelines.kinds.images import ImagesConfig
-from pipelines.reports.summary import human_size, reading_code, splits_table, summary
+from pipelines.reports.summary import class_lines, human_size, reading_code, splits_table, summary
 from shardmill import naming
 from shardmill.dataset import open_dataset
-from shardmill.features import Feature
+from shardmill.features import Feature, Features
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
 from transforms.files.images.features import animation_notices
 from transforms.stores.storage import write_text
@@ -42,6 +42,24 @@ def publish(output: Path, **changes: Any) -> ImagesConfig:
     write_text(f"{config.directory}/{naming.MANIFEST}", manifest.to_json())
     write_text(f"{config.directory}/{naming.SUCCESS}", "")
     return config
+
+
+@pytest.mark.parametrize(
+    ("features", "lines"),
+    [
+        ((Feature("image", "bytes", "image"), LABEL), ["Classes of 'label': 1: a"]),
+        (
+            (Feature("image", "bytes", "image"), Feature("name", "bytes", role="source")),
+            ["Classes: none; the examples are unlabelled"],
+        ),
+        ((Feature("age", "int64"), Feature("filename", "bytes")), []),  # of a table, whatever it calls its columns
+    ],
+)
+@pytest.mark.parametrize("configuration", [{}, {"format": "a later one"}])
+def test_classes_are_told_by_what_features_are_for(
+    features: Features, lines: list[str], configuration: dict[str, str]
+) -> None:
+    assert class_lines(Manifest("n", "1.0.0", "", features, (), configuration=configuration)) == lines
 
 
 def test_the_whole_report(tmp_path: Path) -> None:

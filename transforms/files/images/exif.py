@@ -1,8 +1,8 @@
 """The orientation that a camera noted in an image's EXIF block: a TIFF file of tags (CIPA DC-008, section 4.6)."""
 
-_ORIENTATION = 0x0112
-_SHORT = 3
-UPRIGHT = 1
+_ORIENTATION = 0x0112  # its tag
+_SHORT = 3  # the type of its value: 16 bits
+UPRIGHT = 1  # the orientation of which no reader turns anything
 
 
 def orientation(data: bytes, start: int, end: int) -> int:

@@ -7,7 +7,7 @@ from transforms.files.images.exif import UPRIGHT, orientation
 
 _DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}  # by colour type
 _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # of a pixel, by colour type
-_PALETTE = 3
+_PALETTE = 3  # the colour type whose samples are places in a palette
 _FILTERS = 4  # the highest number of one
 _BEYOND = 1 << 16  # bytes that may follow the last row, as some encoders write them
 # Left, top, steps

@@ -29,7 +29,7 @@ from transforms.formats.damage import Damage, UnreadableError, unread_file, why_
 from transforms.stores import storage
 
 _BATCH_BYTES = 256 << 10  # of records decoded at once, about: as Python objects they are some twenty times larger
-_BATCH_ROWS = 1 << 16
+_BATCH_ROWS = 1 << 16  # likewise, where they are tiny
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from transforms.stores.compressed import TruncatedError
 
 MAX_PIECE = (1 << 31) - (1 << 16)  # bytes: Arrow's parser counts with 31 bits
 _MAX_HEADER = 64 << 20  # bytes
-_FIRST_READ = 64 << 10
+_FIRST_READ = 64 << 10  # bytes, in which a header mostly ends
 _BLANK_READ = 1 << 20  # bytes, at most, while all is blank
 _NEWLINES = b"\r\n"
 
