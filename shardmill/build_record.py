@@ -39,6 +39,8 @@ class BuildRecord:
       seconds: that it took.
       splits: examples by split, in the splits' order.
       rejected: records that were left out.
+      reused, read: files whose records were taken from an older version, and those that were read; None of a build that
+        keeps no account of its files.
       checks: what was checked, each as the object that shardmill.checks.result writes.
       notices: what the user was told.
       since: in words, what it changes of the version that LATEST named before; "" if there was none.
@@ -60,6 +62,8 @@ class BuildRecord:
     notices: tuple[str, ...] = ()
     since: str = ""
     shardmill: str = ""
+    reused: int | None = None
+    read: int | None = None
 
     def to_json(self) -> str:
         """The text of the file: one line, as `--json` prints it."""
@@ -99,7 +103,13 @@ class BuildRecord:
             notices=tuple(notice.text() for notice in content.get("notices", []).items()),
             since=content.get("since", "").text(),
             shardmill=content.get("shardmill", "").text(),
+            reused=_count(content.get("reused", None)),
+            read=_count(content.get("read", None)),
         )
+
+
+def _count(value: Value) -> int | None:
+    return None if value.value is None else value.integer()
 
 
 def _seconds(value: Value) -> float:

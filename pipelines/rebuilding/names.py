@@ -1,12 +1,14 @@
 """What LATEST and the tags name, changed by hand."""
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from shardmill import naming
 from shardmill.errors import JobError, UserError
 from shardmill.tags import find_version, is_tag, tag_path
 from shardmill.versions import numbers
-from transforms.publishing.catalog import published, tags_in
+from transforms.publishing.catalog import published
 from transforms.publishing.latest import latest_path, named, write_latest
 from transforms.publishing.whole import why_not_whole
 from transforms.stores import conditional, storage
@@ -81,20 +83,28 @@ def set_tag(parent: str, wanted: str, tag: str, move: bool) -> tuple[str, str]:
 
     Raises:
       UserError: there is no such version, it is not whole, `tag` can be none, or names another one and does not `move`.
-      JobError: the version was deleted meanwhile.
+      JobError: the version was deleted meanwhile, or somebody else gave or moved the tag.
     """
     check_tag(tag)
     version, _ = find_version(storage.BeamFiles(), parent, wanted)
     directory, path = storage.join(parent, version), tag_path(parent, tag)
     _check_whole(directory)
-    before = tags_in(parent).get(tag, "")
+    found = conditional.read(path)
+    before = named(found)
     if before == version:
         return before, version
     if before and not move:
         raise UserError(f"{tag} names {before} already; give --move, or another tag")
-    storage.write_text(path, f"{version}\n")
+    with _alone(parent, tag):
+        if found is None:
+            conditional.create(path, f"{version}\n")
+        else:
+            conditional.replace(path, f"{version}\n", found)
     if not storage.exists(storage.join(directory, naming.SUCCESS)):  # a deletion began before it could see the tag
-        storage.delete([path])
+        written = conditional.read(path)
+        if written is not None and named(written) == version:
+            with _alone(parent, tag):
+                conditional.delete(path, written)
         raise JobError(f"{directory} was deleted meanwhile; {tag} names nothing now")
     return before, version
 
@@ -104,13 +114,27 @@ def delete_tag(parent: str, tag: str) -> str:
 
     Raises:
       UserError: there is none.
+      JobError: somebody else moved it, or took it away, meanwhile.
     """
     check_tag(tag)
-    before = tags_in(parent).get(tag)
-    if before is None:
+    path = tag_path(parent, tag)
+    found = conditional.read(path)
+    if found is None:
         raise UserError(f"{parent} has no tag {tag!r}")
-    storage.delete([tag_path(parent, tag)])
-    return before
+    with _alone(parent, tag):
+        conditional.delete(path, found)
+    return named(found)
+
+
+@contextmanager
+def _alone(parent: str, tag: str) -> Iterator[None]:
+    """Raise a JobError where the file of a tag is no longer what was read."""
+    try:
+        yield
+    except (ChangedError, FileExistsError):
+        raise JobError(
+            f"the tag {tag} of {parent} was written by another meanwhile, and stands; look, and try again"
+        ) from None
 
 
 def check_tag(tag: str) -> None:

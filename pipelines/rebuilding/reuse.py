@@ -3,7 +3,7 @@
 from pipelines.config.files import FilesConfig
 from pipelines.config.job import JobConfig
 from pipelines.recipes.recipe import Recipe
-from pipelines.reports.summary import reuse_lines
+from pipelines.reports.reuse import reuse_lines
 from transforms.options.reuse import LATEST, NO, RECORD
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.config.files import FilesConfig
 from pipelines.config.job import JobConfig
+from pipelines.reports.reuse import reuse_lines
 from shardmill.dataset import Dataset
 from shardmill.features import of_kind
 from shardmill.manifest import Manifest, SplitEntry
@@ -16,9 +16,6 @@ from shardmill.naming import shard_prefix
 from shardmill.printable import printable
 from shardmill.selection import supervised_of
 from transforms.files.images.features import TFDS_CANNOT
-from transforms.options.reuse import NO, RECORD
-from transforms.publishing.file_index import read_index
-from transforms.stores import storage
 
 _CLASSES_SHOWN = 7  # names: of more, the first and the last three
 _LETTERS_SHOWN = 40  # of a name
@@ -39,15 +36,6 @@ def summary(config: JobConfig, dataset: Dataset) -> str:
     lines += [f"NOTE: {notice}" for notice in dataset.manifest.notices]
     lines += ["", "Read it:", *reading_code(dataset)]
     return "\n".join(map(printable, lines))
-
-
-def reuse_lines(config: JobConfig) -> list[str]:
-    """How many files were taken from an older version instead of being read, or why none was; nothing where none was to
-    be."""
-    if not isinstance(config, FilesConfig) or config.reuse in (NO, RECORD):
-        return []
-    index = read_index(storage.join(config.output, config.name), config.version)
-    return [index.said()] if index is not None else []
 
 
 def class_lines(manifest: Manifest) -> list[str]:

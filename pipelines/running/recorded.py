@@ -10,6 +10,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from pipelines.config.job import JobConfig
 from pipelines.graphs.jobs import Job
 from pipelines.reports import log
+from pipelines.reports.reuse import remembered
 from pipelines.reports.since import profile_of, since_line
 from pipelines.running.convert import run
 from pipelines.running.outcome import Built, Published, failed_record, not_written, write_if_there
@@ -48,12 +49,15 @@ def run_recorded(
         if not isinstance(error, (UserError, LockedError)) or isinstance(error, OutrunError):
             write_if_there(config.parent, ended)
         return Built(ended, None, error)
+    reused, read = _files_read(config)
     ended = replace(
         _as_written(config, record),
         splits=dict(published.splits),
         rejected=published.rejected,
         notices=published.notices,
         since=since_line(published.directory, before),
+        reused=reused,
+        read=read,
         seconds=time.monotonic() - begun,
     )
     try:
@@ -61,6 +65,12 @@ def run_recorded(
     except OSError as error:  # the one that the job itself has written stands, without the seconds
         log.warn(not_written(error))
     return Built(ended, published)
+
+
+def _files_read(config: JobConfig) -> tuple[int | None, int | None]:
+    """How many files were taken from an older version, and how many were read, of a build that keeps account."""
+    index = remembered(config)
+    return (None, None) if index is None else (index.reused, index.files - index.reused)
 
 
 def _as_written(config: JobConfig, record: BuildRecord) -> BuildRecord:

@@ -3,6 +3,7 @@
 The distances of its comparators are measured by `drift`, with the limits that shardmill.checks.asked makes of them.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -11,6 +12,8 @@ from shardmill.checks.asked import COMPARED, Constraints
 from shardmill.checks.profile import Profile, frequencies
 from shardmill.checks.result import CheckResult
 from shardmill.kinds.registry import kind_of
+
+_NOT_LOOKED_AT = ("unique_constraints", "value_counts")
 
 
 def constraints(new: Profile, old: Profile | None, asked: Constraints) -> Iterator[CheckResult]:
@@ -27,9 +30,11 @@ def constraints(new: Profile, old: Profile | None, asked: Constraints) -> Iterat
                 yield CheckResult("columns_gone", "error", said, feature.name)
             continue
         yield from _not_measured(new, feature)
+        yield from _not_looked_at(feature)
         for split, examples in new.splits.items():
             if examples:
                 yield from _presence(new, split, feature)
+                yield from _lengths(new, split, feature)
                 yield from _range(new, split, feature)
                 yield from _values(new, split, feature, domains)
 
@@ -84,6 +89,34 @@ def _not_measured(new: Profile, feature: schema_pb2.Feature) -> Iterator[CheckRe
         for name in (name for name, is_wanted in wanted.items() if is_wanted):
             said = f"the schema's {check}_comparator of {feature.name!r} asks for {name}, which is not measured of it"
             yield CheckResult(f"{'numeric' if is_numeric else 'string'}_{check}", "unknown", said, feature.name)
+
+
+def _not_looked_at(feature: schema_pb2.Feature) -> Iterator[CheckResult]:
+    """What is asked of a feature that no check is about."""
+    for name in (name for name in _NOT_LOOKED_AT if feature.HasField(name)):
+        said = f"the schema asks for {name} of {feature.name!r}, which is not looked at"
+        yield CheckResult(name, "unknown", said, feature.name)
+
+
+def _lengths(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:
+    """How many values the examples have that have any."""
+    asked, shape, name = feature.value_count, new.features[feature.name].shape, feature.name
+    if not feature.HasField("value_count"):
+        return
+    summary = new.summary(split, name)
+    lengths = summary.per_example if summary is not None else None
+    fewest, most = (None, None) if lengths is None else (lengths.minimum, lengths.maximum)
+    if None not in shape:
+        fewest = most = math.prod(size for size in shape if size is not None)
+    if fewest is None or most is None:
+        said = f"how many values of {name!r} an example of {split!r} has is not on record"
+        yield CheckResult("value_count", "unknown", said, name, split)
+        return
+    said = f"examples of {split!r} have {fewest:g} to {most:g} values of {name!r}"
+    if asked.HasField("min"):
+        yield _bound("value_count", said, fewest, asked.min, fewest < asked.min, name, split)
+    if asked.HasField("max"):
+        yield _bound("value_count", said, most, asked.max, most > asked.max, name, split)
 
 
 def _presence(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator[CheckResult]:

@@ -89,6 +89,9 @@ def test_the_bytes_are_those_of_a_full_build(kind: str, run: Run, tmp_path: Path
     found = len(told.get(kind, left))
     assert f"{found} of {len(left) + len(changes)} files taken from 1.0.0, the others read" in said
     assert "taken from" not in quiet
+    record, full = (json.loads((tmp_path / out / "n/builds/1.0.1.json").read_text()) for out in ("out", "full"))
+    assert (record["reused"], record["read"]) == (found, len(left) + len(changes) - found)
+    assert (full["reused"], full["read"]) == (None, None)
     assert tree_bytes(tmp_path / "out/n/1.0.1") == tree_bytes(tmp_path / "full/n/1.0.1")
 
 

@@ -1,13 +1,19 @@
 """`shardmill versions`, `rollback` and `tag`."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
+from pipelines.rebuilding.names import delete_tag, set_tag
 from shardmill.build_record import BuildRecord
+from shardmill.errors import JobError, UserError
 from tests.support.command import Run, check_mistake, tree_bytes, write_files
 from tests.support.versions import make_version
+from transforms.stores import conditional
+from transforms.stores.stored import Stored
 
 
 @pytest.fixture
@@ -139,3 +145,47 @@ def test_mistakes_in_tags(run: Run, parent: Path, words: tuple[str, ...], said: 
     before = tree_bytes(parent)
     check_mistake(run("tag", parent, *words), said)
     assert tree_bytes(parent) == before
+
+
+@pytest.mark.parametrize("before", ["", "1.0.0"])
+def test_of_two_who_give_a_tag_at_once_one_does(parent: Path, before: str) -> None:
+    if before:
+        set_tag(str(parent), before, "good", move=True)
+    both = Barrier(2)
+
+    def give(version: str) -> bool:
+        both.wait()
+        try:
+            set_tag(str(parent), version, "good", move=bool(before))
+        except (JobError, UserError):
+            return False
+        return True
+
+    for _ in range(20):
+        if not before:
+            (parent / "TAGS/good").unlink(missing_ok=True)
+        with ThreadPoolExecutor(2) as pool:
+            done = dict(zip(("1.0.1", "1.0.2"), pool.map(give, ("1.0.1", "1.0.2")), strict=True))
+        named = (parent / "TAGS/good").read_text().strip()
+        assert done[named]
+        assert before or sum(done.values()) == 1
+        assert [path.name for path in (parent / "TAGS").iterdir()] == ["good"]
+
+
+def test_a_tag_that_another_moved_meanwhile_stands(parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_tag(str(parent), "1.0.0", "good", move=False)
+    real = conditional.read
+
+    def read(path: str) -> Stored | None:
+        """What was there before another moved the tag."""
+        found = real(path)
+        (parent / "TAGS/good").write_text("1.0.2\n")
+        return found
+
+    monkeypatch.setattr("transforms.stores.conditional.read", read)
+    with pytest.raises(JobError, match=r"the tag good of .* was written by another meanwhile, and stands"):
+        set_tag(str(parent), "1.0.1", "good", move=True)
+    (parent / "TAGS/good").write_text("1.0.1\n")
+    with pytest.raises(JobError, match="was written by another meanwhile"):
+        delete_tag(str(parent), "good")
+    assert (parent / "TAGS/good").read_text() == "1.0.2\n"

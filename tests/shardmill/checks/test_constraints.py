@@ -11,6 +11,7 @@ from transforms.options.checks import CheckOptions
 
 LIMITS = CheckOptions().limits
 NIGHT: dict[str, Any] = {"x": [1.0, 2.0, 3.0, 4.0] * 500, "country": ["de", "de", "fr", None] * 500}
+WORDS = [[1], [1, 2], [3], [4, 5, 6]] * 500
 
 
 def of(version: str = "1.0.1", **changes: Any) -> Profile:
@@ -65,10 +66,17 @@ def feature(text: str, name: str = "x") -> str:
             feature("skew_comparator { normalized_abs_difference { threshold: 0.1 } }", "country"),
             {"string_skew": "unknown"},
         ),
+        (feature("unique_constraints { min: 1 max: 3 }", "country"), {"unique_constraints": "unknown"}),
+        (feature("value_counts { value_count { min: 1 } }"), {"value_counts": "unknown"}),
+        (feature("value_count { min: 1 max: 1 }"), {}),
+        (feature("value_count { min: 2 }"), {"value_count": "error"}),
+        (feature("value_count { min: 1 max: 3 }", "words"), {}),
+        (feature("value_count { max: 2 }", "words"), {"value_count": "error"}),
+        (feature("value_count { min: 2 }", "words"), {"value_count": "error"}),
     ],
 )
 def test_what_a_schema_asks_for(schema: str, expected: dict[str, str]) -> None:
-    assert found(of(), schema) == expected
+    assert found(of(words=WORDS), schema) == expected
 
 
 def test_the_threshold_of_a_comparator_takes_the_place_of_that_of_all() -> None:
