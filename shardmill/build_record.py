@@ -35,6 +35,7 @@ class BuildRecord:
       code_version: a digest of all that shapes the bytes but the input; "" where nobody asked for it.
       data_version: a digest of the input; "" likewise.
       baseline: the version that it was checked against; "" if none.
+      before: the version that LATEST named as it began, which may be the one that it replaced; "" if none.
       started: in UTC, to the second: `2026-11-20T03:00:00Z`.
       seconds: that it took.
       splits: examples by split, in the splits' order.
@@ -55,6 +56,7 @@ class BuildRecord:
     code_version: str = ""
     data_version: str = ""
     baseline: str = ""
+    before: str = ""
     seconds: float = 0.0
     splits: Mapping[str, int] = field(default_factory=dict)
     rejected: int = 0
@@ -96,6 +98,7 @@ class BuildRecord:
             code_version=content.get("code_version", "").text(),
             data_version=content.get("data_version", "").text(),
             baseline=content.get("baseline", "").text(),
+            before=content.get("before", "").text(),
             seconds=_seconds(content.get("seconds", 0.0)),
             splits={split: count.integer() for split, count in content.get("splits", {}).entries().items()},
             rejected=content.get("rejected", 0).integer(),
@@ -123,6 +126,11 @@ def record_path(parent: str, version: str) -> str:
     """The record of the build that published `version`, of the data set whose versions lie in `parent`; or of the last
     that did not, while none has."""
     return posixpath.join(parent, naming.BUILDS, f"{version}.json")
+
+
+def page_path(record: str) -> str:
+    """The page about a build, beside its `record`."""
+    return f"{record.removesuffix('.json')}.html"
 
 
 def failed_record_path(parent: str, version: str) -> str:

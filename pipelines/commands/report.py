@@ -1,24 +1,16 @@
 """`shardmill report`: one page about a version, to look at in the morning; or the same as data."""
 
 import json
-import posixpath
 from collections.abc import Sequence
 
 from pipelines.flags.options import Parser, beam_options, check_folder_first
 from pipelines.flags.say import add_say_flags, say_options
 from pipelines.reports import log
-from pipelines.reports.html.content import Sources, content
+from pipelines.reports.html.content import content
 from pipelines.reports.html.page import page
-from shardmill import naming
-from shardmill.build_record import BuildRecord, record_path
-from shardmill.checks.profile import Profile
-from shardmill.checks.result import CheckResult
-from shardmill.checks.run import run_checks
-from shardmill.dataset import Dataset, open_dataset
-from shardmill.errors import CorruptDataError, UserError
-from shardmill.tags import find_version
-from transforms.options.checks import CheckOptions
-from transforms.publishing.build_records import read_record
+from pipelines.reports.html.sources import read_sources
+from shardmill.dataset import open_dataset
+from shardmill.errors import UserError
 from transforms.stores import storage
 
 
@@ -40,7 +32,7 @@ def report_parser() -> Parser:
         "--against",
         metavar="VERSION",
         help="a version or tag of the same data set to compare with (default: the one it was checked against as it was"
-        " built, if any)",
+        " built, or else the one before it)",
     )
     parser.add_argument("--output", metavar="HTML", help="the file to write (default: report.html)")
     parser.add_argument("--json", action="store_true", help="print the content as JSON, which docs/json.md describes")
@@ -74,79 +66,6 @@ def main(arguments: Sequence[str]) -> int:
     if log.is_json() or not how.quiet:
         log.tell(f"{output}: {found['name']} {found['version']}, {found['verdict']['words']}")
     return 0
-
-
-def read_sources(dataset: Dataset, against: str | None) -> Sources:
-    """What a report on a data set is made of.
-
-    Args:
-      dataset: its version.
-      against: the version or tag to compare with; None for the one that its build was checked against.
-
-    Raises:
-      UserError: stats.json is missing; the version to compare with is not there.
-      CorruptDataError: a file of either is damaged.
-    """
-    profile = _profile(dataset)
-    parent, last = posixpath.split(dataset.directory)
-    record = read_record(record_path(parent, last))
-    baseline, why = _checked_against(dataset, parent, record) if against is None else (None, "")
-    if against is not None:
-        version, _ = find_version(dataset.files, parent, against)
-        baseline = _profile(open_dataset(storage.join(parent, version), dataset.files))
-    results, checked = _results(profile, baseline if against is not None else None, record)
-    return Sources(profile, baseline, why, results, checked, record, _rejects(dataset))
-
-
-def _profile(dataset: Dataset) -> Profile:
-    try:
-        return Profile.of(dataset)
-    except FileNotFoundError:
-        raise UserError(
-            f"{dataset.directory} has no {naming.STATS}, which a report is made of; build that version again"
-        ) from None
-
-
-def _checked_against(dataset: Dataset, parent: str, record: BuildRecord | None) -> tuple[Profile | None, str]:
-    """The version that a build was checked against; or None, and why there is nothing to compare with."""
-    if record is None or not record.baseline:
-        return None, "It was not compared with another version as it was built; --against names one."
-    try:
-        return _profile(open_dataset(storage.join(parent, record.baseline), dataset.files)), ""
-    except (UserError, CorruptDataError, OSError):
-        since = f" What was told then: {record.since}." if record.since else ""
-        return None, f"{record.baseline}, which it was checked against, cannot be read any more.{since}"
-
-
-def _results(
-    profile: Profile, against: Profile | None, record: BuildRecord | None
-) -> tuple[Sequence[CheckResult], str]:
-    """What the checks found, and when they were made: those on record, unless others are asked for."""
-    if against is not None:
-        return run_checks(profile, against, CheckOptions().limits), f"Checked now, against {against.version}."
-    if record is not None and record.checks:
-        try:
-            stood = [CheckResult.from_json(check) for check in record.checks]
-        except ValueError as error:
-            raise CorruptDataError(f"the record of its build has a check that is none: {error}") from error
-        of = f", against {record.baseline}" if record.baseline else ""
-        return stood, f"Checked before it was published{of}."
-    return run_checks(profile, None, CheckOptions().limits), "Checked now, by itself: its build made no checks."
-
-
-def _rejects(dataset: Dataset) -> list[str]:
-    """The lines of rejects/."""
-    name = f"{naming.REJECTS_DIR}/{naming.REJECTS_FILE}"
-    if not dataset.manifest.rejects.get("records"):
-        return []
-    try:
-        return dataset.metadata(name).decode().splitlines()
-    except (FileNotFoundError, UnicodeDecodeError) as error:
-        raise CorruptDataError(f"{storage.join(dataset.directory, name)} cannot be read: {_why(error)}") from error
-
-
-def _why(error: Exception) -> str:
-    return "it is missing" if isinstance(error, FileNotFoundError) else "it is not UTF-8"
 
 
 def _write(path: str, text: str) -> None:

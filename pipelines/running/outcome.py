@@ -76,14 +76,15 @@ def failed_record(record: BuildRecord, error: Exception) -> BuildRecord:
     return replace(record, status=status, reason=str(error))
 
 
-def write_if_there(parent: str, record: BuildRecord) -> None:
+def write_if_there(parent: str, record: BuildRecord) -> str:
     """Write the record of a build that published nothing, where there is a data set that it belongs to; that it cannot
-    be written is said, for how the build ended matters more."""
+    be written is said, for how the build ended matters more. Returns where it lies, "" if it was not written."""
     try:
         if storage.exists(storage.join(parent, LATEST)):
-            write_record(parent, record)
+            return write_record(parent, record)
     except OSError as error:
         log.warn(not_written(error))
+    return ""
 
 
 def not_written(error: OSError) -> str:

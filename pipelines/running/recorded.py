@@ -1,4 +1,4 @@
-"""A conversion with its record: how it ended, for schedulers, written beside the versions."""
+"""A conversion with its record and its page: how it ended, for schedulers and people, beside the versions."""
 
 import time
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from pipelines.config.job import JobConfig
 from pipelines.graphs.jobs import Job
 from pipelines.reports import log
+from pipelines.reports.build_page import write_page
 from pipelines.reports.reuse import remembered
 from pipelines.reports.since import profile_of, since_line
 from pipelines.running.convert import run
@@ -27,7 +28,8 @@ def run_recorded(
     quiet: bool = False,
     run_job: Callable[..., Published] = run,
 ) -> Built:
-    """As `run`, but what it raises of ours is in the result, and the record of the build is written.
+    """As `run`, but what it raises of ours is in the result, and the record of the build is written, with
+    the page about it.
 
     Args:
       make_job: the graph of a configuration.
@@ -40,14 +42,16 @@ def run_recorded(
     """
     begun = time.monotonic()
     before = profile_of(config.parent)
+    record = replace(record, before="" if before is None else before.version)
     config = replace(config, record=record)
     try:
         published = run_job(make_job(config), config, options, quiet)
     except (UserError, JobError, CorruptDataError) as error:
         ended = _as_written(config, failed_record(record, error))
         ended = replace(ended, seconds=time.monotonic() - begun)
-        if not isinstance(error, (UserError, LockedError)) or isinstance(error, OutrunError):
-            write_if_there(config.parent, ended)
+        told = not isinstance(error, (UserError, LockedError)) or isinstance(error, OutrunError)
+        if told and (path := write_if_there(config.parent, ended)):
+            write_page(config.parent, ended, path, before)
         return Built(ended, None, error)
     reused, read = _files_read(config)
     ended = replace(
@@ -60,10 +64,12 @@ def run_recorded(
         read=read,
         seconds=time.monotonic() - begun,
     )
+    path = record_path(config.parent, ended.version)
     try:
-        write_record(config.parent, ended)
+        path = write_record(config.parent, ended)
     except OSError as error:  # the one that the job itself has written stands, without the seconds
         log.warn(not_written(error))
+    write_page(config.parent, ended, path, before)
     return Built(ended, published)
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from pipelines.config.job import JobConfig
 from pipelines.reports import log
+from pipelines.reports.build_page import write_page_of
 from shardmill import naming
 from shardmill.errors import CorruptDataError, LockedError, UserError
 from shardmill.manifest import Manifest
@@ -92,7 +93,10 @@ def _repair_version(directory: str, discard: bool = False) -> str | None:
         return None
     job = uuid.uuid4().hex
     with lease.held(directory, naming.temporary_folder("repair", job), job):
-        return _complete(directory, discard, job)
+        said = _complete(directory, discard, job)
+    if said is not None and storage.exists(storage.join(directory, naming.SUCCESS)):
+        write_page_of(directory)
+    return said
 
 
 def _repair_latest(versions: list[str]) -> Iterator[str]:

@@ -199,6 +199,13 @@ def test_a_night(run: Run, here: Path, night: str) -> None:
         assert record.status == "checks_failed"
         assert any(check["severity"] == "error" for check in record.checks)
         assert Path("sets/events/failed/1.0.1/anomalies.pbtxt").exists()
+        page = Path("sets/events/builds/1.0.1.html").read_text()
+        assert ">bad</span> Checked as it was to be published, against 1.0.0, and not published." in page
+    made = expected.says.removesuffix(" is published").rpartition(" ")[2]
+    if " is published" in expected.says:
+        page = Path(f"sets/events/builds/{made}.html").read_text()
+        assert "Checked before it was published, against 1.0.0." in page
+        assert "Since 1.0.0" in page
 
 
 def test_two_builders(run: Run, here: Path) -> None:
@@ -244,6 +251,7 @@ def test_what_a_dead_job_began_to_publish_is_not_tonights(run: Run, here: Path) 
     assert said[1] == "events: 0 files new, 1 changed, 0 gone"
     made = [open_dataset(f"sets/events/1.0.{patch}").manifest for patch in range(3)]
     assert [sum(split.examples for split in manifest.splits) for manifest in made] == [600, 610, 640]
+    assert "600 -&gt; 610 rows" in Path("sets/events/builds/1.0.1.html").read_text()
     assert Path("sets/events/LATEST").read_text() == "1.0.2\n"
 
 

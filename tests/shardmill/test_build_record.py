@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.build_record import FORMAT, BuildRecord, failed_record_path, record_path
+from shardmill.build_record import FORMAT, BuildRecord, failed_record_path, page_path, record_path
 from shardmill.errors import CorruptDataError
 
 RECORD = BuildRecord(
@@ -17,6 +17,7 @@ RECORD = BuildRecord(
     code_version="c" * 32,
     data_version="d" * 32,
     baseline="1.0.20261119",
+    before="1.0.20261118",
     seconds=12.3456,
     splits={"train": 8, "test": 2},
     rejected=1,
@@ -32,6 +33,7 @@ def test_round_trip() -> None:
 
     read = BuildRecord.from_json(text, "builds/1.0.20261120.json")
 
+    assert read.before == RECORD.before
     assert (read.splits, read.checks, read.notices) == (RECORD.splits, RECORD.checks, RECORD.notices)
     assert read.seconds == 12.346
     assert read.to_json() == text
@@ -71,3 +73,8 @@ def test_what_is_no_record_is_refused(change: dict[str, Any], words: str) -> Non
 def test_where_it_lies() -> None:
     assert record_path("gs://b/flowers", "1.0.0") == "gs://b/flowers/builds/1.0.0.json"
     assert failed_record_path("gs://b/flowers", "1.0.0") == "gs://b/flowers/builds/1.0.0.failed.json"
+
+
+def test_where_pages_lie() -> None:
+    assert page_path(record_path("gs://b/flowers", "1.0.0")) == "gs://b/flowers/builds/1.0.0.html"
+    assert page_path(failed_record_path("b", "1.0.0")) == "b/builds/1.0.0.failed.html"

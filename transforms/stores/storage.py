@@ -206,14 +206,19 @@ def write_bytes(path: str, data: bytes, temporary: str | None = None, sync: bool
     """Write `data` whole or not at all, and wait until it is on its disk if `sync`; object stores do all that anyway.
 
     A local file is written to `temporary`, by default its name with a suffix, and renamed; where several processes may
-    write to one path, each needs one of its own.
+    write to one path, each needs one of its own. Nothing is left of it where that fails.
     """
     if not is_local(path):
         object_store(path).write(path, data)
         return
     temporary = temporary or path + TEMP_SUFFIX
-    _write(temporary, data, sync)
-    os.replace(temporary, path)
+    try:
+        _write(temporary, data, sync)
+        os.replace(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
     if sync:
         sync_directories([os.path.dirname(path)])
 

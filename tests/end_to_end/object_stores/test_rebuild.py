@@ -47,6 +47,9 @@ def test_three_nights(run: Run, bucket: Bucket) -> None:
     assert bucket.files("sets/events/LATEST")["sets/events/LATEST"] == b"1.0.20261120\n"
 
     put_day(bucket, "2026-11-21", ("buy", "view"))
+    page = "sets/events/builds/1.0.20261121.html"
+    assert b"against 1.0.20261120, and not published" in bucket.files(page)[page]
     assert rebuild("2026-11-21") == (0, "published 1.0.20261121: 1 file new, 0 changed, 1 gone")
+    assert b"Since 1.0.20261120, nothing that chance would not do." in bucket.files(page)[page]
     assert bucket.files("sets/events/LATEST")["sets/events/LATEST"] == b"1.0.20261121\n"
     assert rebuild("2026-11-21")[1].startswith("unchanged 1.0.20261121: ")

@@ -1,6 +1,7 @@
 """`shardmill report` on data sets that were written: the page, its content as JSON, and how it ends."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def test_page(built: Path, tmp_path: Path, run: Run) -> None:
     text = (tmp_path / "a.html").read_text()
     assert again.status == 0
     assert (tmp_path / "b.html").read_text() == text
-    for shown in ("zoo 1.0.1", "30 examples", "1 of 31 records read", "rows.jsonl", "--against names one"):
+    for shown in ("zoo 1.0.1", "30 examples", "1 of 31 records read", "rows.jsonl", "20 -&gt; 30 rows"):
         assert shown in text
     assert text.rstrip().endswith("</html>")
 
@@ -42,6 +43,53 @@ def test_the_page_is_called_report(built: Path, tmp_path: Path, monkeypatch: pyt
 
     assert run("report", built / "1.0.0").out.startswith("report.html: zoo 1.0.0, ")
     assert "20 examples" in (tmp_path / "report.html").read_text()
+
+
+def test_every_build_has_its_page(built: Path, tmp_path: Path, run: Run) -> None:
+    """With what changed since the version before; what `shardmill report` writes later is the same."""
+    first, second = ((built / "builds" / f"{version}.html").read_text() for version in ("1.0.0", "1.0.1"))
+
+    assert "No version before it is on record" in first
+    assert "Since 1.0.0" in second
+    assert run("report", built, "--output", tmp_path / "page.html").status == 0
+    assert (tmp_path / "page.html").read_text() == second
+
+
+def test_a_replaced_version_is_compared_with(built: Path, tmp_path: Path, run: Run) -> None:
+    parent = Path(shutil.copytree(built, tmp_path / "zoo"))
+    (tmp_path / "rows.jsonl").write_text('{"age": 7, "animal": "cat"}\n' * 40)
+    flags = ("--label", "animal", "--version", "1.0.1", "--overwrite")
+
+    assert run("jsonl", "--input", tmp_path / "rows.jsonl", "--output", tmp_path, "--name", "zoo", *flags).status == 0
+    page = (parent / "builds/1.0.1.html").read_text()
+    assert "Since 1.0.1" in page
+    assert "30 -&gt; 40 rows" in page
+    found = json.loads(run("report", parent, "--json").out)
+    assert found["changes"]["why"].startswith("It replaced the version of the same number. What was told then: since 1")
+
+
+def test_the_same_input_gives_the_same_page_but_for_its_time(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "rows.csv").write_text("a,b\n" + "".join(f"{n},{n % 3}\n" for n in range(30)))
+    for output in ("one", "other"):
+        flags = ("--input", tmp_path / "rows.csv", "--output", tmp_path / output, "--name", "n", "--num_shards", 2)
+        assert run("csv", *flags).status == 0
+
+    one, other = ((tmp_path / output / "n/builds/1.0.0.html").read_text() for output in ("one", "other"))
+    built = re.compile("<dt>built</dt><dd>.*?</dd>")
+    assert len(built.findall(one)) == 1
+    assert built.sub("", one) == built.sub("", other)
+
+
+def test_a_page_that_cannot_be_written_fails_no_build(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "rows.csv").write_text("a\n1\n")
+    (tmp_path / "n/builds/1.0.0.html").mkdir(parents=True)
+
+    result = run("csv", "--input", tmp_path / "rows.csv", "--output", tmp_path, "--name", "n")
+
+    assert result.status == 0
+    assert (tmp_path / "n/1.0.0/_SUCCESS").exists()
+    assert result.err.count("the page of this build could not be written: ") == 1
+    assert not list((tmp_path / "n/builds").glob("*.tmp"))
 
 
 def test_json_is_the_content(built: Path, run: Run) -> None:
@@ -90,7 +138,7 @@ def test_the_checks_of_the_build_are_told(built: Path, tmp_path: Path, run: Run)
     shutil.rmtree(parent / "1.0.0")
     found = json.loads(run("report", parent, "--json").out)
     assert found["changes"]["against"] is None
-    assert "1.0.0, which it was checked against, cannot be read any more" in found["changes"]["why"]
+    assert "1.0.0, the version before it, cannot be read any more" in found["changes"]["why"]
     assert "since 1.0.0: more" in found["changes"]["why"]
 
 

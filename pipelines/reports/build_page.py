@@ -1,0 +1,58 @@
+"""The page of a build, `<name>/builds/<version>.html`: that of `shardmill report`, beside the build's record."""
+
+from pipelines.reports import log
+from pipelines.reports.html.content import content
+from pipelines.reports.html.page import page
+from pipelines.reports.html.sources import sources_of_build
+from shardmill import naming
+from shardmill.build_record import BuildRecord, page_path, record_path
+from shardmill.checks.profile import Profile
+from shardmill.dataset import Dataset, open_dataset
+from shardmill.manifest import Manifest
+from transforms.publishing.build_records import read_record
+from transforms.stores import storage
+
+
+def write_page(parent: str, record: BuildRecord, path: str, before: Profile | None = None) -> None:
+    """Write the page of a build that published a version, or whose version failed its checks and is kept; that it
+    cannot be is a warning, and no reason to fail what has ended.
+
+    Args:
+      parent: the folder of all versions.
+      record: of the build.
+      path: where that lies.
+      before: of the version that LATEST named as the build began, None where there was none or nobody knows.
+    """
+    try:
+        dataset = _dataset(parent, record)
+        if dataset is not None:
+            text = page(content(sources_of_build(dataset, parent, record, before)))
+            out = page_path(path)
+            storage.write_text(out, text, f"{out}.{record.started.replace(':', '')}.tmp")
+    except Exception as error:  # a defect here, too, must not take the night
+        log.warn(f"the page of this build could not be written: {str(error) or type(error).__name__}")
+
+
+def write_page_of(directory: str) -> None:
+    """As `write_page`, of the version in `directory`, by the record that lies beside it; nothing without one."""
+    parent, _, version = directory.rpartition("/")
+    path = record_path(parent, version)
+    try:
+        record = read_record(path)
+    except OSError as error:
+        log.warn(f"the page of {version} could not be written: {error}")
+        return
+    if record is not None:
+        write_page(parent, record, path)
+
+
+def _dataset(parent: str, record: BuildRecord) -> Dataset | None:
+    """What a build made; None if there is nothing of it."""
+    files = storage.BeamFiles()
+    if record.status in ("published", "outrun"):
+        return open_dataset(storage.join(parent, record.version), files)
+    folder = storage.join(storage.join(parent, naming.FAILED), record.version)
+    path = storage.join(folder, naming.MANIFEST)
+    if record.status != "checks_failed" or not files.exists(path):
+        return None
+    return Dataset(folder, Manifest.from_json(storage.read_bytes(path), path), files)
