@@ -7,12 +7,13 @@ and whole texts have the sizes of their files; class labels have the count of ea
 None, and does not stand in the file.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from shardmill.errors import CorruptDataError
-from shardmill.json_values import Value, parse_json
+from shardmill.json_values import MAX_INTEGER, Value, parse_json
 from shardmill.tfds_metadata import dump_json
 
 Number = int | float
@@ -106,7 +107,7 @@ class Numbers:
             infinity=value.get("infinity", 0).integer(),
             quantiles=_maybe(value, "quantiles", _numbers_by_name),
             relative_error=_maybe(value, "quantiles_relative_error", Value.number),
-            histogram=_maybe(value, "histogram", _several(Bucket.from_json)),
+            histogram=_maybe(value, "histogram", _buckets),
         )
 
 
@@ -242,7 +243,7 @@ class FeatureSummary:
             without_name=value.get("ids_without_a_name", 0).integer(),
             frames_by_rate=_maybe(value, "frames", _counts_by_integer),
             files_by_channels=_maybe(value, "files", _counts_by_integer),
-            top_values=_maybe(value, "top_values", _several(TopValue.from_json)),
+            top_values=_maybe(value, "top_values", _top_values),
             top_values_from=value.get("top_values_from", "").text(),
         )
 
@@ -326,15 +327,71 @@ def _maybe(value: Value, key: str, take: Callable[[Value], T]) -> T | None:
     return take(value[key]) if key in value.mapping() else None
 
 
-def _several(take: Callable[[Value], T]) -> Callable[[Value], tuple[T, ...]]:
-    return lambda value: tuple(map(take, value.items()))
+# A wide table has a hundred thousand buckets and top values. Plain ones are taken as they are; as soon as one is not,
+# each is looked at, for the error says which.
+
+
+def _buckets(value: Value) -> tuple[Bucket, ...]:
+    found = value.value
+    if isinstance(found, list) and all(map(_is_plain_bucket, found)):
+        return tuple([Bucket(item["low"], item["high"], item["count"]) for item in found])
+    return tuple(map(Bucket.from_json, value.items()))
+
+
+def _is_plain_bucket(item: Any) -> bool:
+    return (
+        type(item) is dict
+        and type(item.get("count")) is int
+        and 0 <= item["count"] <= MAX_INTEGER
+        and "below" not in item
+        and _is_plain_number(item.get("low"))
+        and _is_plain_number(item.get("high"))
+    )
+
+
+def _top_values(value: Value) -> tuple[TopValue, ...]:
+    found = value.value
+    if isinstance(found, list) and all(map(_is_plain_top_value, found)):
+        return tuple([TopValue(item["value"], item["count"]) for item in found])
+    return tuple(map(TopValue.from_json, value.items()))
+
+
+def _is_plain_top_value(item: Any) -> bool:
+    return (
+        type(item) is dict
+        and type(item.get("count")) is int
+        and 0 <= item["count"] <= MAX_INTEGER
+        and (_is_whole(shown) if type(shown := item.get("value")) is str else _is_plain_integer(shown))
+    )
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_plain_integer(found: Any) -> bool:
+    return type(found) is int and -MAX_INTEGER <= found <= MAX_INTEGER
+
+
+def _is_plain_number(found: Any) -> bool:
+    return type(found) in (int, float) and -math.inf < found < math.inf
 
 
 def _counts(value: Value) -> dict[str, int]:
+    found = value.value
+    if isinstance(found, dict) and all(_is_plain_integer(count) and count >= 0 for count in found.values()):
+        return dict(found)
     return {name: count.integer() for name, count in value.entries().items()}
 
 
 def _numbers_by_name(value: Value) -> dict[str, Number]:
+    found = value.value
+    if isinstance(found, dict) and all(map(_is_plain_number, found.values())):
+        return dict(found)
     return {name: number.number() for name, number in value.entries().items()}
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from pipelines.flags.options import Parser, beam_options, check_folder_first
 from pipelines.flags.say import add_say_flags, say_options
 from pipelines.reports import log
-from pipelines.reports.summary import human_size
+from pipelines.reports.figures import human_size
 from shardmill.checks.difference import differences, since
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult

@@ -21,8 +21,10 @@ from pipelines.flags.say import add_say_flags, say_options
 from pipelines.reports import log
 from pipelines.reports.array_pictures import is_drawable
 from pipelines.reports.contact_sheet import contact_sheet, count_turned, pick_samples
-from pipelines.reports.statistics import feature_entries, split_entry, statistics_entry, statistics_table
-from pipelines.reports.summary import human_size, pixel_hints, splits_table
+from pipelines.reports.entries import feature_entries, split_entry, statistics_entry
+from pipelines.reports.figures import human_size
+from pipelines.reports.statistics import statistics_table
+from pipelines.reports.summary import pixel_hints, splits_table
 from shardmill import naming
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import CorruptDataError, UserError

@@ -55,14 +55,15 @@ def main(arguments: Sequence[str]) -> int:
         check_folder_first(arguments, args.directory, rest)
         set_options(options)
     try:
-        found = content(read_sources(open_dataset(args.directory, storage.BeamFiles()), args.against))
+        sources = read_sources(open_dataset(args.directory, storage.BeamFiles()), args.against)
     except OSError as error:
         raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
+    found = content(sources)
     if args.json:
         print(json.dumps(found))
         return 0
     output = args.output if args.output is not None else "report.html"
-    _write(output, page(found))
+    _write(output, page(found, sources.profile))
     if log.is_json() or not how.quiet:
         log.tell(f"{output}: {found['name']} {found['version']}, {found['verdict']['words']}")
     return 0

@@ -13,7 +13,7 @@ from rich.table import Table
 from pipelines.commands.data_set import parse, parser_of
 from pipelines.flags.options import Parser
 from pipelines.reports import log
-from pipelines.reports.summary import human_size
+from pipelines.reports.figures import human_size
 from shardmill.build_record import BuildRecord, record_path
 from shardmill.dataset import open_dataset
 from shardmill.errors import CorruptDataError, UserError

@@ -11,7 +11,8 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipelines.config.files import FilesConfig
 from pipelines.graphs.files import FileRoute, plan_files
-from pipelines.reports.summary import human_size, readable
+from pipelines.reports.figures import human_size
+from pipelines.reports.summary import readable
 from shardmill.printable import printable
 from shardmill.rejects import Reject
 from transforms.files.plan import numpy_column

@@ -9,7 +9,8 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipelines.config.records import RecordsConfig
 from pipelines.graphs.records import read_layout
-from pipelines.reports.summary import first_and_last, human_size
+from pipelines.reports.figures import human_size
+from pipelines.reports.summary import first_and_last
 from shardmill.features import Feature
 from shardmill.kinds.registry import kind_of
 from shardmill.printable import printable

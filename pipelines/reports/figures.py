@@ -35,6 +35,16 @@ def share(part: float, whole: float) -> str:
     return f"{percent:.0f} %" if percent == 100 else f"{percent:.1f} %"
 
 
+def human_size(size_bytes: int) -> str:
+    """A size in bytes, with a decimal unit."""
+    size = float(size_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
 def distinct_words(distinct: Distinct | None) -> str:
     """How many values differ; an estimate has a `~` before it."""
     if distinct is None:

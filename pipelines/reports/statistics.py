@@ -1,15 +1,11 @@
-"""What is in the features of a split, a row each, for a terminal; and the same as data."""
+"""What is in the features of a split, a row each, for a terminal."""
 
 import io
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from pipelines.reports.figures import QUANTILES, distinct_words, figure, measured
-from shardmill.manifest import Manifest, SplitEntry
 from shardmill.printable import printable
 from shardmill.stats_file import FeatureSummary, SplitSummary
 
@@ -43,27 +39,3 @@ def _cells(summary: FeatureSummary) -> tuple[str, ...]:
         figure(numbers.maximum) if numbers is not None else "",
         word,
     )
-
-
-def feature_entries(manifest: Manifest) -> list[dict[str, Any]]:
-    """The features as JSON has them: all that manifest.json says of each."""
-    return [asdict(feature) for feature in manifest.features]
-
-
-def split_entry(split: SplitEntry) -> dict[str, Any]:
-    """A split as JSON has it: what it holds, and its shards' sizes in examples."""
-    counts = [shard.examples for shard in split.shards] or [0]
-    return {
-        "name": split.name,
-        "examples": split.examples,
-        "size_bytes": split.size_bytes,
-        "rejected": split.rejected,
-        "shards": len(split.shards),
-        "smallest": min(counts),
-        "largest": max(counts),
-    }
-
-
-def statistics_entry(split: SplitSummary) -> Mapping[str, Any]:
-    """The features of a split by name, as they stand in stats.json."""
-    return {name: summary.to_json() for name, summary in split.features.items()}

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.config.job import JobConfig
+from pipelines.reports.figures import human_size
 from pipelines.reports.reuse import reuse_lines
 from shardmill.dataset import Dataset
 from shardmill.features import of_kind
@@ -91,16 +92,6 @@ def _cells(split: SplitEntry) -> list[str]:
 
 def _top(reasons: dict[str, int]) -> list[tuple[str, int]]:
     return sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:5]
-
-
-def human_size(size_bytes: int) -> str:
-    """A size in bytes, with a decimal unit."""
-    size = float(size_bytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
 
 
 def reading_code(dataset: Dataset) -> list[str]:

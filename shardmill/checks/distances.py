@@ -183,6 +183,8 @@ def least_jensen_shannon(one: Histogram, other: Histogram) -> Divergence:
 
 def _cut(shares: tuple[float, float]) -> float:
     one, other = shares
+    if one == other:
+        return 0.0  # as of most bounds
     return divergence([one, 1 - one], [other, 1 - other])
 
 

@@ -119,3 +119,26 @@ def test_what_is_no_good_is_named(path: tuple[str, ...], value: Any, message: st
 def test_not_json() -> None:
     with pytest.raises(CorruptDataError, match=r"^s is damaged: "):
         StatsFile.from_json("{", "s")
+
+
+ODD = [
+    ("histogram", {"low": 0, "high": 1, "count": True}, "histogram[1].count is true; expected an integer from 0"),
+    ("histogram", {"low": 0, "high": float("nan"), "count": 1}, "histogram[1].high is NaN; expected a finite number"),
+    ("histogram", {"low": 0, "count": 1}, "histogram[1].high is missing"),
+    ("histogram", [], "histogram[1] is a list; expected an object"),
+    ("top_values", {"value": 1.5, "count": 1}, "top_values[1].value is 1.5; expected an integer"),
+    ("top_values", {"value": "a", "count": -1}, "top_values[1].count is -1; expected an integer from 0"),
+    ("top_values", {"value": "\ud800", "count": 1}, "top_values[1].value is "),
+]
+
+
+@pytest.mark.parametrize(("key", "odd", "said"), ODD)
+def test_one_odd_value_among_plain_ones_is_named(key: str, odd: Any, said: str) -> None:
+    plain = {"low": 0.5, "high": 1, "count": 2} if key == "histogram" else {"value": "ü", "count": 2}
+    members = {"min": 0, "max": 1, key: [plain, odd, plain]}
+    split = {"examples": 1, "size_bytes": 1, "rejected": 0, "features": {"a": members}}
+
+    with pytest.raises(CorruptDataError) as caught:
+        StatsFile.from_json(json.dumps({"splits": {"train": split}}), "stats.json")
+
+    assert said in str(caught.value)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from shardmill.stats_file import Bucket, Numbers
 
@@ -18,23 +19,20 @@ def bars(series: Sequence[float], top: float | None = None) -> str:
     top = max(series, default=0.0) if top is None else top
     if not top:
         return ""
-    width, path, at, level = WIDTH / len(series), f"M0 {HEIGHT}", 0.0, 0
-    for index, number in enumerate(series):
-        height = _height(number / top)
+    path, level = [f"M0 {HEIGHT}"], 0
+    for number, left in zip(series, _lefts(len(series))):
+        # What is there has a height, however small.
+        height = min(round(number / top * HEIGHT) or 1, HEIGHT) if number > 0 else 0
         if height != level:
-            path += f"H{_short(at)}V{HEIGHT - height}"
+            path.append(f"H{left}V{HEIGHT - height}")
             level = height
-        at = (index + 1) * width
-    return f"{path}H{WIDTH}V{HEIGHT}"
+    return f"{''.join(path)}H{WIDTH}V{HEIGHT}"
 
 
-def _height(part: float) -> int:
-    """What is there has a height, however small."""
-    return min(max(round(part * HEIGHT), 1), HEIGHT) if part > 0 else 0
-
-
-def _short(number: float) -> str:
-    return f"{number:.1f}".removesuffix(".0")
+@lru_cache(maxsize=64)
+def _lefts(number: int) -> tuple[str, ...]:
+    """The left edges of so many bars."""
+    return tuple(f"{index * WIDTH / number:.1f}".removesuffix(".0") for index in range(number))
 
 
 def shares_of_bins(all_numbers: Sequence[Numbers | None], bins: int) -> list[list[float]]:
@@ -66,17 +64,22 @@ def _spread(histogram: Sequence[Bucket], low: float, high: float, bins: int) -> 
     """The counts of buckets spread evenly over their width."""
     found = [0.0] * bins
     width = high / bins - low / bins
+    if not width or not math.isfinite(width):
+        found[bins // 2] = math.fsum(bucket.count for bucket in histogram)
+        return _shares(found)
+    base = low / width
     for bucket in histogram:
-        if not width or not math.isfinite(width):
-            found[bins // 2] += bucket.count
+        first, last = bucket.low / width - base, bucket.high / width - base
+        index = min(int(first), bins - 1)
+        end = min(math.ceil(last), bins)
+        if end <= index + 1 or last - first < 1e-9:
+            found[index] += bucket.count
             continue
-        first, last = (edge / width - low / width for edge in (bucket.low, bucket.high))
-        if last - first < 1e-9:
-            found[min(int(first), bins - 1)] += bucket.count
-            continue
-        for index in range(int(first), min(math.ceil(last), bins)):
-            inside = min(last, index + 1) - max(first, index)
-            found[index] += bucket.count * max(inside, 0.0) / (last - first)
+        each = bucket.count / (min(last, bins) - first)
+        found[index] += each * (index + 1 - first)
+        for between in range(index + 1, end - 1):
+            found[between] += each
+        found[end - 1] += each * (min(last, end) - (end - 1))
     return _shares(found)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pipelines.reports.entries import split_entry
 from pipelines.reports.html.alerts import alerts
-from pipelines.reports.statistics import split_entry
 from shardmill.build_record import BuildRecord
 from shardmill.checks.difference import differences, since
 from shardmill.checks.profile import Profile

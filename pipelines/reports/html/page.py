@@ -8,11 +8,12 @@ from typing import Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 
-from pipelines.reports.figures import figure, share
+from pipelines.reports.figures import figure, human_size, share
 from pipelines.reports.html.charts import HEIGHT, WIDTH
 from pipelines.reports.html.rows import feature_row, label_rows
-from pipelines.reports.summary import human_size
+from shardmill.checks.profile import Profile
 from shardmill.printable import printable
+from shardmill.stats_file import FeatureSummary
 
 MAX_BYTES = 2_000_000
 
@@ -46,19 +47,18 @@ _ROOMS = (
 )
 
 
-def page(content: Mapping[str, Any]) -> str:
-    """The HTML of what `pipelines.reports.html.content` gave."""
+def page(content: Mapping[str, Any], profile: Profile) -> str:
+    """The HTML of what `pipelines.reports.html.content` gave of the version with this `profile`."""
     text = ""
     for room in _ROOMS:
-        text = render(content, room)
+        text = render(content, profile, room)
         if len(text.encode()) <= MAX_BYTES:
             return text
     return text
 
 
-def render(content: Mapping[str, Any], room: Room) -> str:
+def render(content: Mapping[str, Any], profile: Profile, room: Room) -> str:
     """The page with so much room."""
-    splits = [split["name"] for split in content["splits"]]
     environment = _environment()
     environment.filters["short"] = lambda text: clip(str(text), room.letters)
     environment.filters["sentence"] = lambda text: clip(str(text), 4 * room.letters)
@@ -69,12 +69,19 @@ def render(content: Mapping[str, Any], room: Room) -> str:
         height=HEIGHT,
         labels=[label_rows(label) for label in content["labels"]],
         features=[
-            feature_row(feature, splits, room.top_values, room.bins) for feature in content["features"][: room.features]
+            feature_row(feature, _summaries(profile, feature["name"]), room.top_values, room.bins)
+            for feature in content["features"][: room.features]
         ],
         odd=sum(bool(feature["alerts"]) for feature in content["features"]),
         examples=sum(split["examples"] for split in content["splits"]),
         size_bytes=sum(split["size_bytes"] for split in content["splits"]),
     )
+
+
+def _summaries(profile: Profile, feature: str) -> dict[str, FeatureSummary]:
+    """Of the splits that have examples and of which something is known."""
+    found = {split: profile.summary(split, feature) for split, examples in profile.splits.items() if examples}
+    return {split: summary for split, summary in found.items() if summary is not None}
 
 
 @cache

@@ -5,7 +5,6 @@ from typing import Any
 
 from pipelines.reports.figures import QUANTILES, distinct_words, figure, measured, share
 from pipelines.reports.html.charts import bars, shares_of_bins
-from shardmill.json_values import Value
 from shardmill.stats_file import FeatureSummary
 
 _MANY_CLASSES = 50  # more are shown by their ends
@@ -46,10 +45,10 @@ def label_rows(label: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def feature_row(feature: Mapping[str, Any], splits: Sequence[str], top_values: int, bins: int) -> dict[str, Any]:
+def feature_row(
+    feature: Mapping[str, Any], summaries: Mapping[str, FeatureSummary], top_values: int, bins: int
+) -> dict[str, Any]:
     """A row: the first split that has the feature in figures, and all of them in the chart and the shares."""
-    found = feature["splits"]
-    summaries = {split: FeatureSummary.from_json(Value(found[split])) for split in splits if split in found}
     first = next(iter(summaries.values()), FeatureSummary())
     word, numbers = measured(first)
     series = shares_of_bins([measured(summary)[1] for summary in summaries.values()], bins)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pipelines.kinds.images import ImagesConfig
-from pipelines.reports.summary import class_lines, human_size, reading_code, splits_table, summary
+from pipelines.reports.figures import human_size
+from pipelines.reports.summary import class_lines, reading_code, splits_table, summary
 from shardmill import naming
 from shardmill.dataset import open_dataset
 from shardmill.features import Feature, Features

@@ -1,0 +1,32 @@
+"""Features, splits and their statistics as JSON has them."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from shardmill.manifest import Manifest, SplitEntry
+from shardmill.stats_file import SplitSummary
+
+
+def feature_entries(manifest: Manifest) -> list[dict[str, Any]]:
+    """The features as JSON has them: all that manifest.json says of each."""
+    return [asdict(feature) for feature in manifest.features]
+
+
+def split_entry(split: SplitEntry) -> dict[str, Any]:
+    """A split as JSON has it: what it holds, and its shards' sizes in examples."""
+    counts = [shard.examples for shard in split.shards] or [0]
+    return {
+        "name": split.name,
+        "examples": split.examples,
+        "size_bytes": split.size_bytes,
+        "rejected": split.rejected,
+        "shards": len(split.shards),
+        "smallest": min(counts),
+        "largest": max(counts),
+    }
+
+
+def statistics_entry(split: SplitSummary) -> Mapping[str, Any]:
+    """The features of a split by name, as they stand in stats.json."""
+    return {name: summary.to_json() for name, summary in split.features.items()}
