@@ -27,6 +27,7 @@ RELIED_ON = {
     "def _inspect_process": "transforms/workers/reported.py",
     "step.fn = ": "transforms/workers/reported.py",
     ".get_signature": "pipelines/running/signatures.py",
+    "_worker_threads": "pipelines/running/loopback.py",
 }
 OTHERS = {"_StoreAction", "_actions", "_exit", "_replace"}  # of argparse, os, and named tuples
 

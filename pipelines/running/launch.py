@@ -13,6 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.flags.option_views import RememberingOptions
 from pipelines.running.failures import to_raise
+from pipelines.running.loopback import loopback_workers
 from pipelines.running.progress import ProgressDisplay
 from pipelines.running.runner import check_running_mode, is_local, make_runner
 from pipelines.running.scratch import scratch_folder
@@ -54,6 +55,8 @@ def run(
             folder = stack.enter_context(scratch_folder("progress"))
             stack.enter_context(_quiet_beam())  # until its workers have ended
             workers = stack.enter_context(WorkerProcesses())
+        else:
+            options = stack.enter_context(loopback_workers(options))
         build(pipeline := _pipeline(options, workers), folder)
         report = storage.join(place, FILE) if (place := folder or shared) is not None else None
         if report is not None:

@@ -1,0 +1,204 @@
+"""A real Flink session cluster on this machine: a JobManager, TaskManagers, and Beam's job server, as processes."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from tests.support.clusters.installed import flink_jars
+
+# What bin/flink gives Java 17
+_OPENED = (
+    *("lang", "lang.invoke", "lang.reflect", "net", "io", "nio", "text", "time", "util", "util.concurrent"),
+    *("util.concurrent.atomic", "util.concurrent.locks"),
+)
+_JAVA = [
+    "java",
+    "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED),
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",  # short jobs: compiling is most of what they would take
+]
+# flink-conf.yaml as Flink 1.16 comes, but for the ports, and two slots in place of one
+_DEFAULTS = {
+    "jobmanager.rpc.address": "localhost",
+    "jobmanager.bind-host": "localhost",
+    "jobmanager.memory.process.size": "1600m",
+    "taskmanager.bind-host": "localhost",
+    "taskmanager.host": "localhost",
+    "taskmanager.memory.process.size": "1728m",
+    "taskmanager.numberOfTaskSlots": "2",
+    "parallelism.default": "1",
+    "jobmanager.execution.failover-strategy": "region",
+    "rest.address": "localhost",
+    "rest.bind-address": "localhost",
+}
+_SECONDS = 120.0  # until a part of the cluster is there
+
+
+@dataclass(eq=False)
+class FlinkCluster:
+    """A cluster while the context lasts. No process of it outlives this one.
+
+    Attributes:
+      folder: of its configuration and logs.
+      task_managers: how many there are at first.
+      settings: of Flink that differ from those it comes with.
+      job_endpoint, rest: HOST:PORT of the job server, and of Flink.
+      processes: by name: jobmanager, taskmanager1, …, jobserver.
+    """
+
+    folder: Path
+    task_managers: int = 2
+    settings: Mapping[str, str] = field(default_factory=dict)
+    job_endpoint: str = ""
+    rest: str = ""
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def __enter__(self) -> Self:
+        """Start all, and wait until it can take jobs."""
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End all processes."""
+        for process in self.processes.values():
+            process.kill()
+        for process in self.processes.values():
+            process.wait()
+        self.processes.clear()
+
+    def _start(self) -> None:
+        rpc, rest, jobs, artifacts, expansion = free_ports(5)
+        settings = {**_DEFAULTS, "jobmanager.rpc.port": str(rpc), "rest.port": str(rest), **self.settings}
+        settings.setdefault("io.tmp.dirs", str(self.folder / "tmp"))
+        (self.folder / "tmp").mkdir(parents=True)
+        (self.folder / "flink-conf.yaml").write_text("".join(f"{k}: {v}\n" for k, v in settings.items()))
+        self.rest, self.job_endpoint = f"localhost:{rest}", f"localhost:{jobs}"
+        jars = flink_jars()
+        self._flink = ":".join(str(jar) for jar in sorted(jars.glob("*.jar")) if not jar.name.startswith("beam-"))
+        main = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
+        self.run("jobmanager", [*_JAVA, "-Xmx600m", "-cp", self._flink, main, "--configDir", str(self.folder)])
+        self._tuned = self._resources()
+        for _ in range(self.task_managers):
+            self.add_task_manager()
+        ports = [f"--job-port={jobs}", f"--artifact-port={artifacts}", f"--expansion-port={expansion}"]
+        driver = ["-Xmx400m", "-cp", f"{jars}/*", "org.apache.beam.runners.flink.FlinkJobServerDriver"]
+        staged = f"--artifacts-dir={self.folder / 'staged'}"
+        self.run("jobserver", [*_JAVA, *driver, f"--flink-master={self.rest}", staged, *ports])
+        self.wait_for_slots(self.task_managers * int(settings["taskmanager.numberOfTaskSlots"]))
+        wait_for_port(self.job_endpoint)
+
+    def _resources(self) -> tuple[list[str], list[str]]:
+        """Options of the JVM and of the TaskManager, as Flink's own scripts find them."""
+        tool = ["org.apache.flink.runtime.util.bash.BashJavaUtils", "GET_TM_RESOURCE_PARAMS"]
+        found = subprocess.run(
+            ["java", "-cp", self._flink, *tool, "--configDir", str(self.folder)], check=True, capture_output=True
+        )
+        jvm, dynamic = re.findall(r"BASH_JAVA_UTILS_EXEC_RESULT:(.*)", found.stdout.decode())
+        return jvm.split(), dynamic.split()
+
+    def add_task_manager(self) -> str:
+        """Start one more; returns its name."""
+        name = f"taskmanager{sum('taskmanager' in name for name in self.processes) + 1}"
+        jvm, dynamic = self._tuned
+        main = ["org.apache.flink.runtime.taskexecutor.TaskManagerRunner", "--configDir", str(self.folder), *dynamic]
+        self.run(name, [*_JAVA, *jvm, "-cp", self._flink, *main])
+        return name
+
+    def run(self, name: str, command: list[str], env: Mapping[str, str] | None = None) -> None:
+        """Start a process of the cluster, which ends with this one at the latest."""
+        if shutil.which("setpriv") is not None:
+            command = ["setpriv", "--pdeathsig", "KILL", *command]
+        with self.log(name).open("wb") as log:
+            self.processes[name] = subprocess.Popen(
+                command, stdout=log, stderr=log, env={**os.environ, **(env or {})}, start_new_session=True
+            )
+
+    def log(self, name: str) -> Path:
+        """Where a process writes what it says."""
+        return self.folder / f"{name}.log"
+
+    def kill(self, name: str) -> None:
+        """SIGKILL."""
+        self.processes[name].send_signal(signal.SIGKILL)
+        self.processes[name].wait()
+
+    def ask(self, path: str) -> Any:
+        """What Flink's REST interface answers."""
+        with urllib.request.urlopen(f"http://{self.rest}/{path}", timeout=10) as answer:
+            return json.load(answer)
+
+    def wait_for_slots(self, slots: int) -> None:
+        """Wait until there are as many slots, free ones, at least.
+
+        Raises:
+          TimeoutError: there are not.
+        """
+        deadline = time.monotonic() + _SECONDS
+        found = -1
+        while time.monotonic() < deadline:
+            self.check_alive()
+            try:
+                found = self.ask("overview")["slots-available"]
+            except (OSError, KeyError):
+                found = -1
+            if found >= slots:
+                return
+            time.sleep(0.2)
+        raise TimeoutError(f"{found} of {slots} slots; see the logs in {self.folder}")
+
+    def check_alive(self) -> None:
+        """Check that the JobManager runs."""
+        if self.processes["jobmanager"].poll() is not None:
+            raise RuntimeError(self.log("jobmanager").read_text()[-3000:])
+
+
+def free_ports(number: int) -> list[int]:
+    """Ports at which nobody listens."""
+    probes = [socket.create_server(("localhost", 0)) for _ in range(number)]
+    try:
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+def wait_for_port(endpoint: str) -> None:
+    """Wait until somebody listens at HOST:PORT; raises TimeoutError."""
+    host, port = endpoint.split(":")
+    deadline = time.monotonic() + _SECONDS
+    while time.monotonic() < deadline:
+        with socket.socket() as client:
+            if client.connect_ex((host, int(port))) == 0:
+                return
+        time.sleep(0.1)
+    raise TimeoutError(f"nobody listens at {endpoint}")
+
+
+def main() -> None:
+    """`python -m tests.support.clusters.flink FOLDER [TASKMANAGERS]`: a cluster until Ctrl-C."""
+    with FlinkCluster(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 2) as cluster:
+        print(
+            f"--runner PortableRunner --job_endpoint {cluster.job_endpoint}   Flink: http://{cluster.rest}", flush=True
+        )
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()
