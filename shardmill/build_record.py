@@ -134,5 +134,6 @@ def page_path(record: str) -> str:
 
 
 def failed_record_path(parent: str, version: str) -> str:
-    """The record of a build that should have replaced `version`, which stands, and its own record with it."""
+    """The record of a build that should have replaced `version`, which stands, and its own record with it; until a
+    later one does."""
     return posixpath.join(parent, naming.BUILDS, f"{version}.failed.json")

@@ -8,14 +8,21 @@ from shardmill import naming
 from shardmill.errors import UserError
 
 _SHOWN = 60  # letters of a name that is too long
+LABELS_FILE = "--labels_file"
 ON_NEW_LABEL = ("fail", "append", "reject")
 
 
 @dataclass(frozen=True)
 class ClassNames:
-    """The class names of a label feature; a name's id is its position."""
+    """The class names of a label feature; a name's id is its position.
+
+    Attributes:
+      names: of the classes.
+      source: where they come from, in words: a record may have another class.
+    """
 
     names: tuple[str, ...]
+    source: str = field(default=LABELS_FILE, compare=False)
     _ids: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -54,14 +61,17 @@ def check_label_name(label: str) -> None:
         )
 
 
-def resolve_class_names(found: Iterable[str], frozen: Sequence[str] | None, on_new_label: str) -> ClassNames:
+def resolve_class_names(
+    found: Iterable[str], frozen: Sequence[str] | None, on_new_label: str, source: str = LABELS_FILE
+) -> ClassNames:
     """The class table of a build.
 
     Args:
       found: the class names in the input, in any order, each any number of times.
-      frozen: the names of `--labels_file`, in id order, or None.
+      frozen: the names of `source`, in id order, or None.
       on_new_label: what becomes of a found class that `frozen` lacks: `fail`, `append` (ids after the frozen ones, in
         sorted order) or `reject` (the class gets no id; its records are rejected).
+      source: see ClassNames.
 
     Raises:
       UserError: a new class with `fail`; the message names it.
@@ -75,11 +85,12 @@ def resolve_class_names(found: Iterable[str], frozen: Sequence[str] | None, on_n
         near = difflib.get_close_matches(new[0], frozen, 1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         more = f" and {len(new) - 1} more are" if len(new) > 1 else " is"
+        add = "add it there, or " if source == LABELS_FILE else ""
         raise UserError(
-            f"class {new[0]!r}{hint}{more} in the input but not in --labels_file; add it there, or give "
+            f"class {new[0]!r}{hint}{more} in the input but not in {source}; {add}give "
             "--on_new_label append (a new id at the end) or reject (its records go to rejects/)"
         )
-    return ClassNames((*frozen, *new) if on_new_label == "append" else tuple(frozen))
+    return ClassNames((*frozen, *new) if on_new_label == "append" else tuple(frozen), source)
 
 
 def parse_labels(text: str, name: str) -> tuple[str, ...]:

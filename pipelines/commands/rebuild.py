@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.flags.options import Parser, beam_options
 from pipelines.flags.parser import add_flags
@@ -23,6 +23,9 @@ from shardmill.build_record import BuildRecord
 from shardmill.errors import UserError
 from transforms.options.declare import flag, options_of
 from transforms.stores.clients import reaching
+
+if TYPE_CHECKING:
+    from pipelines.running.outcome import Built
 
 _EPILOG = (
     "Every option of Apache Beam is passed through, and takes the place of the recipe's. "
@@ -151,7 +154,7 @@ def _follow(
     if debug and built.error is not None:
         raise built.error
     status = _status_of(built.record, recipe, told) if built.error is None else built.error.exit_status
-    _tell_end(built.record, built.error, told, status)
+    _tell_end(built, told, status)
     if built.error is not None and recipe.on_failure.webhook is not None:
         failed = notify(recipe.on_failure.webhook, built.record)
         if failed is not None:
@@ -214,7 +217,7 @@ def _dry_run(recipe: Recipe, told: RebuildOptions, options: Any) -> tuple[str, i
         kept = keep(recipe, made.config.parent)
         for sentence in kept.said:
             say(sentence)
-        config = recipe.config(made.config.version, **kept.changes)
+        config = kept.config(recipe, made.config.version)
         _tell(told, dry_run(recipe.kind.make_job(config), recipe.name, options()))
     except (UserError, JobError, CorruptDataError) as error:
         located = recipe.located(error) if isinstance(error, UserError) else error
@@ -230,9 +233,10 @@ def _status_of(record: BuildRecord, recipe: Recipe, told: RebuildOptions) -> int
     return recipe.build.unchanged_status if told.unchanged_status is None else told.unchanged_status
 
 
-def _tell_end(record: BuildRecord, error: Exception | None, told: RebuildOptions, status: int) -> None:
+def _tell_end(built: "Built", told: RebuildOptions, status: int) -> None:
     from pipelines.reports.builds import published_line
 
+    record, error = built.record, built.error
     if told.json:
         print(record.to_json(), flush=True)
     as_object = {"build": json.loads(record.to_json())}
@@ -242,7 +246,8 @@ def _tell_end(record: BuildRecord, error: Exception | None, told: RebuildOptions
     _tell(
         told, f"{record.name}: {record.reason}" if record.status == "unchanged" else published_line(record), **as_object
     )
-    for said in filter(None, (record.since, *(f"NOTE: {notice}" for notice in record.notices))):
+    notices = () if built.published is None else built.published.notices
+    for said in filter(None, (record.since, *(f"NOTE: {notice}" for notice in notices))):
         _tell(told, said)
     for check in record.checks:
         if check.get("severity") == "warn":

@@ -1,11 +1,12 @@
 """What a build keeps of a version before: the ids of its classes, the types of its columns."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from google.protobuf import text_format
 
+from pipelines.config.job import JobConfig
 from pipelines.recipes.recipe import Recipe
 from shardmill import naming, schema
 from shardmill.dataset import Dataset, open_dataset
@@ -24,10 +25,16 @@ class Kept:
     Attributes:
       changes: of the job's configuration, by field.
       said: what must be said of that.
+      labels_of: the version whose classes are kept; "" if none.
     """
 
     changes: Mapping[str, Any] = field(default_factory=dict)
     said: tuple[str, ...] = ()
+    labels_of: str = ""
+
+    def config(self, recipe: Recipe, version: str, **changes: Any) -> JobConfig:
+        """What the job of `recipe` is told that builds `version` and keeps this; raises as Recipe.config."""
+        return replace(recipe.config(version, **changes, **self.changes), kept_of=self.labels_of)
 
 
 def keep(recipe: Recipe, parent: str) -> Kept:
@@ -59,7 +66,7 @@ def keep(recipe: Recipe, parent: str) -> Kept:
         said.append(_labels_said(names, dataset.manifest.version, recipe.options.get("on_new_label", "fail")))
         if names:
             changes["labels"] = names
-    return Kept(changes, tuple(said))
+    return Kept(changes, tuple(said), dataset.manifest.version if "labels" in changes else "")
 
 
 def kept_of(recipe: Recipe, parent: str) -> dict[str, str]:

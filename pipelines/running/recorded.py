@@ -53,15 +53,18 @@ def run_recorded(
         if told and (path := write_if_there(config.parent, ended)):
             write_page(config.parent, ended, path, before)
         return Built(ended, None, error)
-    reused, read = _files_read(config)
+    index = remembered(config)
+    told = () if index is None else index.notices
+    for notice in told:  # also where all that is well is left out
+        log.warn(notice)
     ended = replace(
         _as_written(config, record),
         splits=dict(published.splits),
         rejected=published.rejected,
-        notices=published.notices,
+        notices=published.notices + told,
         since=since_line(published.directory, before),
-        reused=reused,
-        read=read,
+        reused=None if index is None else index.reused,
+        read=None if index is None else index.read,
         seconds=time.monotonic() - begun,
     )
     path = record_path(config.parent, ended.version)
@@ -71,12 +74,6 @@ def run_recorded(
         log.warn(not_written(error))
     write_page(config.parent, ended, path, before)
     return Built(ended, published)
-
-
-def _files_read(config: JobConfig) -> tuple[int | None, int | None]:
-    """How many files were taken from an older version, and how many were read, of a build that keeps account."""
-    index = remembered(config)
-    return (None, None) if index is None else (index.reused, index.files - index.reused)
 
 
 def _as_written(config: JobConfig, record: BuildRecord) -> BuildRecord:

@@ -42,7 +42,8 @@ def since(new: Profile, old: Profile) -> str:
     found = differences(new, old)
     if new.examples == old.examples:
         unit = _unit(new)
-        same = "nothing else changed" if not found else ""
+        # Statistics are of single columns: labels may have been shuffled among the records, which nobody sees here.
+        same = "nothing else changed in its statistics" if not found else ""
         parts = [f"{new.examples:,} {unit}, as before", *(difference.words for difference in found), same]
     else:
         parts = [difference.words for difference in found]

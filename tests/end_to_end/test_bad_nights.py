@@ -141,7 +141,10 @@ NIGHTS = {
     ),
     "a class vanished": Night(lambda: write(rows(kinds=("buy", "view"))), 3, "1 class is gone since 1.0.0: 'click'"),
     "a class new": Night(new_class, 0, "classes_new: 1 class is new since 1.0.0: 'like'", "1.0.1"),
-    "a class new, labels kept": Night(new_class_where_labels_are_kept, 2, "'like'"),
+    "a class new, labels kept": Night(
+        new_class_where_labels_are_kept,
+        *(2, "is in the input but not in the kept labels of version 1.0.0; give --on_new_label append"),
+    ),
     "a class renamed": Night(lambda: write(rows(kinds=("buy", "klick", "view"))), 3, "1 class is gone"),
     "40 % of the rows": Night(lambda: write(rows(240)), 3, "examples_under: there are 240 examples, 600 in 1.0.0"),
     "a file three times": Night(lambda: write(rows() * 3), 0, "examples_over: there are 1,800 examples", "1.0.1"),

@@ -95,6 +95,28 @@ def test_the_bytes_are_those_of_a_full_build(kind: str, run: Run, tmp_path: Path
     assert tree_bytes(tmp_path / "out/n/1.0.1") == tree_bytes(tmp_path / "full/n/1.0.1")
 
 
+def test_damaged_records_are_told_and_on_record(run: Run, tmp_path: Path) -> None:
+    """Also where all is left out that is well; not in the manifest, for the bytes are those of a full build."""
+    put(tmp_path / "in", image_tree(("cat", "dog"), 3))
+    flags = ("--input", tmp_path / "in", "--name", "n", "--num_shards", "1", "--quiet")
+    build = ("images", *flags, "--output", tmp_path / "out", "--reuse", "LATEST")
+    assert run(*build, "--version", "1.0.0").status == 0
+    (shard,) = (tmp_path / "out/n/1.0.0").glob("*.tfrecord-*")
+    data = shard.read_bytes()
+    shard.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))  # the checksum of the last record
+
+    result = run(*build, "--version", "1.0.1")
+    run("images", *flags, "--output", tmp_path / "full", "--version", "1.0.1")
+
+    said = "1 record is damaged in the shards of 1.0.0: what should have been taken from there was read again;"
+    assert (result.status, result.out) == (0, "")
+    assert result.err.startswith(f"shardmill: warning: {said}")
+    record = json.loads((tmp_path / "out/n/builds/1.0.1.json").read_text())
+    assert [notice[: len(said)] for notice in record["notices"]] == [said]
+    assert (record["reused"], record["read"]) == (5, 1)
+    assert tree_bytes(tmp_path / "out/n/1.0.1") == tree_bytes(tmp_path / "full/n/1.0.1")
+
+
 def test_rows_of_a_manifest_may_change_where_files_do_not(run: Run, tmp_path: Path) -> None:
     put(tmp_path / "in", {f"{n}.png": image(n, "PNG") for n in range(8)})
     (tmp_path / "outside").mkdir()

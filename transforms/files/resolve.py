@@ -74,7 +74,7 @@ def _label_id(label: str | None, layout: Layout) -> tuple[int | None, str | None
     if label is None:
         return None, "no label: the file lies in no class folder, or the column 'label' is empty"
     label_id = layout.class_names.id(label)
-    return label_id, None if label_id is not None else f"class {label!r} is not in --labels_file"
+    return label_id, None if label_id is not None else f"class {label!r} is not in {layout.class_names.source}"
 
 
 def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: ResolveOptions) -> pa.RecordBatch:

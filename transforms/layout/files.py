@@ -89,10 +89,14 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
     found = _labels(summary, folders)
     columns = dict(sorted(summary.columns.items()))
     _check_columns(options, columns, labelled=bool(found), manifest=manifest)
-    class_names = resolve_class_names(found, options.classes.labels, options.classes.on_new_label) if found else None
+    class_names = (
+        resolve_class_names(found, options.classes.labels, options.classes.on_new_label, options.classes.source)
+        if found
+        else None
+    )
     if class_names is None and options.classes.labels is not None:
         raise UserError(
-            f"--labels_file was given, but {options.source} has no labels: no class folders and no column 'label'"
+            f"{options.classes.given}, but {options.source} has no labels: no class folders and no column 'label'"
         )
     notices = (
         *missing,

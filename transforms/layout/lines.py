@@ -35,10 +35,12 @@ def make_line_layout(
     if classes and not labelled:
         notices.append(f"no line has a label: some files lie in class folders, such as {min(classes)!r}, others do not")
     class_names = (
-        resolve_class_names(classes, options.classes.labels, options.classes.on_new_label) if labelled else None
+        resolve_class_names(classes, options.classes.labels, options.classes.on_new_label, options.classes.source)
+        if labelled
+        else None
     )
     if class_names is None and options.classes.labels is not None:
-        raise UserError(f"--labels_file was given, but not every file of {options.source} lies in a class folder")
+        raise UserError(f"{options.classes.given}, but not every file of {options.source} lies in a class folder")
     features = [Feature("text", "bytes", "text")]
     if class_names is not None:
         features.append(Feature("label", "int64", "class_label", class_names=class_names.names))

@@ -331,7 +331,7 @@ def _resolve_label(
     """The label's class names, if its values are strings, and its feature as published."""
     if options.label is None:
         if options.classes.labels is not None:
-            raise UserError("--labels_file was given, but no --label; name the column")
+            raise UserError(f"{options.classes.given}, but no --label; name the column")
         return types, features, None
     feature = next((feature for feature in features if feature.name == options.label), None)
     if feature is None:
@@ -353,7 +353,7 @@ def _resolve_label(
     if not is_class and feature.dtype != "bytes":
         if options.classes.labels is not None:
             raise UserError(
-                f"--labels_file was given, but --label {options.label} holds numbers, which stay as they are"
+                f"{options.classes.given}, but --label {options.label} holds numbers, which stay as they are"
             )
         return types, [_required(feature, options.label) for feature in features], None
     check_label_name(options.label)
@@ -361,7 +361,9 @@ def _resolve_label(
     if inferred.values is None:
         raise UserError(f"--label {options.label} has more than {MAX_VALUES:,} different values; is it a label?")
     found = inferred.values if options.needs_inference else frozenset()
-    class_names = resolve_class_names(found, options.classes.labels, options.classes.on_new_label)
+    class_names = resolve_class_names(
+        found, options.classes.labels, options.classes.on_new_label, options.classes.source
+    )
     types = {**types, options.label: ColumnType("bytes", None, 0)}
     label = Feature(options.label, "int64", "class_label", class_names=class_names.names)
     return types, [label if feature.name == options.label else feature for feature in features], class_names

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from shardmill.errors import UserError
-from shardmill.labels import ON_NEW_LABEL, parse_labels
+from shardmill.labels import LABELS_FILE, ON_NEW_LABEL, parse_labels
 from transforms.options.declare import Options, flag
 from transforms.stores import storage
 
@@ -31,6 +31,7 @@ class LabelOptions(Options):
 
     Attributes:
       labels: the names in the order of their ids, which they keep; None for those of the input in sorted order.
+      kept_of: the version that they are kept of; "" where they are those of --labels_file.
     """
 
     title: ClassVar[str] = "labels"
@@ -39,6 +40,18 @@ class LabelOptions(Options):
         None, "class names, one a line: freezes their ids", name="labels_file", parse=read_labels, to_json=list
     )
     on_new_label: str = flag("fail", "what a class not in --labels_file does", choices=ON_NEW_LABEL)
+
+    kept_of: str = ""
+
+    @property
+    def source(self) -> str:
+        """Where the names come from, in words."""
+        return f"the kept labels of version {self.kept_of}" if self.kept_of else LABELS_FILE
+
+    @property
+    def given(self) -> str:
+        """That they are given, in words, which a reason why they must not be follows."""
+        return f"the labels of version {self.kept_of} are kept" if self.kept_of else f"{LABELS_FILE} was given"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -67,11 +67,15 @@ def stage(directory: str, temporary: str, record: BuildRecord) -> None:
 
 def put_in_place(directory: str, temporary: str) -> None:
     """Let the record that the job staged be that of the version in `directory`, which is published; done once already,
-    or of a job that staged none, this does nothing."""
+    or of a job that staged none, this does nothing.
+
+    The record of one that should have replaced the version before, and did not, goes: what stands is newer."""
     staged = _staged(directory, temporary)
     if storage.exists(staged):
         parent, _, version = directory.rpartition("/")
-        path = record_path(parent or ("/" if directory.startswith("/") else "."), version)
+        parent = parent or ("/" if directory.startswith("/") else ".")
+        path = record_path(parent, version)
+        storage.delete([failed_record_path(parent, version)])
         storage.rename([staged], [path])
         if storage.is_local(directory):
             storage.sync_directories([path.rpartition("/")[0]])

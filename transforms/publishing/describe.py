@@ -21,6 +21,7 @@ from shardmill.stats_file import FeatureSummary, SplitSummary, StatsFile
 from shardmill.tfds_metadata import SplitInfo
 from transforms.formats.damage import Losses
 from transforms.options.checks import CheckOptions
+from transforms.publishing.file_index import FileIndex
 from transforms.publishing.keep_files import RememberOptions
 from transforms.sharding.balance import ShardCount
 from transforms.sharding.divisions import Divisions
@@ -146,11 +147,15 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
     )
 
 
-def described(record: BuildRecord, manifest: bytes) -> BuildRecord:
-    """The record of a build with what stands in its manifest, of which these are the bytes."""
+def described(record: BuildRecord, manifest: bytes, index: FileIndex | None = None) -> BuildRecord:
+    """The record of a build with what stands in its manifest, of which these are the bytes, and in the index of its
+    files."""
     found = Manifest.from_json(manifest, naming.MANIFEST)
     splits = {split.name: split.examples for split in found.splits}
-    return replace(record, splits=splits, rejected=int(found.rejects.get("records", 0)), notices=tuple(found.notices))
+    made = replace(record, splits=splits, rejected=int(found.rejects.get("records", 0)), notices=tuple(found.notices))
+    if index is None:
+        return made
+    return replace(made, notices=made.notices + index.notices, reused=index.reused, read=index.read)
 
 
 def _entry(shard: ShardInfo) -> ShardEntry:

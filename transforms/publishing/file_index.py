@@ -94,11 +94,24 @@ class FileIndex:
         """One sentence: how much was taken from an older version, or why nothing was."""
         if not self.former:
             return f"all {self.files:,} files were read: {self.why}"
-        line = f"{self.reused:,} of {self.files:,} files taken from {self.former}, the others read"
-        if self.damaged:
-            records = "1 record" if self.damaged == 1 else f"{self.damaged:,} records"
-            line += f"; {records} of {self.former} could not be: `shardmill verify` says more"
-        return line
+        return f"{self.reused:,} of {self.files:,} files taken from {self.former}, the others read"
+
+    @property
+    def read(self) -> int:
+        """Files that were read."""
+        return self.files - self.reused
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the user must be told of the older version; it stands in no manifest, for the new version is the same
+        bytes whether any of that is damaged or not."""
+        if not self.damaged:
+            return ()
+        records = "1 record is" if self.damaged == 1 else f"{self.damaged:,} records are"
+        return (
+            f"{records} damaged in the shards of {self.former}: what should have been taken from there was read again;"
+            " `shardmill verify` says more",
+        )
 
 
 def _piece(value: Value) -> IndexedPiece:

@@ -24,13 +24,13 @@ class RememberOptions:
 
 def keep_files(
     parent: str, version: str, manifest: bytes, shards: Sequence[ShardInfo], options: RememberOptions | None
-) -> None:
-    """Put the pieces of `shards`, and an index, beside the version that `manifest` is going to describe.
+) -> FileIndex | None:
+    """Put the pieces of `shards`, and an index, beside the version that `manifest` is going to describe; the index.
 
     It may be done before that version is published, and again: nothing that an older version remembers is touched.
     """
     if options is None:
-        return
+        return None
     folder = files_folder(parent, version)
     pieces = [(str(shard.name), shard.piece) for shard in shards if shard.piece is not None and shard.piece.path]
     storage.make_directory(folder)
@@ -50,6 +50,7 @@ def keep_files(
         pieces=tuple(_indexed(shard, piece) for shard, piece in pieces),
     )
     storage.write_text(storage.join(folder, index_name(manifest)), index.to_json(), sync=False)
+    return index
 
 
 def forget_others(parent: str, version: str, manifest: bytes) -> None:

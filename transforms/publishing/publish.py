@@ -80,11 +80,11 @@ def _journal(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: P
     if options.checks is not None:
         checked = checking.check(shards, files, options, datetime.now(UTC))
     _check_ours(shards, options)
-    keep_files(options.parent, options.version, files[naming.MANIFEST], shards, options.remember)
+    index = keep_files(options.parent, options.version, files[naming.MANIFEST], shards, options.remember)
     moves = _stage(shards, files, options)
     if options.record is not None:
         record = checked.told(options.record, datetime.now(UTC))
-        build_records.stage(options.directory, options.temporary, described(record, files[naming.MANIFEST]))
+        build_records.stage(options.directory, options.temporary, described(record, files[naming.MANIFEST], index))
     before, set_latest = latest(options.directory), options.set_latest
     journal = Journal(options.job, options.name, options.version, options.temporary, before, tuple(moves), set_latest)
     publication.begin(options.directory, journal)

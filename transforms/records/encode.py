@@ -118,12 +118,13 @@ class TableEncoder:
             missing = batch[layout.required_label].is_null().to_numpy(zero_copy_only=False)
             reject(missing, lambda row: f"no label: column {layout.required_label!r} has no value")
         if layout.label is not None:
-            names = batch[layout.label]
+            assert layout.class_names is not None
+            names, source = batch[layout.label], layout.class_names.source
             ids = _class_ids(names, layout)
             unknown = ids.is_null().to_numpy(zero_copy_only=False)
             reject(
                 unknown,
-                lambda row: f"class {names[row].as_py().decode(errors='backslashreplace')!r} is not in --labels_file",
+                lambda row: f"class {names[row].as_py().decode(errors='backslashreplace')!r} is not in {source}",
             )
             batch = batch.set_column(batch.schema.get_field_index(layout.label), layout.label, ids)
         for feature in layout.features:

@@ -92,6 +92,6 @@ def test_a_command_that_publishes_beside_an_older_version_says_what_changed(run:
     assert "since" not in first.out
 
     second = run("csv", *arguments, "--version", "1.0.1")
-    assert second.out.splitlines()[-1] == "since 1.0.0: 30 rows, as before; nothing else changed"
+    assert second.out.splitlines()[-1] == "since 1.0.0: 30 rows, as before; nothing else changed in its statistics"
     record = json.loads((tmp_path / "out" / "n" / "builds" / "1.0.1.json").read_text())
-    assert record["since"] == "since 1.0.0: 30 rows, as before; nothing else changed"
+    assert record["since"] == "since 1.0.0: 30 rows, as before; nothing else changed in its statistics"

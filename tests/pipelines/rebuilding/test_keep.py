@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert kept == Kept(
         said=("there is no version yet whose labels or schema could be kept: those of the input are taken",)
     )
-    convert(recipe.config("1.0.0", **kept.changes))
+    convert(kept.config(recipe, "1.0.0"))
     write_files(folder, {"in/a.csv": SECOND.encode()})
     return folder
 
@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def build(folder: Path, version: str, *lines: str, flags: str) -> tuple[tuple[str, ...], Manifest]:
     recipe = recipe_of(folder, *lines, flags=flags)
     kept = keep(recipe, str(folder / "out/n"))
-    published = convert(recipe.config(version, **kept.changes))
+    published = convert(kept.config(recipe, version))
     (folder / "out/n/LATEST").write_text("1.0.0\n")
     return kept.said, open_dataset(published.directory).manifest
 
@@ -75,7 +75,8 @@ def test_classes_keep_their_ids(folder: Path) -> None:
 
 
 def test_a_new_class_fails_unless_the_recipe_says_what_it_does(folder: Path) -> None:
-    with pytest.raises(UserError, match="class 'a' is in the input but not in --labels_file"):
+    said = "class 'a' is in the input but not in the kept labels of version 1.0.0; give --on_new_label append"
+    with pytest.raises(UserError, match=said):
         build(folder, "1.0.9", "labels: keep", flags="label: label")
     said, manifest = build(
         folder, "1.0.3", "labels: keep", flags="label: label, on_new_label: reject, max_reject_fraction: 1"
@@ -83,7 +84,12 @@ def test_a_new_class_fails_unless_the_recipe_says_what_it_does(folder: Path) -> 
 
     assert said == ("the ids of 2 classes are those of 1.0.0; a new one is rejected",)
     assert classes(manifest) == ("b", "d")
-    assert manifest.rejects["records"] == 1
+    assert manifest.rejects["reasons"] == {"class 'a' is not in the kept labels of version 1.0.0": 1}
+
+
+def test_what_is_kept_and_has_no_use_is_told_as_what_it_is(folder: Path) -> None:
+    with pytest.raises(UserError, match=r"^the labels of version 1[.]0[.]0 are kept, but no --label; name the column"):
+        build(folder, "1.0.9", "labels: keep", flags="")
 
 
 def test_columns_keep_their_types(folder: Path) -> None:

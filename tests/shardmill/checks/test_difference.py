@@ -48,7 +48,10 @@ def test_a_bad_night(old: Profile) -> None:
 
 
 def test_another_draw_of_the_same(old: Profile) -> None:
-    assert since(of(night(20_000, 7), format="csv"), old) == "since 1.0.1: 20,000 rows, as before; nothing else changed"
+    assert (
+        since(of(night(20_000, 7), format="csv"), old)
+        == "since 1.0.1: 20,000 rows, as before; nothing else changed in its statistics"
+    )
 
 
 @pytest.mark.parametrize(

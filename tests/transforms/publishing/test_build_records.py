@@ -31,7 +31,10 @@ def test_whoever_completes_a_publication_puts_its_record_in_place(tmp_path: Path
     directory = str(tmp_path / "1.0.0")
     (tmp_path / "1.0.0" / "beam-temp-n-1").mkdir(parents=True)
     stage(directory, "beam-temp-n-1", GOOD)
+    for before in (GOOD, BAD):  # the second should have replaced the first
+        write_record(str(tmp_path), before)
 
     for _ in range(2):
         put_in_place(directory, "beam-temp-n-1")
         assert read_record(f"{tmp_path}/builds/1.0.0.json") == GOOD
+        assert [path.name for path in (tmp_path / "builds").iterdir()] == ["1.0.0.json"]
