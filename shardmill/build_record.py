@@ -18,7 +18,7 @@ from shardmill.json_values import Value, parse_json
 
 FORMAT = 1  # raised when a reader of the former format would misread the file
 
-Status = Literal["published", "unchanged", "failed", "checks_failed", "locked", "outrun"]
+Status = Literal["published", "unchanged", "failed", "checks_failed", "locked", "outrun", "interrupted"]
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
@@ -30,7 +30,8 @@ class BuildRecord:
     Attributes:
       name, version: of the data set.
       status: "published"; "unchanged", where there was nothing to do; "failed"; "checks_failed"; "locked", where
-        another job builds that version; "outrun", where it was published and LATEST names another one meanwhile.
+        another job builds that version; "outrun", where it was published and LATEST names another one meanwhile;
+        "interrupted", by Ctrl-C or SIGTERM.
       reason: one sentence: why it was built, or why nothing was published.
       code_version: a digest of all that shapes the bytes but the input; "" where nobody asked for it.
       data_version: a digest of the input; "" likewise.
@@ -66,6 +67,10 @@ class BuildRecord:
     shardmill: str = ""
     reused: int | None = None
     read: int | None = None
+
+    def is_of(self, other: "BuildRecord") -> bool:
+        """Whether both are records of one build, at different times of it."""
+        return (self.started, self.version, self.data_version) == (other.started, other.version, other.data_version)
 
     def to_json(self) -> str:
         """The text of the file: one line, as `--json` prints it."""

@@ -62,12 +62,12 @@ def main(kind: Kind, arguments: Sequence[str]) -> int:
     from pipelines.recipes.write import left_out, recipe_text, write_recipe
     from pipelines.reports import summary
     from pipelines.reports.builds import published_line
-    from pipelines.running import launch
     from pipelines.running.checks import check, check_input
     from pipelines.running.memory import return_large_buffers, reuse_large_buffers
     from pipelines.running.outcome import Interrupted, begin_record
     from pipelines.running.recorded import run_recorded
     from pipelines.running.runner import is_local
+    from pipelines.running.signals import interrupt
 
     if recipe is not None:
         check_input(config)
@@ -87,7 +87,9 @@ def main(kind: Kind, arguments: Sequence[str]) -> int:
         built = run_recorded(kind.make_job, config, options, begin_record(config.name, config.version), how.quiet)
     except Interrupted as interrupted:
         log.say(f"interrupted; {interrupted}")
-        launch.interrupt(interrupted.__cause__)
+        if how.json and interrupted.record is not None:
+            print(interrupted.record.to_json(), flush=True)
+        interrupt(interrupted.__cause__)
     if how.json:
         print(built.record.to_json())
     if built.error is not None:

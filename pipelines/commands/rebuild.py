@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from pipelines.flags.options import Parser, beam_options
 from pipelines.flags.parser import add_flags
@@ -25,7 +25,7 @@ from transforms.options.declare import flag, options_of
 from transforms.stores.clients import reaching
 
 if TYPE_CHECKING:
-    from pipelines.running.outcome import Built
+    from pipelines.running.outcome import Built, Interrupted
 
 _EPILOG = (
     "Every option of Apache Beam is passed through, and takes the place of the recipe's. "
@@ -132,7 +132,6 @@ def _follow(
     if isinstance(recipe, Mistaken):
         return _mistaken(recipe.name, recipe.error, told)
     from pipelines.rebuilding.rebuild import rebuild
-    from pipelines.rebuilding.webhook import notify
     from pipelines.running.outcome import Interrupted
 
     words = [*recipe.beam, *rest]
@@ -147,19 +146,36 @@ def _follow(
         try:
             built = rebuild(recipe, _asked(told), options, *_voices(recipe, told))
         except Interrupted as interrupted:
-            from pipelines.running import launch
-
-            log.say(f"interrupted; {interrupted}")
-            launch.interrupt(interrupted.__cause__)
+            _end_interrupted(recipe, interrupted, told)
     if debug and built.error is not None:
         raise built.error
     status = _status_of(built.record, recipe, told) if built.error is None else built.error.exit_status
     _tell_end(built, told, status)
-    if built.error is not None and recipe.on_failure.webhook is not None:
-        failed = notify(recipe.on_failure.webhook, built.record)
-        if failed is not None:
-            log.warn(failed)
+    if built.error is not None:
+        _notify(recipe, built.record)
     return built.record.status, status
+
+
+def _end_interrupted(recipe: Recipe, interrupted: "Interrupted", told: RebuildOptions) -> NoReturn:
+    """End this process, with the other recipes' nights; somebody is told of this one's as of a failure."""
+    from pipelines.running.signals import interrupt
+
+    record = interrupted.record
+    log.say(f"interrupted; {interrupted}", **({} if record is None else {"build": json.loads(record.to_json())}))
+    if record is not None:
+        if told.json:
+            print(record.to_json(), flush=True)
+        if record.status == "interrupted":
+            _notify(recipe, record)
+    interrupt(interrupted.__cause__)
+
+
+def _notify(recipe: Recipe, record: BuildRecord) -> None:
+    """Tell whom the recipe says of a night that has published nothing."""
+    from pipelines.rebuilding.webhook import notify
+
+    if recipe.on_failure.webhook is not None and (failed := notify(recipe.on_failure.webhook, record)) is not None:
+        log.warn(failed)
 
 
 def _mistaken(name: str, error: UserError, told: RebuildOptions) -> tuple[str, int]:

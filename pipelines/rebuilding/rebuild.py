@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from pipelines.rebuilding.decide import Unchanged
 from pipelines.rebuilding.planning import Asked, Say, begin, plan
 from pipelines.recipes.recipe import Recipe
-from pipelines.running.outcome import Built, Failure, begin_record, failed_record, write_if_there
+from pipelines.running.outcome import (
+    Built,
+    Failure,
+    Interrupted,
+    begin_record,
+    failed_record,
+    interrupted,
+    write_if_there,
+)
+from pipelines.running.signals import terminable
 from shardmill.build_record import BuildRecord
 from shardmill.errors import CorruptDataError, JobError, LockedError, UserError
 from transforms.stores import storage
@@ -30,6 +39,11 @@ def rebuild(recipe: Recipe, asked: Asked, options: "Callable[[], PipelineOptions
     Raises:
       Interrupted: by Ctrl-C or SIGTERM.
     """
+    with terminable():
+        return _rebuild(recipe, asked, options, say, warn)
+
+
+def _rebuild(recipe: Recipe, asked: Asked, options: "Callable[[], PipelineOptions]", say: Say, warn: Say) -> Built:
     begun = time.monotonic()
     record = begin_record(recipe.name, "")
     try:
@@ -46,12 +60,17 @@ def rebuild(recipe: Recipe, asked: Asked, options: "Callable[[], PipelineOptions
         if completed := complete_interrupted(made.config.parent):
             for sentence in completed:
                 warn(sentence)
-            return rebuild(recipe, asked, options, say, warn)  # what stands is another now
+            return _rebuild(recipe, asked, options, say, warn)  # what stands is another now
         say(str(made.decision))
         built = build(recipe, made, asked, options(), say)
         if isinstance(built.error, UserError):  # of which no job writes a record
             return _ended(recipe, built.record, built.error)
         return built
+    except Interrupted:
+        raise
+    except KeyboardInterrupt as cause:  # as the input was looked at, or after all was done
+        parent = storage.join(recipe.output, recipe.name)
+        raise interrupted(parent, replace(record, seconds=time.monotonic() - begun), cause) from cause
     except (UserError, JobError, CorruptDataError) as error:
         return _ended(recipe, replace(record, seconds=time.monotonic() - begun), error)
     except OSError as error:

@@ -9,6 +9,7 @@ from pipelines.running import launch, runner
 from pipelines.running.checks import check, check_output
 from pipelines.running.cleaning import clean_up, missing_folders, sealed, take_lease
 from pipelines.running.outcome import Interrupted, Published
+from pipelines.running.signals import terminable
 from pipelines.running.taking_up import take_up
 from shardmill import naming
 from shardmill.dataset import open_dataset
@@ -43,7 +44,7 @@ def run(
     missing, before, named = missing_folders(config), sealed(config), latest(config.directory)
     lease = None
     try:
-        with launch.terminable():
+        with terminable():
             lease = take_lease(config)
             check_output(config, config.overwrite)  # once more: another job may have published until now
             if not take_up(config):

@@ -1,12 +1,10 @@
 """Run a pipeline to its end, show how far it is, and turn what went wrong into one sentence."""
 
 import logging
-import os
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Any, NoReturn
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -102,33 +100,3 @@ def _run_with_progress(pipeline: beam.Pipeline, shown: ProgressDisplay | None, r
                 shown.update()
     if failure:
         raise to_raise(failure[0], None if report is None else reported(report)) from failure[0]
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: what preemption, Slurm and Kubernetes send before they kill."""
-
-
-@contextmanager
-def terminable() -> Iterator[None]:
-    """Let SIGTERM raise Terminated in the main thread, once; a second one ends the process as ever."""
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-    ):
-        yield
-        return
-
-    def terminate(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        raise Terminated
-
-    signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def interrupt(cause: BaseException | None) -> NoReturn:
-    """End this process at once, with the status of its cause: a local runner's threads have no way to stop."""
-    os._exit(143 if isinstance(cause, Terminated) else 130)

@@ -1,16 +1,17 @@
 """How jobs end, and the records of it; nothing here needs Beam, for a night with nothing to do."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import shardmill
 from pipelines.reports import log
-from shardmill.build_record import BuildRecord, Status
+from shardmill.build_record import BuildRecord, Status, record_path
 from shardmill.dataset import Dataset
 from shardmill.errors import ChecksError, CorruptDataError, JobError, LockedError, OutrunError, UserError
 from shardmill.naming import LATEST
-from transforms.publishing.build_records import write_record
+from transforms.publishing.build_records import read_record, write_record
 from transforms.stores import storage
 
 Failure = UserError | JobError | CorruptDataError
@@ -22,7 +23,13 @@ _STATUSES: tuple[tuple[type[Exception], Status], ...] = (
 
 
 class Interrupted(KeyboardInterrupt):
-    """A job that was interrupted; the message says what became of it, the cause how."""
+    """A build that was interrupted; the message says what became of it, the cause how.
+
+    Attributes:
+      record: of the build, where it has one.
+    """
+
+    record: BuildRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,29 @@ def failed_record(record: BuildRecord, error: Exception) -> BuildRecord:
     """`record` of a build that `error` ended."""
     status: Status = next((status for kind, status in _STATUSES if isinstance(error, kind)), "failed")
     return replace(record, status=status, reason=str(error))
+
+
+def interrupted(parent: str, record: BuildRecord, cause: KeyboardInterrupt) -> Interrupted:
+    """What an interrupted build raises, with its record, which is written; if the version was published all the same,
+    that of the publication stands.
+
+    Args:
+      parent: the folder of all versions.
+      record: as far as it is known.
+      cause: the interruption; if a job was, an Interrupted that says what became of it.
+    """
+    stands = None
+    with suppress(OSError):
+        stands = read_record(record_path(parent, record.version)) if record.version else None
+    if stands is not None and stands.is_of(record) and stands.status == "published":
+        made = Interrupted(f"{record.version} is published")
+    else:
+        made = cause if isinstance(cause, Interrupted) else Interrupted("nothing was published")
+        stands = replace(record, status="interrupted", reason=str(made))
+        if record.version:
+            write_if_there(parent, stands)
+    made.record = stands
+    return made
 
 
 def write_if_there(parent: str, record: BuildRecord) -> str:

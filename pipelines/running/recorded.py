@@ -14,7 +14,7 @@ from pipelines.reports.build_page import write_page
 from pipelines.reports.reuse import remembered
 from pipelines.reports.since import profile_of, since_line
 from pipelines.running.convert import run
-from pipelines.running.outcome import Built, Published, failed_record, not_written, write_if_there
+from pipelines.running.outcome import Built, Published, failed_record, interrupted, not_written, write_if_there
 from shardmill.build_record import BuildRecord, failed_record_path, record_path
 from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError
 from transforms.publishing.build_records import read_record, write_record
@@ -53,15 +53,18 @@ def run_recorded(
         if told and (path := write_if_there(config.parent, ended)):
             write_page(config.parent, ended, path, before)
         return Built(ended, None, error)
+    except KeyboardInterrupt as interruption:
+        since_then = replace(record, seconds=time.monotonic() - begun)
+        raise interrupted(config.parent, since_then, interruption) from (interruption.__cause__ or interruption)
     index = remembered(config)
-    told = () if index is None else index.notices
-    for notice in told:  # also where all that is well is left out
+    notices = () if index is None else index.notices
+    for notice in notices:  # also where all that is well is left out
         log.warn(notice)
     ended = replace(
         _as_written(config, record),
         splits=dict(published.splits),
         rejected=published.rejected,
-        notices=published.notices + told,
+        notices=published.notices + notices,
         since=since_line(published.directory, before),
         reused=None if index is None else index.reused,
         read=None if index is None else index.read,
@@ -82,6 +85,6 @@ def _as_written(config: JobConfig, record: BuildRecord) -> BuildRecord:
     for path in (record_path(config.parent, record.version), failed_record_path(config.parent, record.version)):
         with suppress(OSError):
             found = read_record(path)
-            if found is not None and (found.started, found.data_version) == (record.started, record.data_version):
+            if found is not None and found.is_of(record):
                 return replace(record, checks=found.checks, baseline=found.baseline)
     return record

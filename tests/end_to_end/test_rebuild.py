@@ -1,13 +1,17 @@
 """`shardmill rebuild`, night by night: what is published, the exit status, and the sentence."""
 
 import http.server
+import importlib
 import io
 import json
 import os
 import shlex
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +22,7 @@ import shardmill
 from pipelines.recipes.load import load_recipes
 from pipelines.recipes.recipe import Recipe
 from shardmill.build_record import BuildRecord
-from tests.support.command import REPOSITORY, Run
+from tests.support.command import REPOSITORY, Process, Run
 
 
 def png(number: int) -> bytes:
@@ -176,6 +180,66 @@ def test_a_webhook_that_fails_is_said_and_changes_nothing(
     assert result.status == 2
     assert "shardmill: warning: on_failure: the webhook answered 500" in result.err
     assert "secret" not in result.err
+
+
+MOMENTS = {
+    "the input is looked at": "pipelines.rebuilding.planning.find_inputs",
+    "the job runs": "transforms.publishing.checking.check",
+    "old versions are deleted": "pipelines.rebuilding.build.retain",
+}
+
+
+def interrupt_at(moment: str, number: int) -> None:
+    """Let this process be sent a signal at that moment, which then takes long."""
+    module, _, name = MOMENTS[moment].rpartition(".")
+
+    def interrupted(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), number)
+        time.sleep(60)
+
+    setattr(importlib.import_module(module), name, interrupted)
+
+
+@pytest.mark.parametrize(
+    ("moment", "number", "status"),
+    [
+        ("the input is looked at", signal.SIGTERM, 143),
+        ("the job runs", signal.SIGINT, 130),
+        ("the job runs", signal.SIGTERM, 143),
+        ("old versions are deleted", signal.SIGTERM, 143),
+    ],
+)
+def test_an_interrupted_night_is_on_record_and_somebody_is_told(
+    run: Run, tmp_path: Path, hook: tuple[str, list[dict[str, Any]]], moment: str, number: int, status: int
+) -> None:
+    path = tmp_path / "b.yaml"
+    path.write_text(small(tmp_path, "b", on_failure=f"{{webhook: '{hook[0]}/good'}}"))
+    (tmp_path / "b.csv").write_text("x,y\n1,2\n")
+    assert run("rebuild", path).status == 0
+    (tmp_path / "b.csv").write_text("x,y\n1,2\n3,4\n")
+
+    process = Process(tmp_path / "p", "rebuild", path, "--json", before=partial(interrupt_at, moment, number))
+    result = process.result()
+
+    written = BuildRecord.from_json((tmp_path / "sets/b/builds/1.0.1.json").read_bytes(), "record")
+    assert BuildRecord.from_json(result.out, "stdout") == written
+    if moment == "old versions are deleted":
+        assert (result.status, result.err.splitlines()[-1]) == (status, "shardmill: interrupted; 1.0.1 is published")
+        assert (written.status, hook[1]) == ("published", [])
+        return
+    assert (result.status, result.err.splitlines()[-1]) == (status, "shardmill: interrupted; nothing was published")
+    assert (written.status, written.reason) == ("interrupted", "nothing was published")
+    (told,) = hook[1]
+    assert told["text"] == "b 1.0.1: interrupted: nothing was published"
+    assert latest_of(tmp_path / "sets/b") == "1.0.0"
+    assert not (tmp_path / "sets/b/1.0.1").exists()
+
+    assert run("rebuild", path).status == 0
+    assert latest_of(tmp_path / "sets/b") == "1.0.1"
+
+
+def latest_of(folder: Path) -> str:
+    return (folder / "LATEST").read_text().strip()
 
 
 def test_auto_is_the_next_patch_and_force_builds_what_is_unchanged(run: Run, tmp_path: Path) -> None:

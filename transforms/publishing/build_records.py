@@ -5,7 +5,7 @@ publication puts it in its place; the launcher, if it still lives, writes it aga
 """
 
 from shardmill import naming
-from shardmill.build_record import BuildRecord, failed_record_path, record_path
+from shardmill.build_record import BuildRecord, failed_record_path, page_path, record_path
 from shardmill.errors import CorruptDataError
 from transforms.stores import storage
 
@@ -69,13 +69,15 @@ def put_in_place(directory: str, temporary: str) -> None:
     """Let the record that the job staged be that of the version in `directory`, which is published; done once already,
     or of a job that staged none, this does nothing.
 
-    The record of one that should have replaced the version before, and did not, goes: what stands is newer."""
+    The record of one that should have replaced the version before, and did not, goes with its page: what stands is
+    newer."""
     staged = _staged(directory, temporary)
     if storage.exists(staged):
         parent, _, version = directory.rpartition("/")
         parent = parent or ("/" if directory.startswith("/") else ".")
         path = record_path(parent, version)
-        storage.delete([failed_record_path(parent, version)])
+        failed = failed_record_path(parent, version)
+        storage.delete([failed, page_path(failed)])
         storage.rename([staged], [path])
         if storage.is_local(directory):
             storage.sync_directories([path.rpartition("/")[0]])

@@ -75,8 +75,8 @@ def test_classes_keep_their_ids(folder: Path) -> None:
 
 
 def test_a_new_class_fails_unless_the_recipe_says_what_it_does(folder: Path) -> None:
-    said = "class 'a' is in the input but not in the kept labels of version 1.0.0; give --on_new_label append"
-    with pytest.raises(UserError, match=said):
+    sentence = "class 'a' is in the input but not in the kept labels of version 1.0.0; give --on_new_label append"
+    with pytest.raises(UserError, match=sentence):
         build(folder, "1.0.9", "labels: keep", flags="label: label")
     said, manifest = build(
         folder, "1.0.3", "labels: keep", flags="label: label, on_new_label: reject, max_reject_fraction: 1"

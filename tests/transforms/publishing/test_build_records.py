@@ -33,6 +33,7 @@ def test_whoever_completes_a_publication_puts_its_record_in_place(tmp_path: Path
     stage(directory, "beam-temp-n-1", GOOD)
     for before in (GOOD, BAD):  # the second should have replaced the first
         write_record(str(tmp_path), before)
+    (tmp_path / "builds" / "1.0.0.failed.html").touch()
 
     for _ in range(2):
         put_in_place(directory, "beam-temp-n-1")
