@@ -1,14 +1,20 @@
-"""Shards of records that lie in runs: slices of many runs merged by key, a segment of some megabytes at a time."""
+"""Shards of records that lie in runs: slices of many runs merged by key, a segment of some megabytes at a time.
+
+On a local disk each segment reads its pieces of the slices where they lie. Each would be a request of its own to an
+object store, so there a shard's slices are fetched whole first, two requests a slice: its entries, its records.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from shardmill import spans
-from transforms.records.run_file import key_order, read_key_range
+from transforms.records.run_file import entries, key_order, key_range, read_key_range
+from transforms.records.spool import Range, fetch
 from transforms.sharding.key_histogram import Cuts
 from transforms.stores import storage
 from transforms.workers.batches import concatenate
@@ -16,19 +22,43 @@ from transforms.writing.source import EncodedChunk
 
 SEGMENT_BYTES = 8 << 20
 
+Slice = tuple[str, int, int, int, int, int]  # a row of transforms.records.slices.SLICE
+
+
+class Source(Protocol):
+    """Where the records of a piece lie."""
+
+    def read_into(self, offset: int, target: memoryview) -> None:
+        """Fill `target` with the bytes at `offset`; raises OSError."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """A run where it was written.
+
+    Attributes:
+      path: of the run.
+    """
+
+    path: str
+
+    def read_into(self, offset: int, target: memoryview) -> None:
+        """As Source says."""
+        storage.read_into(self.path, offset, target)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
     """Consecutive records of one run, in the order of their keys.
 
     Attributes:
-      path: of the run.
+      source: of their bytes.
       offset: of their first byte.
       keys, ties: uint64, shape (n,).
       sizes: framed, in bytes, uint32, shape (n,).
     """
 
-    path: str
+    source: Source
     offset: int
     keys: np.ndarray
     ties: np.ndarray
@@ -50,9 +80,8 @@ class RunShards:
 
     def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[list[Piece]]]:
         """The number of records, and the pieces of each segment."""
-        pieces = [
-            _load(*row) for row in zip(*(column.to_pylist() for column in concatenate(parts).columns), strict=True)
-        ]
+        slices = list(zip(*(column.to_pylist() for column in concatenate(parts).columns), strict=True))
+        pieces = _in_place(slices) if all(storage.is_local(path) for path, *_ in slices) else _fetched(slices)
         return sum(len(piece.keys) for piece in pieces), segments(pieces, self.segment_bytes)
 
     def encode(self, task: Sequence[Piece]) -> EncodedChunk:
@@ -66,14 +95,29 @@ class RunShards:
         start = 0
         for piece in task:
             stop = start + int(piece.sizes.sum(dtype=np.int64))
-            storage.read_into(piece.path, piece.offset, data[start:stop].data)
+            piece.source.read_into(piece.offset, data[start:stop].data)
             start = stop
         merged, _ = spans.gather(data, (ends - sizes)[order], sizes[order])
         return EncodedChunk(merged, len(order))
 
 
-def _load(path: str, index_offset: int, rows: int, start: int, stop: int, offset: int, size: int) -> Piece:
-    return Piece(path, offset, *read_key_range(path, index_offset, rows, start, stop))
+def _in_place(slices: Sequence[Slice]) -> list[Piece]:
+    return [
+        Piece(RunFile(path), offset, *read_key_range(path, index_offset, start, stop))
+        for path, index_offset, start, stop, offset, _ in slices
+    ]
+
+
+def _fetched(slices: Sequence[Slice]) -> list[Piece]:
+    keys: list[Range] = [(path, *key_range(index, start, stop)) for path, index, start, stop, _, _ in slices]
+    records: list[Range] = [(path, offset, size) for path, _, _, _, offset, size in slices]
+    spool, offsets = fetch([*keys, *records])
+    pieces = []
+    for (_, _, length), of_keys, of_records in zip(keys, offsets, offsets[len(keys) :], strict=False):
+        read = bytearray(length)
+        spool.read_into(of_keys, memoryview(read))
+        pieces.append(Piece(spool, of_records, *entries(read)))
+    return pieces
 
 
 def segments(pieces: Sequence[Piece], segment_bytes: int) -> Iterator[list[Piece]]:
@@ -94,7 +138,7 @@ def _cut(piece: Piece, cuts: Cuts) -> Iterator[Piece]:
     offset = piece.offset
     for start, stop in pairwise(cuts.bounds(piece.keys, piece.ties).tolist()):
         keys, ties, sizes = (array[start:stop] for array in (piece.keys, piece.ties, piece.sizes))
-        yield Piece(piece.path, offset, keys, ties, sizes)
+        yield Piece(piece.source, offset, keys, ties, sizes)
         offset += int(sizes.sum(dtype=np.int64))
 
 

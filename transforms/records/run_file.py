@@ -1,7 +1,8 @@
 """Runs: records of some blocks, framed and sorted by split and key, in a file of the job's temporary directory.
 
-The file is the framed records (a TFRecord file in itself), then the key, the tie (uint64) and the framed size (uint32)
-of each. A shard is a range of keys of one split, so its part of a run is one range of bytes.
+The file is the framed records (a TFRecord file in itself), then an entry of 20 bytes for each: its key, its tie
+(uint64) and its framed size (uint32). A shard is a range of keys of one split, so its part of a run is one range of
+bytes among the records, and one among the entries.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from transforms.columns.buffers import data_of, offsets_of
 from transforms.sharding.divisions import Grouped
 from transforms.stores import storage
 
-_KEY, _SIZE = np.dtype("<u8"), np.dtype("<u4")
+_ENTRY = np.dtype([("key", "<u8"), ("tie", "<u8"), ("size", "<u4")])  # packed: 20 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def write_run(path: str, records: KeyedRecords) -> Run:
     starts, sizes = offsets_of(records.framed)[:-1][order], sizes_of(records.framed)[order]
     data, _ = spans.gather(data_of(records.framed), starts, sizes)
     index = _index(records, order, sizes)
-    storage.write_parts(path, [data, *index])
+    storage.write_parts(path, [data, index])
     return Run(path, len(data), _parts(records, order, sizes))
 
 
@@ -79,13 +80,13 @@ def write_keys(path: str, records: KeyedRecords) -> Run:
     """As write_run, but of the keys alone, which is all that finding cuts takes."""
     order = key_order(records.keys, records.ties, records.groups)
     sizes = sizes_of(records.framed)[order]
-    storage.write_parts(path, _index(records, order, sizes))
+    storage.write_parts(path, [_index(records, order, sizes)])
     return Run(path, 0, _parts(records, order, sizes))
 
 
 def read_keys(run: Run) -> Grouped:
     """The keys, ties and sizes of a run's records by split: transforms.sharding.cuts groups a run by it."""
-    keys, ties, sizes = _read_index(run, 0, run.rows)
+    keys, ties, sizes = read_key_range(run.path, run.index_offset, 0, run.rows)
     grouped: Grouped = {}
     start = 0
     for part in run.parts:
@@ -95,17 +96,20 @@ def read_keys(run: Run) -> Grouped:
     return grouped
 
 
-def read_key_range(
-    path: str, index_offset: int, rows: int, start: int, stop: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Keys, ties and framed sizes of rows `start` to `stop` of a run of `rows` rows."""
-    columns = []
-    offset = index_offset
-    for dtype in (_KEY, _KEY, _SIZE):
-        data = storage.read_range(path, offset + start * dtype.itemsize, (stop - start) * dtype.itemsize)
-        columns.append(np.frombuffer(data, dtype))
-        offset += rows * dtype.itemsize
-    keys, ties, sizes = columns
+def read_key_range(path: str, index_offset: int, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Keys, ties and framed sizes of rows `start` to `stop` of a run."""
+    return entries(storage.read_range(path, *key_range(index_offset, start, stop)))
+
+
+def key_range(index_offset: int, start: int, stop: int) -> tuple[int, int]:
+    """Where the entries of rows `start` to `stop` lie in a run, and their bytes."""
+    return index_offset + start * _ENTRY.itemsize, (stop - start) * _ENTRY.itemsize
+
+
+def entries(data: bytes | bytearray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Keys, ties and framed sizes from the bytes of entries."""
+    rows = np.frombuffer(data, _ENTRY)
+    keys, ties, sizes = (np.ascontiguousarray(rows[name]) for name in _ENTRY.names or ())
     return keys, ties, sizes
 
 
@@ -133,16 +137,10 @@ def sizes_of(framed: pa.LargeBinaryArray) -> np.ndarray:
     return np.diff(offsets_of(framed))
 
 
-def _read_index(run: Run, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return read_key_range(run.path, run.index_offset, run.rows, start, stop)
-
-
-def _index(records: KeyedRecords, order: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
-    return [
-        records.keys[order].astype(_KEY, copy=False),
-        records.ties[order].astype(_KEY, copy=False),
-        sizes.astype(_SIZE),
-    ]
+def _index(records: KeyedRecords, order: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    index = np.empty(len(order), _ENTRY)
+    index["key"], index["tie"], index["size"] = records.keys[order], records.ties[order], sizes
+    return index
 
 
 def _parts(records: KeyedRecords, order: np.ndarray, sizes: np.ndarray) -> tuple[Part, ...]:

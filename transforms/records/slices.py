@@ -18,13 +18,11 @@ from transforms.workers.batches import to_batch
 from transforms.workers.gather import Gather
 from transforms.workers.threads import ThreadedFlatMap
 
-# Rows `start` to `stop` of a run of `rows` rows: their keys in its index, their records from byte `offset`, `size`
-# bytes.
+# Rows `start` to `stop` of a run: their keys in its index, their records from byte `offset`, `size` bytes.
 SLICE = pa.schema(
     [
         pa.field("path", pa.string()),
         pa.field("index_offset", pa.int64()),
-        pa.field("rows", pa.int64()),
         pa.field("start", pa.int64()),
         pa.field("stop", pa.int64()),
         pa.field("offset", pa.int64()),
@@ -63,9 +61,7 @@ def slice_run(run: Run, divisions: Divisions) -> list[tuple[ShardKey, tuple[Any,
         for shard, (start, stop) in enumerate(pairwise(divisions[split].cuts.bounds(keys, ties).tolist())):
             if start < stop:
                 values = (offset + int(ends[start]), int(ends[stop] - ends[start]))
-                slices.append(
-                    ((split, shard), (run.path, run.index_offset, run.rows, first + start, first + stop, *values))
-                )
+                slices.append(((split, shard), (run.path, run.index_offset, first + start, first + stop, *values)))
         first += len(keys)
         offset += int(ends[-1])
     return slices

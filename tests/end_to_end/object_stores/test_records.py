@@ -1,6 +1,7 @@
 """`shardmill csv`, text, jsonl and parquet on object stores."""
 
 import gzip
+import urllib.parse
 from collections.abc import Callable
 from functools import cache
 
@@ -76,3 +77,22 @@ def test_a_failed_table_leaves_no_runs(bucket: Bucket, capsys: pytest.CaptureFix
     assert _records(bucket, "csv", source, f"{bucket.url}/sets", "--num_shards", "2", "--block_size", "1KiB") == 1
     assert "500 of 1000 records were rejected" in capsys.readouterr().err
     assert list(below(bucket.files(), "sets")) == ["csv/1.0.0-rejects.jsonl"]
+
+
+def test_a_slice_of_a_run_is_two_requests_and_many_are_asked_at_once(bucket: Bucket) -> None:
+    rows = b"".join(b"%d,%d\n" % (n, n * n) for n in range(3000))
+    source = upload(bucket, "in", {"a.csv": b"x,y\n" + rows})
+    bucket.requests()
+    assert _records(bucket, "csv", source, f"{bucket.url}/sets", "--num_shards", "3", "--block_size", "4KiB") == 0
+    asked = bucket.requests()
+    of_runs = [request for request in asked["requests"] if "run-" in request]
+    runs = {urllib.parse.unquote(request).partition("run-")[2][:32] for request in of_runs}
+    reads = [request for request in of_runs if request.startswith("GET") and not _is_listing(request)]
+    looks = 3  # at all keys of a run: to count them, to find the cuts, to slice it
+    assert len(runs) > 8
+    assert 0 < len(reads) <= len(runs) * (looks + 2 * 3)
+    assert asked["reads_at_once"] > 4
+
+
+def _is_listing(request: str) -> bool:
+    return "list-type=" in request or "prefix=" in request

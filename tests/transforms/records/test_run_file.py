@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill import tfrecord
-from transforms.records.merge import Piece, RunShards, segments
+from transforms.records.merge import Piece, RunFile, RunShards, segments
 from transforms.records.run_file import KeyedRecords, Part, key_order, read_key_range, read_keys, write_keys, write_run
 from transforms.records.slices import SLICE, slice_run
 from transforms.sharding.divisions import Division
@@ -65,7 +65,7 @@ def test_a_run_is_sorted_and_knows_its_keys(tmp_path: Path) -> None:
     sizes = [len(record) for record in records(expected, [0] * 5).framed.to_pylist()]
     assert np.concatenate([sizes for _, _, sizes in grouped.values()]).tolist() == sizes
     assert run.parts == (Part("train", 3, sum(sizes[:3])), Part("test", 2, sum(sizes[3:])))
-    assert read_key_range(path, run.index_offset, run.rows, 1, 3)[0].tolist() == [9, 2**64 - 1]
+    assert read_key_range(path, run.index_offset, 1, 3)[0].tolist() == [9, 2**64 - 1]
 
 
 def test_keys_alone_have_no_records(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_segments_are_of_the_size_asked_for(tmp_path: Path) -> None:
 
 def test_a_key_shared_by_all_is_cut_by_its_ties() -> None:
     ties = np.arange(10_000, dtype=np.uint64)
-    piece = Piece("run", 0, np.zeros(10_000, np.uint64), ties, np.full(10_000, 100, np.uint32))
+    piece = Piece(RunFile("run"), 0, np.zeros(10_000, np.uint64), ties, np.full(10_000, 100, np.uint32))
     sizes = [len(task[0].keys) for task in segments([piece], 100_000)]
 
     assert sum(sizes) == 10_000

@@ -1,0 +1,46 @@
+"""Ranges of files come into a spool as they are, however they lie and however large they are."""
+
+import gc
+import os
+from pathlib import Path
+
+import pytest
+
+from transforms.records.spool import Spool, fetch
+
+
+def test_ranges_lie_behind_each_other(tmp_path: Path) -> None:
+    small, large = os.urandom(1000), os.urandom((5 << 20) + 17)  # the latter more than one request's
+    for name, data in (("small", small), ("large", large)):
+        (tmp_path / name).write_bytes(data)
+    asked = [("small", 10, 90), ("large", 3, len(large) - 3), ("small", 0, 0), ("small", 999, 1)]
+    spool, offsets = fetch([(str(tmp_path / name), offset, length) for name, offset, length in asked])
+
+    for (name, offset, length), where in zip(asked, offsets, strict=True):
+        read = bytearray(length)
+        spool.read_into(where, memoryview(read))
+        assert read == (tmp_path / name).read_bytes()[offset : offset + length]
+
+
+def test_what_cannot_be_read_is_raised(tmp_path: Path) -> None:
+    (tmp_path / "short").write_bytes(bytes(10))
+    with pytest.raises(EOFError, match="short"):
+        fetch([(str(tmp_path / "short"), 5, 6)])
+    with pytest.raises(FileNotFoundError):
+        fetch([(str(tmp_path / "none"), 0, 1)])
+
+
+def test_a_spool_leaves_no_file_and_closes_with_its_last_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    spool = Spool()
+    spool.write(0, b"abc")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(EOFError):
+        spool.read_into(1, memoryview(bytearray(3)))
+    del spool
+    gc.collect()
+    if before:
+        assert len(os.listdir("/proc/self/fd")) == before
