@@ -9,7 +9,7 @@ None, and does not stand in the file.
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from shardmill.errors import CorruptDataError
@@ -153,6 +153,36 @@ class TopValue:
 
 
 @dataclass(frozen=True, slots=True)
+class Extreme:
+    """An image that is the smallest, the largest or the most elongated, or nearly so.
+
+    Attributes:
+      file: its name.
+      width, height: in pixels.
+      shard: the name of the file that its record is in.
+      offset, length: in bytes, of the record with its frame, in the shard before that is compressed.
+    """
+
+    file: str
+    width: int
+    height: int
+    shard: str = ""
+    offset: int = 0
+    length: int = 0
+
+    def to_json(self) -> Json:
+        """As the file has it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Value) -> "Extreme":
+        """What the file has; raises ValueError."""
+        numbers = (value[key].integer() for key in ("width", "height", "offset", "length"))
+        width, height, offset, length = numbers
+        return cls(value["file"].text(), width, height, value["shard"].text(), offset, length)
+
+
+@dataclass(frozen=True, slots=True)
 class FeatureSummary:
     """What is known of a feature in the examples of one split.
 
@@ -167,6 +197,7 @@ class FeatureSummary:
       seconds: of audio, in all.
       size_bytes: of the files.
       turned_by_exif: images that EXIF says to turn, which readers do not do.
+      extremes: the images that are most so, by what is extreme of them: `smallest`, `largest`, `most elongated`.
       values: of the numbers in all arrays.
       length_bytes: of strings, or of whole texts.
       classes: examples by the name of their class, in the order of ids; 0 is said too.
@@ -188,6 +219,7 @@ class FeatureSummary:
     seconds: Number | None = None
     size_bytes: Numbers | None = None
     turned_by_exif: int = 0
+    extremes: Mapping[str, tuple[Extreme, ...]] | None = None
     values: Numbers | None = None
     length_bytes: Numbers | None = None
     classes: Mapping[str, int] | None = None
@@ -211,6 +243,7 @@ class FeatureSummary:
             seconds=self.seconds,
             size_bytes=_object(self.size_bytes),
             turned_by_exif=self.turned_by_exif or None,
+            extremes=self.extremes and {what: _list(images) for what, images in self.extremes.items()},
             values=_object(self.values),
             length_bytes=_object(self.length_bytes),
             classes=self.classes,
@@ -237,6 +270,7 @@ class FeatureSummary:
             seconds=_maybe(value, "seconds", Value.number),
             size_bytes=_maybe(value, "size_bytes", Numbers.from_json),
             turned_by_exif=value.get("turned_by_exif", 0).integer(),
+            extremes=_maybe(value, "extremes", _extremes),
             values=_maybe(value, "values", Numbers.from_json),
             length_bytes=_maybe(value, "length_bytes", Numbers.from_json),
             classes=_maybe(value, "classes", _counts),
@@ -315,12 +349,16 @@ def _object(part: Numbers | Distinct | None) -> Json | None:
     return None if part is None else part.to_json()
 
 
-def _list(parts: Iterable[Bucket | TopValue] | None) -> list[Json] | None:
+def _list(parts: Iterable[Bucket | TopValue | Extreme] | None) -> list[Json] | None:
     return None if parts is None else [part.to_json() for part in parts]
 
 
 def _by_text(counts: Mapping[int, int] | None) -> dict[str, int] | None:
     return None if counts is None else {str(key): count for key, count in counts.items()}
+
+
+def _extremes(value: Value) -> dict[str, tuple[Extreme, ...]]:
+    return {what: tuple(map(Extreme.from_json, images.items())) for what, images in value.entries().items()}
 
 
 def _maybe(value: Value, key: str, take: Callable[[Value], T]) -> T | None:

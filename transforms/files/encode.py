@@ -61,6 +61,14 @@ class Place(NamedTuple):
     reason: str | None = None
 
 
+class Laid(NamedTuple):
+    """Where the record of a file lies among others: its bytes with their frame."""
+
+    name: str
+    offset: int
+    length: int
+
+
 class FileEncoder(ABC):
     """Encodes references as tf.train.Example: the file's value, label, filename, what the kind adds, then a manifest's
     columns.
@@ -93,6 +101,11 @@ class FileEncoder(ABC):
     @abstractmethod
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> SplitStats:
         """The statistics of some files; `labels` are theirs by id."""
+
+    def point_out(self, stats: SplitStats, files: Sequence[Encoded], laid: Sequence[Laid]) -> SplitStats:
+        """The statistics of some files with where those lie that are to be looked at; as they are, unless the kind says
+        which."""
+        return stats
 
     def remember(self, encoded: Encoded) -> str:
         """What `recall` needs beside the value; nothing, unless the kind counts more."""
@@ -128,6 +141,7 @@ class FileEncoder(ABC):
         framed: list[bytes] = []
         rejects: list[Reject] = []
         files: list[Encoded] = []
+        laid: list[Laid] = []
         labels: Counter[int] = Counter()
         places: list[Place | None] = []
         offset = 0
@@ -144,14 +158,17 @@ class FileEncoder(ABC):
                 continue
             record = self._framed(name, encoded, label, entries or b"")
             framed += record
+            length = sum(map(len, record))
             if remembers:
-                length, start = sum(map(len, record)), len(record[0]) + len(record[1])
+                start = len(record[0]) + len(record[1])
                 places.append(Place(offset, length, start, len(encoded.value), self.remember(encoded)))
-                offset += length
+            laid.append(Laid(name, offset, length))
+            offset += length
             files.append(encoded)
             if label is not None:
                 labels[label] += 1
-        return EncodedChunk(b"".join(framed), len(files), rejects, self.count(files, labels)), places
+        stats = self.point_out(self.count(files, labels), files, laid)
+        return EncodedChunk(b"".join(framed), len(files), rejects, stats), places
 
     def _encode(self, path: str, size: int, former: Remembered | None) -> Encoded:
         """What becomes of a file, as `encode_file`; of one that is known, without reading it."""

@@ -5,9 +5,10 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from shardmill.stats_file import Bucket, FeatureSummary, Numbers
+from transforms.statistics.extremes import Extremes
 
 ClassNames = Mapping[str, Sequence[str]]  # by feature
 
@@ -23,6 +24,14 @@ class SplitStats(Protocol):
 
     def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
         """What stands in stats.json for a split: statistics by feature."""
+
+
+@runtime_checkable
+class Located(Protocol):
+    """Statistics that say where some records lie."""
+
+    def lie_in(self, shard: str, start: int) -> None:
+        """Say that the records lie in a shard, counted from this byte of it; until then that of a chunk was meant."""
 
 
 @dataclass(slots=True)
@@ -91,7 +100,7 @@ def label_summaries(labels: Counter[int], class_names: ClassNames) -> dict[str, 
 @dataclass(slots=True)
 class ImageStats:
     """Statistics of some images: sizes in bytes, dimensions in pixels, formats, labels by id, and how many EXIF says to
-    turn."""
+    turn, and which are extreme."""
 
     sizes: NumberStats = field(default_factory=NumberStats)
     heights: NumberStats = field(default_factory=NumberStats)
@@ -99,6 +108,7 @@ class ImageStats:
     formats: Counter[str] = field(default_factory=Counter)
     labels: Counter[int] = field(default_factory=Counter)
     turned: int = 0
+    extremes: Extremes = field(default_factory=Extremes)
 
     def merge(self, other: "ImageStats") -> None:
         """Add what `other` counted."""
@@ -108,6 +118,11 @@ class ImageStats:
         self.formats.update(other.formats)
         self.labels.update(other.labels)
         self.turned += other.turned
+        self.extremes.merge(other.extremes)
+
+    def lie_in(self, shard: str, start: int) -> None:
+        """As `Located` says."""
+        self.extremes.lie_in(shard, start)
 
     def label_counts(self, feature: str) -> Counter[int]:
         """Images by class id; `label` is the only class label there is."""
@@ -116,7 +131,10 @@ class ImageStats:
     def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
         """What stands in stats.json for a split: statistics by feature."""
         image = FeatureSummary(
-            formats=dict(sorted(self.formats.items())), size_bytes=self.sizes.summary(), turned_by_exif=self.turned
+            formats=dict(sorted(self.formats.items())),
+            size_bytes=self.sizes.summary(),
+            turned_by_exif=self.turned,
+            extremes=self.extremes.summary(),
         )
         features = {"image": image, **label_summaries(self.labels, class_names)}
         if self.heights.count:

@@ -28,7 +28,7 @@ from shardmill.naming import ShardName, shard_prefix
 from shardmill.rejects import Reject
 from transforms.sharding.divisions import Divisions
 from transforms.sharding.shards import ShardKey
-from transforms.statistics.files import SplitStats
+from transforms.statistics.files import Located, SplitStats
 from transforms.stores import storage
 from transforms.stores.clients import prepare_clients
 from transforms.workers.progress import ProgressReporter
@@ -162,6 +162,8 @@ class _WriteShardFn(ThreadedFlatMap):
         try:
             for chunk in map_in_order(self._encoders, source.encode, tasks, self._window):
                 output.write(chunk.framed)
+                if isinstance(chunk.stats, Located):
+                    chunk.stats.lie_in(str(name), framed_bytes)
                 pieces.add(chunk, framed_bytes)
                 framed_bytes += len(chunk.framed)
                 if stats is None:

@@ -7,14 +7,16 @@ from functools import lru_cache
 
 from shardmill import example
 from shardmill.renames import NO_RENAMES, Renames
-from transforms.files.encode import Encoded, FileEncoder
+from shardmill.stats_file import Extreme
+from transforms.files.encode import Encoded, FileEncoder, Laid
 from transforms.files.images.codec import Reencode, check_decodes, measure, orientation, reencode
 from transforms.files.images.errors import ImageError
 from transforms.files.images.exif import UPRIGHT
 from transforms.files.images.header import ImageHeader, check_structure, read_header
 from transforms.files.images.limits import MAX_PIXELS
 from transforms.layout.coordinates import turned_reason
-from transforms.statistics.files import ImageStats
+from transforms.statistics.extremes import Extremes
+from transforms.statistics.files import ImageStats, SplitStats
 from transforms.stores import storage
 
 
@@ -74,6 +76,16 @@ class ImageEncoder(FileEncoder):
         if self.measures:
             stats.heights.add(header.height for header in headers)
             stats.widths.add(header.width for header in headers)
+        return stats
+
+    def point_out(self, stats: SplitStats, files: Sequence[Encoded], laid: Sequence[Laid]) -> SplitStats:
+        """The extreme ones, of images that are measured."""
+        if self.measures and isinstance(stats, ImageStats):
+            images = [
+                Extreme(place.name, file.seen.width, file.seen.height, "", place.offset, place.length)
+                for file, place in zip(files, laid, strict=True)
+            ]
+            stats.extremes = Extremes.of(images)
         return stats
 
     def _image(self, path: str) -> tuple[bytes, ImageHeader]:
