@@ -1,26 +1,16 @@
-"""Bad JSON lines, text and TFRecords end to end, and jobs over records that are ended from outside while they stage or
-write."""
+"""Bad lines of JSON, text and TFRecords end to end: what is good comes out, and each reject says why."""
 
-import errno
 import gzip
 import json
-import os
-import resource
-import shutil
-import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from shardmill import example, naming, tfrecord
-from tests.end_to_end.test_table_mistakes import check_failure
-from tests.support.bad_tables import check_consistent
-from tests.support.command import Process, Result, Run, check_mistake, tree_bytes, write_files
-from tests.support.table_results import Table, convert, read_table
-
-TOLERANT = ("--max_reject_fraction", "0.9", "--on_damaged_file", "reject")
+from shardmill import naming
+from tests.support.bad_tables import TOLERANT, check_consistent
+from tests.support.command import Run, write_files
+from tests.support.framed_records import SIZE, WHOLE, flipped, framed, records
+from tests.support.table_results import convert
 
 # Each line, and what it becomes: a row, or words of the reason; None is no record.
 JSON_LINES: list[tuple[bytes, dict[str, object] | str | None]] = [
@@ -100,116 +90,6 @@ def test_json_that_no_feature_can_hold_is_left_out(run: Run, tmp_path: Path) -> 
     assert list(chosen.features) == ["a"]
 
 
-WRONG: list[tuple[str, dict[str, bytes], tuple[str, ...], tuple[str, ...]]] = [
-    (
-        "jsonl",
-        {"a.jsonl": b'{"a": 1, "label": "x"}\n'},
-        ("--label", "lable"),
-        ("--label lable: no such column", "did you mean label?"),
-    ),
-    (
-        "jsonl",
-        {"a.jsonl": b'{"a": 1, "label": "x"}\n'},
-        ("--key", "aa"),
-        ("--key aa: no such column", "did you mean a?"),
-    ),
-    ("jsonl", {"a.jsonl": b'{"label": ["x"]}\n'}, ("--label", "label"), ("--label label holds lists",)),
-    ("jsonl", {"a.jsonl": b'{"": 1}\n'}, (), ("a column without a name",)),
-    ("jsonl", {"a.jsonl": b"{}\n{}\n"}, (), ("no column of --input",)),
-    ("jsonl", {"a.jsonl": b""}, (), ("has no rows",)),
-    ("jsonl", {"a.jsonl": b"\n \n"}, (), ("has no rows",)),
-    ("text", {"a.txt": b""}, (), ("has no rows",)),
-    ("text", {"a.txt": b"\n \n"}, (), ("has no rows",)),
-    ("text", {"a.csv": b"a\n"}, (), ("no text files in --input", "1 .csv file, such as 'a.csv'")),
-    ("text", {"a.txt": "a\nb\n".encode("utf-16")}, (), ("a.txt begins like UTF-16; give --encoding utf-16",)),
-    ("text", {"a.txt": b"a\n"}, ("--encoding", "utf-16"), ("a.txt is not utf-16", "--encoding")),
-    ("text", {"a.txt": b"a\n"}, ("--encoding", "nope"), ("encoding", "nope")),
-    ("text", {"a.txt": b"a\n"}, ("--record", "file", "--encoding", "nope"), ("--encoding nope",)),
-    ("text", {"a.txt": b"a\n"}, ("--record", "file", "--encoding", "base64"), ("--encoding base64",)),
-    ("text", {"a.txt": b"a\n"}, ("--record", "file", "--line_numbers"), ("--line_numbers needs --record line",)),
-    ("text", {"a.txt": b"a\n"}, ("--record", "word"), ("--record word", "expected one of line, file")),
-    ("text", {"a.txt": b"a\n"}, ("--label", "text"), ("--label", "the folder of its file")),
-    ("text", {"a.txt": b"a\n"}, ("--block_size", "5"), ("--block_size 5: expected 1KiB to 1GiB",)),
-    ("text", {"a.txt": b"a\n"}, ("--line_number",), ("unknown flag --line_number", "did you mean --line_numbers?")),
-    (
-        "text",
-        {"a.txt": b"a\n"},
-        ("--group_by", "label", "--splits", "a=1"),
-        ("--group_by label: no such column", "text"),
-    ),
-    (
-        "text",
-        {"x/a.txt": b"a\n"},
-        ("--stratify_by", "labels", "--splits", "a=1"),
-        ("--stratify_by labels", "did you mean label?"),
-    ),
-    (
-        "text",
-        {"x/a.txt": b"a\n", "b.txt": b"b\n", "l": b"x\n"},
-        ("--labels_file", "l"),
-        ("--labels_file", "not every file"),
-    ),
-    (
-        "text",
-        {"x/a.txt": b"a\n", "l": b"y\n"},
-        ("--labels_file", "l"),
-        ("class 'x' is in the input but not in --labels_file",),
-    ),
-    ("reshard", {"a.tfrecord": b""}, (), ("has no rows",)),
-    ("reshard", {"a.txt": b"a\n"}, (), ("no TFRecord files in --input", "1 .txt file, such as 'a.txt'")),
-]
-
-
-@pytest.mark.parametrize(("command", "files", "flags", "words"), WRONG, ids=lambda value: ascii(value)[:40])
-def test_wrong_input_is_one_sentence_and_writes_nothing(
-    run: Run,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    command: str,
-    files: dict[str, bytes],
-    flags: tuple[str, ...],
-    words: tuple[str, ...],
-) -> None:
-    folder = write_files(tmp_path / "in", files)
-    monkeypatch.chdir(folder)
-    check_mistake(run(command, "--input", folder, "--output", tmp_path / "out", "--name", "n", *flags), *words)
-    assert not (tmp_path / "out").exists()
-    assert tree_bytes(folder) == files
-
-
-@pytest.mark.parametrize(
-    ("command", "name", "content", "words"),
-    [
-        (
-            "jsonl",
-            "a.jsonl",
-            '{"a": 1}\n{"a": 2}\n'.encode("utf-16"),
-            ("3 of 3 records were rejected, none is left", "not JSON"),
-        ),
-        (
-            "jsonl",
-            "a.jsonl",
-            b'{"a": 1}\r{"a": 2}\r',
-            ("1 of 1 records were rejected", "unexpected content after document"),
-        ),
-        ("jsonl", "a.json", b'[\n{"a": 1},\n{"a": 2}\n]\n', ("3 of 4 records were rejected", "not JSON")),
-        (
-            "reshard",
-            "a.tfrecord",
-            b"\x89PNG\r\n\x1a\n" + bytes(99),
-            ("record 1 at byte 0 has a length that fails its checksum",),
-        ),
-    ],
-    ids=["utf-16", "carriage returns", "an array", "png"],
-)
-def test_records_none_of_which_can_be_read(
-    run: Run, tmp_path: Path, command: str, name: str, content: bytes, words: tuple[str, ...]
-) -> None:
-    folder = write_files(tmp_path / "in", {name: content})
-    check_failure(run(command, "--input", folder, "--output", tmp_path / "out", "--name", "n"), *words)
-    assert list(tree_bytes(tmp_path / "out")) == ["n/1.0.0-rejects.jsonl"]
-
-
 def test_bad_lines_of_text(tmp_path: Path) -> None:
     files = {
         "ant/latin-1.txt": b"caf\xe9\none\ntwo \xe2\x82\n",
@@ -265,32 +145,6 @@ def test_bad_files_of_text(tmp_path: Path) -> None:
     check_consistent(table)
 
 
-def framed(payload: bytes) -> bytes:
-    return tfrecord.header(len(payload)) + payload + tfrecord.footer([payload])
-
-
-def record(number: int) -> bytes:
-    """A framed Example, each as long as another."""
-    entries = (
-        example.entry("id", example.int64_feature([number])),
-        example.entry("t", example.bytes_feature([b"%05d" % number])),
-    )
-    return framed(b"".join((example.example_header(sum(map(len, entries))), *entries)))
-
-
-def records(first: int) -> bytes:
-    """Twenty of them; the number of the first is 1,000 or more, below 10,000."""
-    return b"".join(record(first + number) for number in range(20))
-
-
-SIZE = len(record(1000))
-WHOLE = records(1000)
-
-
-def flipped(data: bytes, at: int) -> bytes:
-    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-
-
 def test_bad_tfrecords(tmp_path: Path) -> None:
     files = {
         "0.tfrecord": WHOLE,
@@ -344,133 +198,6 @@ def test_bad_tfrecords(tmp_path: Path) -> None:
     assert sorted(row["id"] for row in table.rows) == sorted(kept)
     assert all(row["t"] == b"%05d" % row["id"] for row in table.rows)
     check_consistent(table)
-
-
-@pytest.mark.parametrize("flag", ["--label", "--key", "--group_by", "--stratify_by"])
-def test_feature_that_no_record_has(run: Run, tmp_path: Path, flag: str) -> None:
-    folder = write_files(tmp_path / "in", {"a.tfrecord": WHOLE})
-    command = ("reshard", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--splits", "a=0.5,b=0.5")
-    check_mistake(
-        run(*command, flag, "idd"), f"{flag} idd: no example has such a feature; did you mean id? they have id, t"
-    )
-    assert not (tmp_path / "out").exists()
-
-
-ROWS = 20_000
-Make = Callable[[int], bytes]
-MANY: dict[str, tuple[str, Make]] = {
-    "csv": ("csv", lambda number: b"%d,%x\n" % (number, number * 2654435761)),
-    "jsonl": ("jsonl", lambda number: b'{"a": %d, "b": "%x"}\n' % (number, number * 2654435761)),
-}
-SLOWLY = ("--block_size", "1KiB")  # so that a signal comes while blocks are staged, however late it comes
-
-
-@pytest.fixture(scope="session", params=list(MANY))
-def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four files of many small rows; the folder's name is the command that reads it."""
-    suffix, make = MANY[request.param]
-    start = b"a,b\n" if suffix == "csv" else b""
-    parts = [range(part, ROWS, 4) for part in range(4)]
-    files = {f"{number}.{suffix}": start + b"".join(map(make, part)) for number, part in enumerate(parts)}
-    return write_files(tmp_path_factory.mktemp("many") / request.param, files)
-
-
-def command(source: Path, output: Path, *flags: object) -> tuple[object, ...]:
-    return (source.name, "--input", source, "--output", output, "--name", "n", "--splits", "train=0.9,test=0.1", *flags)
-
-
-def wait_for_runs(process: Process, output: Path, number: int) -> None:
-    """Wait until so many runs lie in the job's temporary directory."""
-    while process.is_alive() and sum(1 for _ in output.glob("n/1.0.0/beam-temp-*/run-*")) < number:
-        time.sleep(0.001)
-    assert process.is_alive()
-
-
-def check_failed(result: Result, *words: str) -> None:
-    """As check_failure, of a process that may have said how far it is before."""
-    assert (result.status, result.out) == (1, ""), result
-    (line,) = (line for line in result.err.splitlines() if not line.startswith("n: "))
-    assert line.startswith("shardmill: error: ")
-    for word in words:
-        assert word in line, line
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_ended_while_staging_and_run_again(many: Path, run: Run, tmp_path: Path, number: int) -> None:
-    output, directory = tmp_path / "out", tmp_path / "out" / "n" / "1.0.0"
-    process = Process(tmp_path / "process", *command(many, output, *SLOWLY))
-    wait_for_runs(process, output, 20)
-    process.send_signal(number)
-    result = process.result()
-    if number == signal.SIGINT:
-        assert result.status == 130
-        assert result.err.splitlines()[-1] == "shardmill: interrupted; nothing was published"
-    else:
-        assert result.status == -number
-    assert all(name.startswith("beam-temp-") or name == "LOCK" for name in tree_bytes(directory))
-    assert run(*command(many, output)).status == 0
-    assert {path.name.split("-")[0] for path in directory.iterdir()} == {
-        "FeatureStats.pb", "_SUCCESS", "dataset_info.json", "features.json", "manifest.json", "n", "schema.pbtxt",
-        "stats.json",
-    }  # fmt: skip
-    assert sorted(path.name for path in directory.parent.iterdir()) == ["1.0.0", "LATEST", "builds"]
-    check_rows(read_table(output / "n"), ROWS)
-
-
-def check_rows(table: Table, rows: int) -> None:
-    assert sorted((row["a"], row["b"]) for row in table.rows) == [(n, b"%x" % (n * 2654435761)) for n in range(rows)]
-    check_consistent(table)
-
-
-@pytest.mark.parametrize(
-    ("limit", "flags", "step"),
-    [(300_000, (), "Stage/"), (300_000, ("--block_size", "32KiB"), "Write/")],
-    ids=["staging", "writing"],
-)
-def test_full_disk_is_one_sentence(many: Path, tmp_path: Path, limit: int, flags: tuple[str, ...], step: str) -> None:
-    """A limit on the size of any one file stands for the end of the disk: writing fails alike, but for the error's
-    number."""
-
-    output = tmp_path / "out"
-    process = Process(tmp_path / "process", *command(many, output, *flags), before=Limit(limit))
-    check_failed(process.result(), f"the job failed in step {step}", os.strerror(errno.EFBIG))
-    assert not output.exists()
-
-
-class Limit:
-    """Sets a limit on the size of files, in the process that calls it."""
-
-    def __init__(self, size_bytes: int) -> None:
-        self._size_bytes = size_bytes
-
-    def __call__(self) -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (self._size_bytes, self._size_bytes))
-
-
-def test_files_that_vanish_while_the_job_runs(many: Path, tmp_path: Path) -> None:
-    """Of CSV it fails the job; lines that are gone are rejects."""
-    folder, output = tmp_path / many.name, tmp_path / "out"
-    shutil.copytree(many, folder)
-    process = Process(tmp_path / "process", *command(folder, output, *SLOWLY, *TOLERANT))
-    wait_for_runs(process, output, 20)
-    for file in sorted(folder.iterdir())[1:]:
-        file.unlink()
-    result = process.result()
-    if many.name == "csv":
-        check_failed(
-            result, ".csv can no longer be read: No such file or directory; leave the input as it is while a job runs"
-        )
-        assert not output.exists()
-        return
-    assert result.status == 0, result
-    table = read_table(output / "n")
-    check_consistent(table)
-    rejects = table.rejects()
-    assert rejects
-    assert all("cannot be read after 0 bytes: No such file or directory" in reject["reason"] for reject in rejects)
-    found = {row["a"]: row["b"] for row in table.rows}
-    assert set(range(0, ROWS, 4)) <= found.keys()
-    assert all(value == b"%x" % (number * 2654435761) for number, value in found.items())
 
 
 def test_rejects_are_json_whatever_they_quote(tmp_path: Path) -> None:

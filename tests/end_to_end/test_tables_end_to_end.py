@@ -1,12 +1,10 @@
-"""Tables end to end: every format, and every option by what changes in the data set."""
+"""Tables end to end: every format, and every option of columns by what changes in the data set."""
 
 import bz2
 import gzip
 import json
 import math
-import random
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,45 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+from tests.support.city_tables import CITIES, HEADER, ROWS, SPLITS
 from tests.support.command import Run, check_mistake, tree_bytes, write_files
 from tests.support.table_results import Table, contents, convert, to_csv
 
-HEADER = ("id", "age", "score", "city", "ok", "code")
-CITIES = ("Bern", "Oslo", "Rome", "Lima")
 
-
-def row(number: int) -> list[object]:
-    """A row with a missing value here and there."""
-    age = None if number % 7 == 0 else number % 90
-    return [
-        number,
-        age,
-        f"{number / 8 - 20:.3f}",
-        CITIES[number % 4],
-        "true" if number % 3 else "false",
-        f"{number % 50:03d}",
-    ]
-
-
-ROWS = [row(number) for number in range(1000)]
-SPLITS = ("--splits", "train=0.8,test=0.2")
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """1,000 rows in three files of differing size."""
-    parts = {"a.csv": ROWS[:100], "b/c.csv": ROWS[100:150], "d.csv": ROWS[150:]}
-    return write_files(tmp_path_factory.mktemp("csv"), {name: to_csv(HEADER, rows) for name, rows in parts.items()})
-
-
-@pytest.fixture(scope="session")
-def plain(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Table:
-    """The rows in two splits, by default otherwise."""
-    return convert("csv", folder, tmp_path_factory.mktemp("plain"), *SPLITS, "--num_shards", 3)
-
-
-def test_every_row_comes_out_with_its_values(plain: Table) -> None:
-    assert plain.features == {
+def test_every_row_comes_out_with_its_values(city_table: Table) -> None:
+    assert city_table.features == {
         "id": "int64",
         "age": "int64?",
         "score": "float32",
@@ -60,7 +26,7 @@ def test_every_row_comes_out_with_its_values(plain: Table) -> None:
         "ok": "int64",
         "code": "bytes",  # 007 is no number
     }
-    by_id = {found["id"]: found for found in plain.rows}
+    by_id = {found["id"]: found for found in city_table.rows}
     assert sorted(by_id) == list(range(1000))
     for number, found in by_id.items():
         age = {} if number % 7 == 0 else {"age": number % 90}
@@ -69,18 +35,9 @@ def test_every_row_comes_out_with_its_values(plain: Table) -> None:
         assert list(found) == [name for name in HEADER if name in found]
 
 
-def test_shards_are_balanced_and_shuffled(plain: Table) -> None:
-    for sizes in plain.sizes.values():
-        assert len(sizes) == 3
-        assert max(sizes) - min(sizes) <= 1
-    assert 700 < sum(plain.sizes["train"]) < 880
-    ids = [found["id"] for found in plain.splits["train"]]
-    assert sum(a > b for a, b in pairwise(ids)) > len(ids) / 3
-
-
-def test_statistics_are_those_of_the_rows(plain: Table) -> None:
-    for split, rows in plain.splits.items():
-        stats = plain.stats(split)
+def test_statistics_are_those_of_the_rows(city_table: Table) -> None:
+    for split, rows in city_table.splits.items():
+        stats = city_table.stats(split)
         ages = [found["age"] for found in rows if "age" in found]
         assert (stats["age"]["count"], stats["age"]["missing"]) == (len(ages), len(rows) - len(ages))
         assert (stats["age"]["min"], stats["age"]["max"]) == (min(ages), max(ages))
@@ -91,102 +48,15 @@ def test_statistics_are_those_of_the_rows(plain: Table) -> None:
         assert stats["ok"]["zeros"] == sum(found["ok"] == 0 for found in rows)
 
 
-def test_nothing_is_left_behind(plain: Table) -> None:
+def test_nothing_is_left_behind(city_table: Table) -> None:
     shards = [f"n-{split}.tfrecord-{n:05d}-of-00003" for split in ("train", "test") for n in range(3)]
     described = ["FeatureStats.pb", "dataset_info.json", "features.json", "manifest.json", "schema.pbtxt", "stats.json"]
-    assert sorted(tree_bytes(plain.directory)) == sorted([*shards, *described, "_SUCCESS"])
-    assert sorted(path.name for path in plain.directory.iterdir()) == sorted([*shards, *described, "_SUCCESS"])
+    assert sorted(tree_bytes(city_table.directory)) == sorted([*shards, *described, "_SUCCESS"])
+    assert sorted(path.name for path in city_table.directory.iterdir()) == sorted([*shards, *described, "_SUCCESS"])
 
 
-@pytest.mark.parametrize(
-    "flags", [("--block_size", "1KiB"), ("--threads", "1"), ("--threads", "5", "--block_size", "3000")]
-)
-def test_blocks_and_threads_change_no_byte(folder: Path, plain: Table, tmp_path: Path, flags: tuple[str, ...]) -> None:
-    other = convert("csv", folder, tmp_path, *SPLITS, "--num_shards", 3, *flags)
-    assert tree_bytes(other.directory) == tree_bytes(plain.directory)
-
-
-def test_worker_processes_change_no_byte(folder: Path, plain: Table, tmp_path: Path, run: Run) -> None:
-    workers = ("--direct_num_workers", "2", "--direct_running_mode", "multi_processing")
-    other = convert("csv", folder, tmp_path, *SPLITS, "--num_shards", 3, *workers)
-    assert tree_bytes(other.directory) == tree_bytes(plain.directory)
-
-
-def test_rows_in_other_files_and_another_order_are_the_same_data_set(plain: Table, tmp_path: Path) -> None:
-    shuffled = random.Random(0).sample(ROWS, len(ROWS))
-    parts = {"z.csv": shuffled[:3], "y.csv": shuffled[3:900], "x.csv": shuffled[900:]}
-    files = {name: to_csv(HEADER, rows) for name, rows in parts.items()}
-    other = convert("csv", write_files(tmp_path / "in", files), tmp_path, *SPLITS, "--num_shards", 3)
-    assert contents(other.directory).keys() == contents(plain.directory).keys()
-    for name, data in contents(other.directory).items():
-        if "tfrecord" in name:
-            assert data == contents(plain.directory)[name]
-
-
-def test_new_rows_move_no_old_one(plain: Table, folder: Path, tmp_path: Path) -> None:
-    more = write_files(tmp_path / "in", {path.name: path.read_bytes() for path in folder.rglob("*.csv")})
-    write_files(more, {"new.csv": to_csv(HEADER, [row(number) for number in range(1000, 1500)])})
-    grown = convert("csv", more, tmp_path, *SPLITS)
-    before = {found["id"]: split for split, rows in plain.splits.items() for found in rows}
-    after = {found["id"]: split for split, rows in grown.splits.items() for found in rows}
-    assert {number: after[number] for number in before} == before
-
-
-def by_split(table: Table, column: str) -> dict[str, set[object]]:
-    return {split: {found[column] for found in rows} for split, rows in table.splits.items()}
-
-
-def test_seeds(plain: Table, folder: Path, tmp_path: Path) -> None:
-    reordered = convert("csv", folder, tmp_path / "a", *SPLITS, "--seed", 1)
-    assert by_split(reordered, "id") == by_split(plain, "id")
-    assert [r["id"] for r in reordered.splits["train"]] != [r["id"] for r in plain.splits["train"]]
-    resplit = convert("csv", folder, tmp_path / "b", *SPLITS, "--split_seed", 1)
-    assert by_split(resplit, "id") != by_split(plain, "id")
-
-
-def test_no_shuffle_keeps_the_order_of_the_input(folder: Path, tmp_path: Path) -> None:
-    table = convert("csv", folder, tmp_path, *SPLITS, "--no_shuffle", "--num_shards", 4)
-    for rows in table.splits.values():
-        ids = [found["id"] for found in rows]
-        assert ids == sorted(ids)
-
-
-def test_a_key_column_decides_the_split_whatever_else_changes(folder: Path, tmp_path: Path) -> None:
-    keyed = convert("csv", folder, tmp_path / "a", *SPLITS, "--key", "id")
-    changed = [[*values[:2], "0.5", *values[3:]] for values in ROWS]
-    other = convert(
-        "csv", write_files(tmp_path / "in", {"a.csv": to_csv(HEADER, changed)}), tmp_path / "b", *SPLITS, "--key", "id"
-    )
-    assert by_split(other, "id") == by_split(keyed, "id")
-    assert [r["id"] for r in other.splits["test"]] == [r["id"] for r in keyed.splits["test"]]
-
-
-def test_groups_stay_together(folder: Path, tmp_path: Path) -> None:
-    table = convert("csv", folder, tmp_path, "--splits", "train=0.6,test=0.4", "--group_by", "code", "--drop", "code")
-    assert "code" not in table.features
-    codes = {split: {found["id"] % 50 for found in rows} for split, rows in table.splits.items()}
-    assert not codes["train"] & codes["test"]
-    assert codes["train"] | codes["test"] == set(range(50))
-
-
-@pytest.mark.parametrize("balance", ["examples", "bytes"])
-def test_strata_are_exact(folder: Path, tmp_path: Path, balance: str) -> None:
-    table = convert("csv", folder, tmp_path, *SPLITS, "--stratify_by", "city", "--balance", balance, "--num_shards", 2)
-    for split, number in (("train", 200), ("test", 50)):
-        assert Counter(found["city"] for found in table.splits[split]) == {city.encode(): number for city in CITIES}
-
-
-def test_balance_by_bytes(tmp_path: Path) -> None:
-    source = write_files(
-        tmp_path / "in", {"a.csv": to_csv(("id", "text"), [(n, "x" * (n * n % 997)) for n in range(2000)])}
-    )
-    table = convert("csv", source, tmp_path, "--balance", "bytes", "--num_shards", 5)
-    sizes = [shard.size_bytes for shard in table.dataset.manifest.split("train").shards]
-    assert max(sizes) - min(sizes) <= 997 + 60
-
-
-def test_a_label_of_strings(folder: Path, tmp_path: Path, run: Run) -> None:
-    table = convert("csv", folder, tmp_path / "a", "--label", "city")
+def test_a_label_of_strings(city_rows: Path, tmp_path: Path, run: Run) -> None:
+    table = convert("csv", city_rows, tmp_path / "a", "--label", "city")
     assert (table.directory / "city.labels.txt").read_text() == "Bern\nLima\nOslo\nRome\n"
     assert all(sorted(CITIES)[found["city"]] == CITIES[found["id"] % 4] for found in table.rows)
     assert table.stats()["city"]["classes"] == dict.fromkeys(sorted(CITIES), 250)
@@ -194,12 +64,14 @@ def test_a_label_of_strings(folder: Path, tmp_path: Path, run: Run) -> None:
     labels = tmp_path / "labels.txt"
     labels.write_text("Rome\nOslo\nBern\n")
     flags = ("--label", "city", "--labels_file", labels)
-    mistake = run("csv", "--input", folder, "--output", tmp_path / "b", "--name", "n", *flags)
+    mistake = run("csv", "--input", city_rows, "--output", tmp_path / "b", "--name", "n", *flags)
     check_mistake(mistake, "class 'Lima' is in the input but not in --labels_file")
     assert not (tmp_path / "b").exists()
-    appended = convert("csv", folder, tmp_path / "b", *flags, "--on_new_label", "append")
+    appended = convert("csv", city_rows, tmp_path / "b", *flags, "--on_new_label", "append")
     assert (appended.directory / "city.labels.txt").read_text() == "Rome\nOslo\nBern\nLima\n"
-    rejected = convert("csv", folder, tmp_path / "c", *flags, "--on_new_label", "reject", "--max_reject_fraction", 0.3)
+    rejected = convert(
+        "csv", city_rows, tmp_path / "c", *flags, "--on_new_label", "reject", "--max_reject_fraction", 0.3
+    )
     assert len(rejected.rows) == 750
     assert {(r["stage"], r["reason"]) for r in rejected.rejects()} == {
         ("encode", "class 'Lima' is not in --labels_file")
@@ -207,22 +79,27 @@ def test_a_label_of_strings(folder: Path, tmp_path: Path, run: Run) -> None:
     assert sorted((r["source"], r["line"]) for r in rejected.rejects())[0] == ("a.csv", 5)
 
 
-def test_a_label_of_integers_stays(folder: Path, tmp_path: Path) -> None:
-    table = convert("csv", folder, tmp_path, "--label", "ok")
+def test_a_label_of_integers_stays(city_rows: Path, tmp_path: Path) -> None:
+    table = convert("csv", city_rows, tmp_path, "--label", "ok")
     assert all(found["ok"] == int(found["id"] % 3 > 0) for found in table.rows)
     assert not list(table.directory.glob("*.labels.txt"))
 
 
-def test_chosen_columns(folder: Path, tmp_path: Path) -> None:
-    assert list(convert("csv", folder, tmp_path / "a", "--drop", "id,ok").features) == ["age", "score", "city", "code"]
-    assert list(convert("csv", folder, tmp_path / "b", "--only", "code,id").features) == ["id", "code"]
+def test_chosen_columns(city_rows: Path, tmp_path: Path) -> None:
+    assert list(convert("csv", city_rows, tmp_path / "a", "--drop", "id,ok").features) == [
+        "age",
+        "score",
+        "city",
+        "code",
+    ]
+    assert list(convert("csv", city_rows, tmp_path / "b", "--only", "code,id").features) == ["id", "code"]
 
 
-def test_fill_makes_a_column_dense(folder: Path, tmp_path: Path) -> None:
-    filled = convert("csv", folder, tmp_path / "a", "--fill", "age=-1")
+def test_fill_makes_a_column_dense(city_rows: Path, tmp_path: Path) -> None:
+    filled = convert("csv", city_rows, tmp_path / "a", "--fill", "age=-1")
     assert filled.features["age"] == "int64"
     assert sum(found["age"] == -1 for found in filled.rows) == len(range(0, 1000, 7))
-    words = convert("csv", folder, tmp_path / "b", "--fill", "age=unknown")
+    words = convert("csv", city_rows, tmp_path / "b", "--fill", "age=unknown")
     assert words.features["age"] == "bytes"
     assert {found["age"] for found in words.rows} >= {b"unknown", b"1"}
 
@@ -259,7 +136,7 @@ def test_types_come_from_all_rows(tmp_path: Path, values: list[str], dtype: str,
     assert sorted(table.column("v")) == expected
 
 
-def test_a_schema_holds_today_s_rows_against_it(plain: Table, tmp_path: Path) -> None:
+def test_a_schema_holds_today_s_rows_against_it(city_table: Table, tmp_path: Path) -> None:
     bad: list[list[object]] = [
         ["x7", 3, "1.5", "Bern", "true", "001"],
         [8, "old", "1.5", "Bern", "true", "001"],
@@ -267,9 +144,9 @@ def test_a_schema_holds_today_s_rows_against_it(plain: Table, tmp_path: Path) ->
     ]
     rows = [[*values, 1] for values in (*ROWS[:200], *bad)]
     source = write_files(tmp_path / "in", {"today.csv": to_csv((*HEADER, "new"), rows)})
-    schema = ("--schema", plain.directory / "schema.pbtxt")
+    schema = ("--schema", city_table.directory / "schema.pbtxt")
     table = convert("csv", source, tmp_path, *schema, "--max_reject_fraction", 0.1)
-    assert table.features == plain.features
+    assert table.features == city_table.features
     assert len(table.rows) == 200
     assert [(r["source"], r["line"]) for r in table.rejects()] == [
         ("today.csv", 202),
@@ -283,10 +160,12 @@ def test_a_schema_holds_today_s_rows_against_it(plain: Table, tmp_path: Path) ->
     assert "left out what --schema does not have: column 'new'" in table.dataset.manifest.notices
 
 
-def test_a_schema_gives_the_bytes_of_inference(folder: Path, plain: Table, tmp_path: Path) -> None:
-    table = convert("csv", folder, tmp_path, *SPLITS, "--num_shards", 3, "--schema", plain.directory / "schema.pbtxt")
-    names = list(contents(plain.directory))
-    assert {n: contents(table.directory)[n] for n in names} == contents(plain.directory)
+def test_a_schema_gives_the_bytes_of_inference(city_rows: Path, city_table: Table, tmp_path: Path) -> None:
+    table = convert(
+        "csv", city_rows, tmp_path, *SPLITS, "--num_shards", 3, "--schema", city_table.directory / "schema.pbtxt"
+    )
+    names = list(contents(city_table.directory))
+    assert {n: contents(table.directory)[n] for n in names} == contents(city_table.directory)
 
 
 def test_dialects(tmp_path: Path) -> None:
@@ -320,7 +199,7 @@ def test_a_folder_of_tabs(tmp_path: Path) -> None:
     assert sorted((found["x"], found["y"]) for found in table.rows) == [(1, 2), (3, 4)]
 
 
-def test_compressed_files(plain: Table, tmp_path: Path) -> None:
+def test_compressed_files(city_table: Table, tmp_path: Path) -> None:
     files = {
         "a.csv.gz": gzip.compress(to_csv(HEADER, ROWS[:300])),
         "b.csv.bz2": bz2.compress(to_csv(HEADER, ROWS[300:700])),
@@ -329,7 +208,7 @@ def test_compressed_files(plain: Table, tmp_path: Path) -> None:
     table = convert(
         "csv", write_files(tmp_path / "in", files), tmp_path, *SPLITS, "--num_shards", 3, "--block_size", "4KiB"
     )
-    for name, data in contents(plain.directory).items():
+    for name, data in contents(city_table.directory).items():
         if "tfrecord" in name:
             assert contents(table.directory)[name] == data
 
@@ -380,8 +259,10 @@ def test_parquet(tmp_path: Path) -> None:
         assert sorted(CITIES)[found["city"]] == CITIES[number % 4]
 
 
-def test_dry_run_writes_nothing(folder: Path, tmp_path: Path, run: Run) -> None:
-    result = run("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--label", "city", "--dry_run")
+def test_dry_run_writes_nothing(city_rows: Path, tmp_path: Path, run: Run) -> None:
+    result = run(
+        "csv", "--input", city_rows, "--output", tmp_path / "out", "--name", "n", "--label", "city", "--dry_run"
+    )
     assert result.status == 0
     assert "3 files, " in result.out
     assert "1,000 rows" in result.out
@@ -395,25 +276,10 @@ def test_dry_run_writes_nothing(folder: Path, tmp_path: Path, run: Run) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_folders_of_splits(tmp_path: Path) -> None:
-    files = {"train/a.csv": ROWS[:50], "val/a.csv": ROWS[50:70], "test/a.csv": ROWS[70:75]}
-    table = convert(
-        "csv", write_files(tmp_path / "in", {n: to_csv(HEADER, rows) for n, rows in files.items()}), tmp_path
-    )
-    assert {split: len(rows) for split, rows in table.splits.items()} == {"train": 50, "validation": 20, "test": 5}
-    assert {found["id"] for found in table.splits["test"]} == set(range(70, 75))
-
-
-def test_gzip_output_reads_back(folder: Path, tmp_path: Path) -> None:
-    table = convert("csv", folder, tmp_path, "--compression", "gzip")
+def test_gzip_output_reads_back(city_rows: Path, tmp_path: Path) -> None:
+    table = convert("csv", city_rows, tmp_path, "--compression", "gzip")
     assert sorted(table.column("id")) == list(range(1000))
     assert not (table.directory / "dataset_info.json").exists()
-
-
-def test_a_million_identical_rows_balance(tmp_path: Path) -> None:
-    source = write_files(tmp_path / "in", {"a.csv": b"x,word\n" + b"1,same\n" * 1_000_000})
-    arguments = ("csv", source, tmp_path, "--num_shards", 16, "--block_size", "1MiB")
-    assert convert(*arguments).sizes == {"train": [62_500] * 16}
 
 
 def test_small_and_wide_tables(tmp_path: Path) -> None:
@@ -434,47 +300,3 @@ def test_a_field_of_a_hundred_megabytes(tmp_path: Path) -> None:
     table = convert("csv", source, tmp_path)
     assert {found["id"]: len(found["text"]) for found in table.rows} == {1: 5, 2: 100_000_000, 3: 5}
     assert next(found["text"] for found in table.rows if found["id"] == 2) == big
-
-
-def test_ten_thousand_files_of_one_row(tmp_path: Path) -> None:
-    files = {f"{n % 100}/{n}.csv": to_csv(HEADER[:2], [(n, 1)]) for n in range(10_000)}
-    table = convert("csv", write_files(tmp_path / "in", files), tmp_path, "--num_shards", 8)
-    assert table.sizes == {"train": [1250] * 8}
-    assert sorted(table.column("id")) == list(range(10_000))
-
-
-@pytest.mark.parametrize("command", ["csv", "jsonl"])
-def test_label_stands_for_the_label(run: Run, tmp_path: Path, command: str) -> None:
-    rows = [{"id": n, "city": "Rome" if n % 10 else "Bern"} for n in range(200)]
-    if command == "csv":
-        source = write_files(tmp_path / "in", {"a.csv": to_csv(("id", "city"), [tuple(row.values()) for row in rows])})
-    else:
-        source = write_files(tmp_path / "in", {"a.jsonl": "".join(json.dumps(row) + "\n" for row in rows).encode()})
-    splits = ("--splits", "train=0.5,test=0.5", "--stratify_by")
-    table = convert(command, source, tmp_path / "1", "--label", "city", *splits, "label")
-    for found in table.splits.values():
-        assert Counter(row["city"] for row in found) == {0: 10, 1: 90}
-    named = convert(command, source, tmp_path / "2", "--label", "city", *splits, "city")
-    assert table.splits == named.splits
-    nightly = ("--schema", table.directory / "schema.pbtxt", "--labels_file", table.directory / "city.labels.txt")
-    again = convert(command, source, tmp_path / "3", *nightly, *splits, "label")
-    assert again.splits == table.splits
-
-    arguments = (command, "--input", source, "--output", tmp_path / "4", "--name", "n", *splits, "label")
-    check_mistake(
-        run(*arguments), "--stratify_by label: no such column", "stands for the column of --label, which is not given"
-    )
-    both = write_files(tmp_path / "both", {"a.csv": b"label,city\n1,Rome\n2,Bern\n"})
-    beside = ("csv", "--input", both, "--output", tmp_path / "4", "--name", "n", "--label", "city", *splits, "label")
-    check_mistake(run(*beside), "--stratify_by label is ambiguous", "give --stratify_by city")
-
-
-@pytest.mark.parametrize(("size", "is_said"), [("100", True), ("999kB", True), ("1MB", False), (None, False)])
-def test_shards_that_are_very_small_are_said(
-    run: Run, folder: Path, tmp_path: Path, size: str | None, is_said: bool
-) -> None:
-    flags = ("--shard_size", size) if size else ()
-    result = run("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--dry_run", *flags)
-    assert result.status == 0
-    said = "shardmill: warning: --shard_size is " in result.err and "a number without a unit is bytes" in result.err
-    assert said is is_said

@@ -13,6 +13,13 @@ def rows_in_four_shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def rows_in_two_splits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_rows(
+        tmp_path_factory.mktemp("rows"), "--num_shards", "train=4,test=2", "--splits", "train=0.8,test=0.2"
+    )
+
+
+@pytest.fixture(scope="session")
 def rows_compressed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_rows(tmp_path_factory.mktemp("compressed"), "--num_shards", 4, "--compression", "gzip")
 

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import shardmill
 from pipelines import cli
 from tests.support.command import image, image_tree, write_files
 
 ROWS = 100
+FILLS = {"age": -1, "note": "none"}  # of features that some rows lack
 
 
 def make(command: str, source: Path | None, output: Path, *flags: object) -> Path:
@@ -70,6 +72,11 @@ def copy(directory: Path, folder: Path) -> Path:
 def shards(directory: Path, split: str = "train") -> list[Path]:
     """The shards of a split, in order."""
     return sorted(directory.glob(f"n-{split}.tfrecord-*"))
+
+
+def count(directory: Path, split: str = "train") -> int:
+    """The number of examples in a split."""
+    return shardmill.info(directory).splits[split].examples
 
 
 def flip(path: Path, position: int) -> None:

@@ -1,10 +1,9 @@
-"""Avro as rows: every type, every codec, blocks of any size, and every kind of damage."""
+"""Avro as rows: every type, every codec, blocks of any size."""
 
 import io
 import json
 import math
 import zlib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,76 +16,11 @@ from hypothesis import strategies as st
 
 from shardmill.errors import UserError
 from shardmill.example import varint
-from shardmill.rejects import Reject
-from transforms.columns.arrow import arrow_type
+from tests.support.avro_files import SYNC, Row, array, avro, blocks, column, file_ref, infer, read, record
 from transforms.columns.arrow_values import convert_column
-from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 from transforms.formats.avro.format import AvroFormat
-from transforms.formats.base import BlockRef, FileRef, KeyColumn, key_column
-
-Row = dict[str, Any]
-SYNC = bytes(range(16))
-
-
-def record(**fields: Any) -> dict[str, Any]:
-    return {"type": "record", "name": "row", "fields": [{"name": name, "type": kind} for name, kind in fields.items()]}
-
-
-def avro(schema: Any, rows: Iterable[Any], block_bytes: int = 200, codec: str = "null") -> bytes:
-    out = io.BytesIO()
-    fastavro.writer(out, schema, rows, codec=codec, sync_interval=block_bytes, sync_marker=SYNC)
-    return out.getvalue()
-
-
-def file_ref(folder: Path, content: bytes) -> FileRef:
-    path = folder / "file.avro"
-    path.write_bytes(content)
-    return FileRef(path.name, str(path), len(content))
-
-
-def blocks(file: FileRef, format_: AvroFormat) -> list[BlockRef]:
-    found = list(format_.index(file))
-    assert all(isinstance(block, BlockRef) for block in found), found
-    return [block for block in found if isinstance(block, BlockRef)]
-
-
-def infer(
-    file: FileRef, format_: AvroFormat, columns: list[str] | None = None, values_of: str | None = None
-) -> Inferred:
-    merged = Inferred()
-    for block in blocks(file, format_):
-        for part in format_.infer(block, columns, values_of):
-            merged = merged.merge(part)
-    return merged
-
-
-def read(
-    file: FileRef, types: dict[str, ColumnType], format_: AvroFormat
-) -> tuple[list[tuple[int, Row]], list[Reject]]:
-    parts = [part for block in blocks(file, format_) for part in format_.read(block, types)]
-    for part in parts:
-        part.batch.validate(full=True)
-        assert part.batch.schema == pa.schema([(name, arrow_type(column)) for name, column in types.items()])
-        assert part.lines.dtype == np.int64
-    rows = [pair for part in parts for pair in zip(part.lines.tolist(), part.batch.to_pylist(), strict=True)]
-    return rows, [reject for part in parts for reject in part.rejects]
-
-
-def column(folder: Path, kind: Any, values: Iterable[Any], fill: str | None = None) -> tuple[Any, ...]:
-    """The type, the values and the reasons of the rejects of a file's only column."""
-    file = file_ref(folder, avro(record(x=kind), [{"x": value} for value in values]))
-    format_ = AvroFormat(1024, (("x", fill),) if fill is not None else ())
-    found = infer(file, format_).types.get("x")
-    if found is None:
-        return None, [], []
-    rows, rejects = read(file, {"x": found}, format_)
-    return found, [row["x"] for _, row in rows], [reject.reason for reject in rejects]
-
-
-def array(items: Any) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
+from transforms.formats.base import KeyColumn, key_column
 
 FIXED = {"type": "fixed", "name": "two", "size": 2}
 ENUM = {"type": "enum", "name": "letters", "symbols": ["a", "b"]}
@@ -307,135 +241,9 @@ def test_what_no_feature_holds_is_dropped_or_refused(tmp_path: Path, kind: Any, 
         read(file, {"y": ColumnType("bytes", None, 1)}, AvroFormat(1024))
 
 
-GOOD = avro(record(x="long"), [{"x": n} for n in range(100)], block_bytes=20)
-START = GOOD.index(SYNC) + 16
-HEAD = b"Obj\x01\x02\x16avro.schema"
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "not an Avro file: it is empty"),
-        (b"PAR1 and so on", "not an Avro file: it begins with b'PAR1'"),
-        (GOOD[: START - 5], "its header is cut short or damaged"),
-        (HEAD + b"\x06{,}\0" + SYNC, "its schema cannot be read"),
-        (HEAD + b'\x0a"foo"\0' + SYNC, "its schema cannot be read"),
-        (b"Obj\x01\0" + SYNC, "its schema cannot be read"),
-        (GOOD.replace(b"\x08null", b"\x08lz4x"), "its blocks are compressed by 'lz4x'; expected one of null, deflate"),
-    ],
-)
-def test_what_is_no_avro_is_one_reject(tmp_path: Path, content: bytes, reason: str) -> None:
-    file = file_ref(tmp_path, content)
-    (reject,) = AvroFormat(1024).index(file)
-    assert isinstance(reject, Reject)
-    assert reason in reject.reason
-    assert (reject.source, reject.stage, reject.records, reject.count) == ("file.avro", "index", None, "estimated")
-    assert AvroFormat(1024).header(file) == ()
-
-
-@pytest.mark.parametrize(
-    ("schema", "reason"),
-    [
-        (
-            record(x="int")["fields"] and {**record(), "fields": [{"name": "x", "type": "int"}] * 2},
-            "column 'x' is there twice",
-        ),
-        ("string", "each value is of type string; expected records"),
-        (array("int"), "each value is of type array; expected records"),
-        (["null", "int"], "each value is of type union; expected records"),
-    ],
-)
-def test_what_is_no_table_is_a_mistake(tmp_path: Path, schema: Any, reason: str) -> None:
-    text = json.dumps(schema).encode()
-    file = file_ref(tmp_path, HEAD + varint(2 * len(text)) + text + b"\0" + SYNC)
-    with pytest.raises(UserError, match=f"^file.avro: {reason}"):
-        list(AvroFormat(1024).index(file))
-
-
-def test_a_header_alone_has_columns_and_no_rows(tmp_path: Path) -> None:
-    file = file_ref(tmp_path, GOOD[:START])
-    assert list(AvroFormat(1024).index(file)) == []
-    assert AvroFormat(1024).header(file) == ("x",)
-
-
 def test_a_header_of_any_length(tmp_path: Path) -> None:
     schema = record(**{f"column_{number}": "int" for number in range(5000)})
     file = file_ref(tmp_path, avro(schema, [{f"column_{number}": number for number in range(5000)}]))
     assert len(AvroFormat(1024).header(file)) == 5000
     rows, _ = read(file, {"column_4999": ColumnType("int64", None, 1)}, AvroFormat(1024))
     assert rows == [(1, {"column_4999": 4999})]
-
-
-def frames(data: bytes) -> list[tuple[int, int, int]]:
-    """Of each block: where it starts, how long it is, how many records it has."""
-    return [(block.offset, block.size, block.num_records) for block in fastavro.block_reader(io.BytesIO(data))]
-
-
-@pytest.mark.parametrize("block_size", [1, 40, 1 << 20])
-def test_a_block_that_cannot_be_decoded_loses_its_records_alone(tmp_path: Path, block_size: int) -> None:
-    at, size, count = frames(GOOD)[1]
-    before = frames(GOOD)[0][2]
-    data = GOOD[: at + 2] + b"\xff" * (size - 18) + GOOD[at + size - 16 :]
-    rows, (reject,) = read(file_ref(tmp_path, data), {"x": ColumnType("int64", None, 100)}, AvroFormat(block_size))
-    assert [number for number, _ in rows] == [n for n in range(1, 101) if not before < n <= before + count]
-    assert all(row == {"x": number - 1} for number, row in rows)
-    assert (reject.line, reject.records, reject.size_bytes, reject.count) == (before + 1, count, size, "exact")
-    assert f"the block of {count} records at byte {at} cannot be decoded: " in reject.reason
-
-
-def test_a_block_that_holds_more_than_its_records_is_not_trusted(tmp_path: Path) -> None:
-    at, _, count = frames(GOOD)[1]
-    data = GOOD[:at] + varint(2 * (count - 1)) + GOOD[at + 1 :]
-    _, (reject,) = read(file_ref(tmp_path, data), {"x": ColumnType("int64", None, 100)}, AvroFormat(1 << 20))
-    assert reject.records == count - 1
-
-
-@pytest.mark.parametrize("block_size", [1, 1 << 20])
-def test_a_file_cut_within_a_block_keeps_those_before(tmp_path: Path, block_size: int) -> None:
-    every = frames(GOOD)
-    at, size, count = every[2]
-    before = sum(block[2] for block in every[:2])
-    file = file_ref(tmp_path, GOOD[: at + size - 1])
-    rows, (reject,) = read(file, {"x": ColumnType("int64", None, 100)}, AvroFormat(block_size))
-    assert [number for number, _ in rows] == list(range(1, before + 1))
-    assert (reject.line, reject.records, reject.size_bytes, reject.count) == (before + 1, count, size - 1, "at least")
-    assert f"the block at byte {at} is cut short" in reject.reason
-
-
-def test_a_file_cut_between_blocks_is_whole(tmp_path: Path) -> None:
-    at, _, _ = frames(GOOD)[2]
-    rows, rejects = read(file_ref(tmp_path, GOOD[:at]), {"x": ColumnType("int64", None, 100)}, AvroFormat(1))
-    assert (len(rows), rejects) == (sum(block[2] for block in frames(GOOD)[:2]), [])
-
-
-@pytest.mark.parametrize("block_size", [1, 1 << 20])
-@pytest.mark.parametrize("damage", ["marker", "size", "count"])
-def test_where_no_block_follows_the_rest_is_estimated(tmp_path: Path, block_size: int, damage: str) -> None:
-    every = frames(GOOD)
-    at, size, _ = every[3]
-    before = sum(block[2] for block in every[:3])
-    mark = at + size - 1
-    data = {
-        "marker": GOOD[:mark] + b"?" + GOOD[mark + 1 :],
-        "size": GOOD[: at + 1] + varint(1 << 50) + GOOD[at + 2 :],
-        "count": GOOD[:at] + varint((1 << 50) + 1) + GOOD[at + 1 :],
-    }[damage]
-    rows, (reject,) = read(file_ref(tmp_path, data), {"x": ColumnType("int64", None, 100)}, AvroFormat(block_size))
-    assert len(rows) == before
-    assert (reject.line, reject.count, reject.size_bytes) == (before + 1, "estimated", len(data) - at)
-    assert reject.records
-    assert f"the block at byte {at:,} " in reject.reason
-
-
-@settings(max_examples=150, deadline=None)
-@given(at=st.integers(START, len(GOOD) - 1), byte=st.integers(0, 255), codec=st.sampled_from(["null", "deflate"]))
-def test_any_byte_that_is_damaged_is_no_crash(
-    tmp_path_factory: pytest.TempPathFactory, at: int, byte: int, codec: str
-) -> None:
-    data = GOOD if codec == "null" else avro(record(x="long"), [{"x": n} for n in range(100)], 20, codec)
-    at = min(at, len(data) - 1)
-    file = file_ref(tmp_path_factory.mktemp("avro"), data[:at] + bytes([byte]) + data[at + 1 :])
-    format_ = AvroFormat(64)
-    infer(file, format_)
-    rows, rejects = read(file, {"x": ColumnType("int64", None, 100)}, format_)
-    assert len(rows) == 100 or rejects

@@ -1,0 +1,22 @@
+"""Data sets that tests of several modules read: made once a session."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.city_tables import HEADER, ROWS, SPLITS
+from tests.support.command import write_files
+from tests.support.table_results import Table, convert, to_csv
+
+
+@pytest.fixture(scope="session")
+def city_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """1,000 rows in three CSV files of differing size."""
+    parts = {"a.csv": ROWS[:100], "b/c.csv": ROWS[100:150], "d.csv": ROWS[150:]}
+    return write_files(tmp_path_factory.mktemp("csv"), {name: to_csv(HEADER, rows) for name, rows in parts.items()})
+
+
+@pytest.fixture(scope="session")
+def city_table(city_rows: Path, tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """The rows in two splits, by default otherwise."""
+    return convert("csv", city_rows, tmp_path_factory.mktemp("city_table"), *SPLITS, "--num_shards", 3)

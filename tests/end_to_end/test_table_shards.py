@@ -1,0 +1,174 @@
+"""Which row of a table goes into which split and shard, whatever else changes."""
+
+import json
+import random
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.support.city_tables import CITIES, HEADER, ROWS, SPLITS, row
+from tests.support.command import Run, check_mistake, tree_bytes, write_files
+from tests.support.table_results import Table, contents, convert, to_csv
+
+
+def test_shards_are_balanced_and_shuffled(city_table: Table) -> None:
+    for sizes in city_table.sizes.values():
+        assert len(sizes) == 3
+        assert max(sizes) - min(sizes) <= 1
+    assert 700 < sum(city_table.sizes["train"]) < 880
+    ids = [found["id"] for found in city_table.splits["train"]]
+    assert sum(a > b for a, b in pairwise(ids)) > len(ids) / 3
+
+
+@pytest.mark.parametrize(
+    "flags", [("--block_size", "1KiB"), ("--threads", "1"), ("--threads", "5", "--block_size", "3000")]
+)
+def test_blocks_and_threads_change_no_byte(
+    city_rows: Path, city_table: Table, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    other = convert("csv", city_rows, tmp_path, *SPLITS, "--num_shards", 3, *flags)
+    assert tree_bytes(other.directory) == tree_bytes(city_table.directory)
+
+
+def test_worker_processes_change_no_byte(city_rows: Path, city_table: Table, tmp_path: Path, run: Run) -> None:
+    workers = ("--direct_num_workers", "2", "--direct_running_mode", "multi_processing")
+    other = convert("csv", city_rows, tmp_path, *SPLITS, "--num_shards", 3, *workers)
+    assert tree_bytes(other.directory) == tree_bytes(city_table.directory)
+
+
+def test_rows_in_other_files_and_another_order_are_the_same_data_set(city_table: Table, tmp_path: Path) -> None:
+    shuffled = random.Random(0).sample(ROWS, len(ROWS))
+    parts = {"z.csv": shuffled[:3], "y.csv": shuffled[3:900], "x.csv": shuffled[900:]}
+    files = {name: to_csv(HEADER, rows) for name, rows in parts.items()}
+    other = convert("csv", write_files(tmp_path / "in", files), tmp_path, *SPLITS, "--num_shards", 3)
+    assert contents(other.directory).keys() == contents(city_table.directory).keys()
+    for name, data in contents(other.directory).items():
+        if "tfrecord" in name:
+            assert data == contents(city_table.directory)[name]
+
+
+def test_new_rows_move_no_old_one(city_table: Table, city_rows: Path, tmp_path: Path) -> None:
+    more = write_files(tmp_path / "in", {path.name: path.read_bytes() for path in city_rows.rglob("*.csv")})
+    write_files(more, {"new.csv": to_csv(HEADER, [row(number) for number in range(1000, 1500)])})
+    grown = convert("csv", more, tmp_path, *SPLITS)
+    before = {found["id"]: split for split, rows in city_table.splits.items() for found in rows}
+    after = {found["id"]: split for split, rows in grown.splits.items() for found in rows}
+    assert {number: after[number] for number in before} == before
+
+
+def by_split(table: Table, column: str) -> dict[str, set[object]]:
+    return {split: {found[column] for found in rows} for split, rows in table.splits.items()}
+
+
+def test_seeds(city_table: Table, city_rows: Path, tmp_path: Path) -> None:
+    reordered = convert("csv", city_rows, tmp_path / "a", *SPLITS, "--seed", 1)
+    assert by_split(reordered, "id") == by_split(city_table, "id")
+    assert [r["id"] for r in reordered.splits["train"]] != [r["id"] for r in city_table.splits["train"]]
+    resplit = convert("csv", city_rows, tmp_path / "b", *SPLITS, "--split_seed", 1)
+    assert by_split(resplit, "id") != by_split(city_table, "id")
+
+
+def test_no_shuffle_keeps_the_order_of_the_input(city_rows: Path, tmp_path: Path) -> None:
+    table = convert("csv", city_rows, tmp_path, *SPLITS, "--no_shuffle", "--num_shards", 4)
+    for rows in table.splits.values():
+        ids = [found["id"] for found in rows]
+        assert ids == sorted(ids)
+
+
+def test_a_key_column_decides_the_split_whatever_else_changes(city_rows: Path, tmp_path: Path) -> None:
+    keyed = convert("csv", city_rows, tmp_path / "a", *SPLITS, "--key", "id")
+    changed = [[*values[:2], "0.5", *values[3:]] for values in ROWS]
+    other = convert(
+        "csv", write_files(tmp_path / "in", {"a.csv": to_csv(HEADER, changed)}), tmp_path / "b", *SPLITS, "--key", "id"
+    )
+    assert by_split(other, "id") == by_split(keyed, "id")
+    assert [r["id"] for r in other.splits["test"]] == [r["id"] for r in keyed.splits["test"]]
+
+
+def test_groups_stay_together(city_rows: Path, tmp_path: Path) -> None:
+    table = convert(
+        "csv", city_rows, tmp_path, "--splits", "train=0.6,test=0.4", "--group_by", "code", "--drop", "code"
+    )
+    assert "code" not in table.features
+    codes = {split: {found["id"] % 50 for found in rows} for split, rows in table.splits.items()}
+    assert not codes["train"] & codes["test"]
+    assert codes["train"] | codes["test"] == set(range(50))
+
+
+@pytest.mark.parametrize("balance", ["examples", "bytes"])
+def test_strata_are_exact(city_rows: Path, tmp_path: Path, balance: str) -> None:
+    table = convert(
+        "csv", city_rows, tmp_path, *SPLITS, "--stratify_by", "city", "--balance", balance, "--num_shards", 2
+    )
+    for split, number in (("train", 200), ("test", 50)):
+        assert Counter(found["city"] for found in table.splits[split]) == {city.encode(): number for city in CITIES}
+
+
+def test_balance_by_bytes(tmp_path: Path) -> None:
+    source = write_files(
+        tmp_path / "in", {"a.csv": to_csv(("id", "text"), [(n, "x" * (n * n % 997)) for n in range(2000)])}
+    )
+    table = convert("csv", source, tmp_path, "--balance", "bytes", "--num_shards", 5)
+    sizes = [shard.size_bytes for shard in table.dataset.manifest.split("train").shards]
+    assert max(sizes) - min(sizes) <= 997 + 60
+
+
+def test_folders_of_splits(tmp_path: Path) -> None:
+    files = {"train/a.csv": ROWS[:50], "val/a.csv": ROWS[50:70], "test/a.csv": ROWS[70:75]}
+    table = convert(
+        "csv", write_files(tmp_path / "in", {n: to_csv(HEADER, rows) for n, rows in files.items()}), tmp_path
+    )
+    assert {split: len(rows) for split, rows in table.splits.items()} == {"train": 50, "validation": 20, "test": 5}
+    assert {found["id"] for found in table.splits["test"]} == set(range(70, 75))
+
+
+def test_a_million_identical_rows_balance(tmp_path: Path) -> None:
+    source = write_files(tmp_path / "in", {"a.csv": b"x,word\n" + b"1,same\n" * 1_000_000})
+    arguments = ("csv", source, tmp_path, "--num_shards", 16, "--block_size", "1MiB")
+    assert convert(*arguments).sizes == {"train": [62_500] * 16}
+
+
+def test_ten_thousand_files_of_one_row(tmp_path: Path) -> None:
+    files = {f"{n % 100}/{n}.csv": to_csv(HEADER[:2], [(n, 1)]) for n in range(10_000)}
+    table = convert("csv", write_files(tmp_path / "in", files), tmp_path, "--num_shards", 8)
+    assert table.sizes == {"train": [1250] * 8}
+    assert sorted(table.column("id")) == list(range(10_000))
+
+
+@pytest.mark.parametrize("command", ["csv", "jsonl"])
+def test_label_stands_for_the_label(run: Run, tmp_path: Path, command: str) -> None:
+    rows = [{"id": n, "city": "Rome" if n % 10 else "Bern"} for n in range(200)]
+    if command == "csv":
+        source = write_files(tmp_path / "in", {"a.csv": to_csv(("id", "city"), [tuple(row.values()) for row in rows])})
+    else:
+        source = write_files(tmp_path / "in", {"a.jsonl": "".join(json.dumps(row) + "\n" for row in rows).encode()})
+    splits = ("--splits", "train=0.5,test=0.5", "--stratify_by")
+    table = convert(command, source, tmp_path / "1", "--label", "city", *splits, "label")
+    for found in table.splits.values():
+        assert Counter(row["city"] for row in found) == {0: 10, 1: 90}
+    named = convert(command, source, tmp_path / "2", "--label", "city", *splits, "city")
+    assert table.splits == named.splits
+    nightly = ("--schema", table.directory / "schema.pbtxt", "--labels_file", table.directory / "city.labels.txt")
+    again = convert(command, source, tmp_path / "3", *nightly, *splits, "label")
+    assert again.splits == table.splits
+
+    arguments = (command, "--input", source, "--output", tmp_path / "4", "--name", "n", *splits, "label")
+    check_mistake(
+        run(*arguments), "--stratify_by label: no such column", "stands for the column of --label, which is not given"
+    )
+    both = write_files(tmp_path / "both", {"a.csv": b"label,city\n1,Rome\n2,Bern\n"})
+    beside = ("csv", "--input", both, "--output", tmp_path / "4", "--name", "n", "--label", "city", *splits, "label")
+    check_mistake(run(*beside), "--stratify_by label is ambiguous", "give --stratify_by city")
+
+
+@pytest.mark.parametrize(("size", "is_said"), [("100", True), ("999kB", True), ("1MB", False), (None, False)])
+def test_shards_that_are_very_small_are_said(
+    run: Run, city_rows: Path, tmp_path: Path, size: str | None, is_said: bool
+) -> None:
+    flags = ("--shard_size", size) if size else ()
+    result = run("csv", "--input", city_rows, "--output", tmp_path / "out", "--name", "n", "--dry_run", *flags)
+    assert result.status == 0
+    said = "shardmill: warning: --shard_size is " in result.err and "a number without a unit is bytes" in result.err
+    assert said is is_said

@@ -1,0 +1,143 @@
+"""The order that load gives examples in: shuffled or not, over epochs and workers, cached."""
+
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import shardmill
+from tests.support.reading import (
+    copy,
+    count,
+    shards,
+)
+
+
+@pytest.fixture
+def rows(rows_in_two_splits: Path) -> Path:
+    return rows_in_two_splits
+
+
+@pytest.fixture
+def flowers(flowers_in_four_shards: Path) -> Path:
+    return flowers_in_four_shards
+
+
+def numbers(dataset: Any) -> list[int]:
+    """The feature `n` of a dataset that is read without any other, batched or not."""
+    return [int(n) for batch in dataset.as_numpy_iterator() for n in np.ravel(batch)]
+
+
+def read_numbers(directory: Path, **options: Any) -> list[int]:
+    return numbers(shardmill.load(directory, features=["n"], supervised=False, **options))
+
+
+def test_train_is_shuffled_and_others_come_in_order(rows: Path) -> None:
+    in_order = [int(example["n"]) for example in shardmill.examples(rows, features=["n"])]
+    assert read_numbers(rows, shuffle=False) == in_order
+    assert read_numbers(rows, shuffle=False, batch_size=7) == in_order
+    found = read_numbers(rows, batch_size=7)
+    assert found != in_order
+    assert sorted(found) == sorted(in_order)
+    test = [int(example["n"]) for example in shardmill.examples(rows, "test", features=["n"])]
+    assert read_numbers(rows, split="test") == test
+    assert read_numbers(rows, split="test", shuffle=True, seed=1) != test
+
+
+def test_a_seed_makes_the_order_and_epochs_differ(rows: Path) -> None:
+    def epochs(**options: Any) -> list[list[int]]:
+        dataset = shardmill.load(rows, features=["n"], supervised=False, batch_size=5, **options)
+        return [numbers(dataset), numbers(dataset)]
+
+    assert epochs(seed=1) == epochs(seed=1)
+    orders = [tuple(order) for seed in (1, 2) for order in epochs(seed=seed)]
+    orders.append(tuple(read_numbers(rows, seed=1, shuffle_buffer_size=1)))
+    assert len(set(orders)) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "cardinality"),
+    [
+        ({"batch_size": 7}, lambda n: -(-n // 7)),
+        ({"batch_size": 7, "drop_remainder": True}, lambda n: n // 7),
+        ({"batch_size": 7, "repeat": 3}, lambda n: -(-3 * n // 7)),
+        ({"batch_size": 7, "repeat": True}, lambda n: tf.data.INFINITE_CARDINALITY),
+        ({"batch_size": 7, "cache": True}, lambda n: -(-n // 7)),
+        ({"repeat": 2}, lambda n: 2 * n),
+    ],
+)
+@pytest.mark.parametrize("kind", ["rows", "augmented", "images", "cached images"])
+def test_cardinality(kind: str, options: dict[str, Any], cardinality: Any, rows: Path, flowers: Path) -> None:
+    directory = flowers if "images" in kind else rows
+    extra: dict[str, Any] = {"image_size": (4, 4)} if "images" in kind else {"features": ["n"]}
+    if kind == "augmented":
+        extra["augment"] = lambda features, seed: features
+    if kind == "cached images":
+        extra["cache"] = True
+
+    dataset = shardmill.load(directory, **{**extra, **options})
+
+    expected = cardinality(count(directory))
+    assert dataset.cardinality() == expected
+    if expected != tf.data.INFINITE_CARDINALITY:
+        assert sum(1 for _ in dataset) == expected
+    else:
+        assert sum(1 for _ in dataset.take(40)) == 40
+
+
+def test_epochs_do_not_mix(rows: Path) -> None:
+    found = read_numbers(rows, repeat=2)
+
+    assert sorted(found[: count(rows)]) == sorted(found[count(rows) :])
+
+
+@pytest.mark.parametrize("in_file", [True, False])
+@pytest.mark.parametrize("kind", ["rows", "flowers"])
+def test_cache(kind: str, in_file: bool, rows: Path, flowers: Path, tmp_path: Path) -> None:
+    directory = copy(rows if kind == "rows" else flowers, tmp_path)
+    cache = str(tmp_path / "cache") if in_file else True
+    options: dict[str, Any] = {"features": ["n"]} if kind == "rows" else {"image_size": (4, 4)}
+    dataset = shardmill.load(directory, batch_size=10, cache=cache, seed=3, **options)
+
+    first = [label.numpy().tolist() for _, label in dataset]
+    for shard in shards(directory):
+        shard.unlink()
+    second = [label.numpy().tolist() for _, label in dataset]
+
+    assert first != second
+    assert sorted(chain(*first)) == sorted(chain(*second))
+    assert list(tmp_path.glob("cache*")) != [] or not in_file
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("workers", [2, 4, 7])
+@pytest.mark.filterwarnings("ignore:split 'train' has 4 shards for 7 workers")
+def test_each_example_is_on_one_worker(rows: Path, workers: int, shuffle: bool) -> None:
+    parts = [
+        read_numbers(rows, shuffle=shuffle, batch_size=3, num_workers=workers, worker_index=worker)
+        for worker in range(workers)
+    ]
+
+    assert all(parts)
+    assert sorted(chain(*parts)) == sorted(read_numbers(rows))
+
+
+def test_fewer_shards_than_workers_is_warned_of(rows: Path) -> None:
+    with pytest.warns(UserWarning, match="has 4 shards for 5 workers"):
+        assert shardmill.load(rows, features=["n"], num_workers=5).cardinality() == -(-count(rows) // 5)
+
+
+def test_options_of_tf_data(rows: Path) -> None:
+    policy = tf.data.experimental.AutoShardPolicy
+    alone = shardmill.load(rows, features=["n"]).options()
+    assert alone.experimental_distribute.auto_shard_policy == policy.DATA
+    assert alone.deterministic is False
+    assert alone.autotune.enabled is False
+    shared = shardmill.load(
+        rows, features=["n"], num_workers=2, seed=1, num_parallel_calls=1, prefetch_buffer_size=1
+    ).options()
+    assert shared.experimental_distribute.auto_shard_policy == policy.OFF
+    assert shared.deterministic is True
