@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps(found))
         return 0
     output = args.output if args.output is not None else "report.html"
-    _write(output, page(found, sources.profile))
+    _write(output, page(found, sources))
     if log.is_json() or not how.quiet:
         log.tell(f"{output}: {found['name']} {found['version']}, {found['verdict']['words']}")
     return 0

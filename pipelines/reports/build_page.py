@@ -27,7 +27,7 @@ def write_page(parent: str, record: BuildRecord, path: str, before: Profile | No
         dataset = _dataset(parent, record)
         if dataset is not None:
             sources = sources_of_build(dataset, parent, record, before)
-            text = page(content(sources), sources.profile)
+            text = page(content(sources), sources)
             out = page_path(path)
             storage.write_text(out, text, f"{out}.{record.started.replace(':', '')}.tmp")
     except Exception as error:  # a defect here, too, must not take the night

@@ -27,6 +27,7 @@ class Codec(ABC):
       name: what manifest.json calls it.
       file_format: what stands before the shard's number in a file's name, and what TFDS calls the format.
       suffix: what stands behind that number.
+      keeps_offsets: whether a record lies in the file where it lies among the framed records.
       is_read_by_tfds: whether the data set gets a dataset_info.json.
     """
 
@@ -34,6 +35,7 @@ class Codec(ABC):
     name: ClassVar[str]
     file_format: ClassVar[str] = "tfrecord"
     suffix: ClassVar[str] = ""
+    keeps_offsets: ClassVar[bool] = False
     is_read_by_tfds: ClassVar[bool] = False
 
     @abstractmethod

@@ -35,6 +35,7 @@ class GzippedTFRecords(TFRecords):
     option = "gzip"
     name = "gzip"
     suffix = ".gz"
+    keeps_offsets = False
     is_read_by_tfds = False
     compression_type = "GZIP"
 

@@ -27,6 +27,7 @@ class TFRecords(Codec):
 
     option = "none"
     name = ""
+    keeps_offsets = True
     is_read_by_tfds = True
     compression_type: ClassVar[str] = ""
 

@@ -6,11 +6,12 @@ It is of what lies in a version's folder and of the record of its build alone, s
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pipelines.reports.entries import split_entry
 from pipelines.reports.html.alerts import alerts
+from pipelines.reports.html.pictures import Picture, Pictures
 from shardmill.build_record import BuildRecord
 from shardmill.checks.difference import differences, since
 from shardmill.checks.profile import Profile
@@ -37,6 +38,7 @@ class Sources:
       checked: when and against what the checks were made, in words.
       record: of the build; None if there is none that can be read.
       rejects: the lines of rejects/.
+      pictures: the images to show.
     """
 
     profile: Profile
@@ -46,6 +48,7 @@ class Sources:
     checked: str
     record: BuildRecord | None
     rejects: Iterable[str] = ()
+    pictures: Pictures = field(default_factory=Pictures)
 
 
 def content(sources: Sources) -> dict[str, Any]:
@@ -65,6 +68,7 @@ def content(sources: Sources) -> dict[str, Any]:
         "changes": _changes(sources),
         "labels": [_label(profile, feature) for feature in profile.labels],
         "features": [_feature(profile, feature) for feature in manifest.features],
+        "pictures": _pictures(sources.pictures),
         "rejects": _rejects(sources),
         "shards": [
             {"split": split.name, "file": shard.file, "examples": shard.examples, "size_bytes": shard.size_bytes}
@@ -116,6 +120,18 @@ def _feature(profile: Profile, feature: Feature) -> dict[str, Any]:
         "role": feature.role,
         "alerts": alerts(found),
         "splits": {split: summary.to_json() for split, (_, summary) in found.items()},
+    }
+
+
+def _pictures(pictures: Pictures) -> dict[str, Any]:
+    def told(shown: Iterable[Picture]) -> list[dict[str, str]]:
+        return [{"split": one.split, "class": one.label, "file": one.file} for one in shown]
+
+    return {
+        "number_of_classes": pictures.number_of_classes,
+        "classes": [{"class": name, "images": told(shown)} for name, shown in pictures.classes],
+        "extremes": [{"what": what, "images": told(shown)} for what, shown in pictures.extremes],
+        "notes": list(pictures.notes),
     }
 
 

@@ -1,6 +1,6 @@
 """A report as one page: no script, nothing from elsewhere, and never more than 2 MB. What it shows is escaped."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -10,6 +10,8 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 
 from pipelines.reports.figures import figure, human_size, share
 from pipelines.reports.html.charts import HEIGHT, WIDTH
+from pipelines.reports.html.content import Sources
+from pipelines.reports.html.picture_rows import picture_rows
 from pipelines.reports.html.rows import feature_row, label_rows
 from shardmill.checks.profile import Profile
 from shardmill.printable import printable
@@ -26,6 +28,7 @@ class Room:
       features, shards, checks, differences, reasons: at most so many rows.
       top_values: of a feature.
       bins: of a histogram.
+      pictures: at most so many rows of images.
       letters: of a name or value; those of sentences are four times as many.
     """
 
@@ -37,27 +40,29 @@ class Room:
     top_values: int = 5
     bins: int = 24
     letters: int = 60
+    pictures: int = 60
 
 
 _ROOMS = (
     Room(),
     Room(top_values=2, bins=16, letters=30, shards=100),
     Room(1_000, 50, 50, 50, 50, 2, 12, 24),
-    Room(300, 20, 20, 20, 20, 2, 12, 20),
+    Room(300, 20, 20, 20, 20, 2, 12, 20, 12),
 )
 
 
-def page(content: Mapping[str, Any], profile: Profile) -> str:
-    """The HTML of what `pipelines.reports.html.content` gave of the version with this `profile`."""
+def page(content: Mapping[str, Any], sources: Sources) -> str:
+    """The HTML of what `pipelines.reports.html.content` gave of these `sources`."""
     text = ""
+    pictures = picture_rows(sources.pictures)
     for room in _ROOMS:
-        text = render(content, profile, room)
+        text = render(content, sources.profile, pictures, room)
         if len(text.encode()) <= MAX_BYTES:
             return text
     return text
 
 
-def render(content: Mapping[str, Any], profile: Profile, room: Room) -> str:
+def render(content: Mapping[str, Any], profile: Profile, pictures: Sequence[Mapping[str, Any]], room: Room) -> str:
     """The page with so much room."""
     environment = _environment()
     environment.filters["short"] = lambda text: clip(str(text), room.letters)
@@ -65,6 +70,8 @@ def render(content: Mapping[str, Any], profile: Profile, room: Room) -> str:
     return environment.get_template("page").render(
         content=content,
         room=room,
+        pictures=pictures[: room.pictures],
+        all_pictures=len(pictures),
         width=WIDTH,
         height=HEIGHT,
         labels=[label_rows(label) for label in content["labels"]],

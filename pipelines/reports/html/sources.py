@@ -4,6 +4,7 @@ import posixpath
 from collections.abc import Sequence
 
 from pipelines.reports.html.content import Sources
+from pipelines.reports.html.pictures import find_pictures
 from shardmill import naming
 from shardmill.build_record import BuildRecord, record_path
 from shardmill.checks.profile import Profile
@@ -36,8 +37,9 @@ def read_sources(dataset: Dataset, against: str | None) -> Sources:
     profile = _profile(dataset)
     version, _ = find_version(dataset.files, parent, against)
     baseline = _profile(open_dataset(storage.join(parent, version), dataset.files))
-    results = run_checks(profile, baseline, CheckOptions().limits)
-    return Sources(profile, baseline, "", results, f"Checked now, against {version}.", record, _rejects(dataset))
+    results, checked = run_checks(profile, baseline, CheckOptions().limits), f"Checked now, against {version}."
+    pictures = find_pictures(dataset, profile)
+    return Sources(profile, baseline, "", results, checked, record, _rejects(dataset), pictures)
 
 
 def sources_of_build(
@@ -56,7 +58,8 @@ def sources_of_build(
     profile = _profile(dataset)
     baseline, why = _compared_with(dataset, parent, record, before)
     results, checked = _results(profile, record)
-    return Sources(profile, baseline, why, results, checked, record, _rejects(dataset))
+    pictures = find_pictures(dataset, profile)
+    return Sources(profile, baseline, why, results, checked, record, _rejects(dataset), pictures)
 
 
 def _profile(dataset: Dataset) -> Profile:

@@ -106,6 +106,7 @@ def test_json_is_the_content(built: Path, run: Run) -> None:
             "changes",
             "labels",
             "features",
+            "pictures",
             "rejects",
             "shards",
             "made",

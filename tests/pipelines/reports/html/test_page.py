@@ -72,7 +72,7 @@ def sources(of: Profile, **changed: Any) -> Sources:
 
 def shown(of: Sources) -> str:
     """The page."""
-    return page(content(of), of.profile)
+    return page(content(of), of)
 
 
 class Tags(HTMLParser):

@@ -1,0 +1,44 @@
+"""The rows of a page's images: each a class, or what is extreme of them, with words for whoever sees none. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pipelines.reports.html.pictures import Picture, Pictures
+from pipelines.reports.html.thumbnails import thumbnail
+
+_BYTES = 450_000  # of all images on a page, as text
+
+
+def picture_rows(pictures: Pictures) -> list[dict[str, Any]]:
+    """Extreme ones first; as soon as there is no more room on the page, images are words alone."""
+    groups = [(f"the {what}", shown) for what, shown in pictures.extremes]
+    groups += [(name or "images", shown) for name, shown in pictures.classes]
+    rows, left = [], _BYTES
+    for title, shown in groups:
+        images, left = _images(shown, left)
+        rows.append({"title": title, "images": images})
+    return rows
+
+
+def _images(shown: Sequence[Picture], left: int) -> tuple[list[dict[str, Any]], int]:
+    images = []
+    for picture in shown:
+        small = thumbnail(picture.image)
+        fits = len(small.source) <= left
+        size = f"{small.width:,} × {small.height:,}" if small.width else "of no known size"
+        label = f"{picture.label}, " if picture.label else ""
+        images.append(
+            {
+                "source": small.source if fits else "",
+                "instead": "no room on this page" if not fits else "does not decode",
+                "words": f"{label}{picture.file or 'an image'} in {picture.split}, {size} pixels",
+                "width": small.shown_width,
+                "height": small.shown_height,
+                "crisp": small.is_crisp,
+                "split": picture.split,
+                "size": size,
+                "file": picture.file,
+            }
+        )
+        left -= len(small.source) if fits else 0
+    return images, left

@@ -1,0 +1,184 @@
+"""Which images of a version a page shows: a few of each class, and the smallest, largest and most elongated ones.
+
+Those of classes are among the first records of some shards, which are shuffled, so no shard is read to its end; where
+the extreme ones lie stands in stats.json. The same version gives the same ones.
+"""
+
+import io
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
+from typing import TypeVar, cast
+
+from shardmill.checks.profile import Profile
+from shardmill.dataset import Dataset
+from shardmill.errors import CorruptDataError
+from shardmill.example import FeatureValue, decode_example
+from shardmill.features import of_kind
+from shardmill.manifest import ShardEntry
+from shardmill.renames import Renames
+from shardmill.stats_file import Extreme
+from transforms.stores import storage
+
+CLASSES = 24  # shown at most
+OF_A_CLASS = 6
+_OF_NO_CLASS = 24  # where there are no labels
+_EXTREMES = 4  # of all splits
+_SHARDS, _RECORDS, _BYTES = 24, 480, 64_000_000  # looked at, in all
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image as it is stored, and what is said of it."""
+
+    image: bytes = field(repr=False)
+    split: str
+    label: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """The images of a page.
+
+    Attributes:
+      classes: by class, in the order of ids; where there are no labels, of the class "".
+      number_of_classes: that the version has.
+      extremes: by what is extreme of them; none where all images are of one size.
+      notes: what could not be read, in sentences.
+    """
+
+    classes: tuple[tuple[str, tuple[Picture, ...]], ...] = ()
+    number_of_classes: int = 0
+    extremes: tuple[tuple[str, tuple[Picture, ...]], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def find_pictures(dataset: Dataset, profile: Profile) -> Pictures:
+    """The images to show of a version; none if it has no feature that is images."""
+    if not of_kind(profile.manifest.features, "image"):
+        return Pictures()
+    finder = _Finder(dataset, profile)
+    return Pictures(finder.classes(), finder.number_of_classes, finder.extremes(), tuple(dict.fromkeys(finder.notes)))
+
+
+class _Finder:
+    def __init__(self, dataset: Dataset, profile: Profile) -> None:
+        self._dataset, self._profile = dataset, profile
+        manifest = profile.manifest
+        self._images = [feature.name for feature in of_kind(manifest.features, "image")]
+        labels = of_kind(manifest.features, "class_label")
+        self._label = labels[0] if labels else None
+        self._filename = Renames.of(manifest.configuration)("filename")
+        self.number_of_classes = len(self._label.class_names) if self._label is not None else 0
+        self.notes: list[str] = []
+
+    def classes(self) -> tuple[tuple[str, tuple[Picture, ...]], ...]:
+        """Some of each class, of as many splits as can be."""
+        found: dict[int, dict[str, list[Picture]]] = defaultdict(lambda: defaultdict(list))
+        for split, shard, records in self._looked_at():
+            for example in self._first(shard, *records):
+                picture = self._picture(example, split)
+                if picture is not None:
+                    found[self._class_id(example)][split].append(picture)
+        shown = spread(sorted(found), CLASSES)
+        number = OF_A_CLASS if self._label is not None else _OF_NO_CLASS
+        return tuple((self._class_name(index), _in_turn(found[index], number)) for index in shown)
+
+    def extremes(self) -> tuple[tuple[str, tuple[Picture, ...]], ...]:
+        """The extreme ones, of all splits together."""
+        found: dict[str, list[tuple[float, str, str, Extreme]]] = defaultdict(list)
+        for split in self._profile.splits:
+            for name in self._images:
+                summary = self._profile.summary(split, name)
+                for what, images in ((summary.extremes if summary is not None else None) or {}).items():
+                    found[what] += [(_rank(what, image), image.file, split, image) for image in images]
+        sizes = {(image.width, image.height) for images in found.values() for *_, image in images}
+        if len(sizes) < 2:
+            return ()
+        if not self._profile.manifest.codec.keeps_offsets:
+            self.notes.append("The extreme ones are in compressed shards, where no record is found by its place.")
+            return ()
+        return tuple(
+            (what, tuple(self._at(split, image) for *_, split, image in sorted(images, key=_before)[:_EXTREMES]))
+            for what, images in found.items()
+        )
+
+    def _looked_at(self) -> Iterator[tuple[str, ShardEntry, tuple[int, int]]]:
+        """The shards to look at, each with its split, and how many records and bytes of it to read."""
+        splits = [
+            (split.name, [shard for shard in split.shards if shard.examples]) for split in self._profile.manifest.splits
+        ]
+        each = max(_SHARDS // max(len(splits), 1), 1)
+        chosen = [(split, shard) for split, shards in splits for shard in spread(shards, each)]
+        for split, shard in chosen:
+            yield split, shard, (math.ceil(_RECORDS / len(chosen)), _BYTES // len(chosen))
+
+    def _first(self, shard: ShardEntry, records: int, size_bytes: int) -> Iterator[dict[str, FeatureValue]]:
+        try:
+            for record in islice(self._dataset.records(shard), records):
+                yield decode_example(record)
+                size_bytes -= len(record)
+                if size_bytes < 0:
+                    return
+        except (CorruptDataError, ValueError, OSError) as error:
+            self.notes.append(f"{shard.file} cannot be read: {error}")
+
+    def _at(self, split: str, image: Extreme) -> Picture:
+        """The image that lies where the statistics say."""
+        nothing = Picture(b"", split, "", image.file)
+        try:
+            framed = storage.read_range(storage.join(self._dataset.directory, image.shard), image.offset, image.length)
+            record = next(self._profile.manifest.codec.records(io.BytesIO(framed), image.shard), b"")
+            return self._picture(decode_example(record), split) or nothing
+        except (CorruptDataError, ValueError, OSError, EOFError) as error:
+            self.notes.append(f"{image.file} in {image.shard} cannot be read: {error}")
+            return nothing
+
+    def _picture(self, example: dict[str, FeatureValue], split: str) -> Picture | None:
+        image = next((cast(bytes, example[name][0]) for name in self._images if len(example.get(name, ()))), None)
+        if image is None:
+            return None
+        names = example.get(self._filename, ())
+        file = names[0].decode(errors="replace") if len(names) and isinstance(names[0], bytes) else ""
+        return Picture(image, split, self._class_name(self._class_id(example)), file)
+
+    def _class_id(self, example: dict[str, FeatureValue]) -> int:
+        values = example.get(self._label.name, ()) if self._label is not None else ()
+        return int(values[0]) if len(values) else -1
+
+    def _class_name(self, index: int) -> str:
+        if self._label is None:
+            return ""
+        names = self._label.class_names
+        return names[index] if 0 <= index < len(names) else f"no class {index}" if index >= 0 else "no class"
+
+
+def spread(items: Sequence[Item], number: int) -> list[Item]:
+    """At most `number` of the items, evenly spaced."""
+    count = min(number, len(items))
+    return [items[index * len(items) // count] for index in range(count)]
+
+
+def _in_turn(by_split: dict[str, list[Picture]], number: int) -> tuple[Picture, ...]:
+    """One of each split, then a second of each, …, and those of a split together."""
+    rounds = (picture for one_of_each in zip_longest(*by_split.values()) for picture in one_of_each)
+    chosen = list(islice((picture for picture in rounds if picture is not None), number))
+    return tuple(picture for split in by_split for picture in chosen if picture.split == split)
+
+
+def _rank(what: str, image: Extreme) -> float:
+    """By which the images of several splits are ordered; the least comes first."""
+    if what == "smallest":
+        return image.width * image.height
+    if what == "largest":
+        return -image.width * image.height
+    return -max(image.width, image.height) / max(min(image.width, image.height), 1)
+
+
+def _before(found: tuple[float, str, str, Extreme]) -> tuple[float, str, str]:
+    return found[:3]
