@@ -192,9 +192,15 @@ def _reaching(words: Sequence[str], parser: Parser) -> AbstractContextManager[No
     """Object stores are reached as options of Beam say; without any of them there is no need for Beam.
 
     Raises:
-      UserError: one is wrong.
+      UserError: one is wrong, and is so whether there is anything to do or not.
     """
-    return reaching(beam_options(words, parser)) if words else nullcontext()
+    if not words:
+        return nullcontext()
+    from pipelines.running.runner import check_runner_options
+
+    options = beam_options(words, parser)
+    check_runner_options(options)
+    return reaching(options)
 
 
 def _asked(told: RebuildOptions) -> Any:

@@ -12,7 +12,9 @@ from pipelines.rebuilding.keep import kept_of
 from pipelines.rebuilding.versions import version_to_build
 from pipelines.recipes.recipe import Recipe
 from pipelines.running.outcome import begin_record
+from shardmill import naming
 from shardmill.build_record import BuildRecord
+from shardmill.tags import find_version
 from transforms.stores import storage
 
 Say = Callable[[str], None]
@@ -82,6 +84,8 @@ def plan(recipe: Recipe, record: BuildRecord, asked: Asked, warn: Say, now: floa
       OSError: a store fails.
     """
     config = recipe.config(record.version, **asked_changes(recipe, asked))
+    if recipe.checks.baseline != naming.LATEST:  # a mistake even where there is nothing to compare
+        find_version(storage.BeamFiles(), config.parent, recipe.checks.baseline)
     inputs = find_inputs(config, recipe.build.fingerprint, kept_of(recipe, config.parent))
     if said := check_freshness(inputs.newest, recipe.freshness, time.time() if now is None else now):
         warn(said)

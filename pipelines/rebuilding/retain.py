@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 
 from pipelines.recipes.durations import shown
 from pipelines.recipes.sections import RetainOptions
@@ -72,6 +73,26 @@ def _retain(parent: str, min_versions: int, max_age: float, stay: Collection[str
         return
     for state in going:
         yield from _delete(parent, state.version, min_versions, max_age)
+    _remove_emptied(parent, {*named.values(), *(state.version for state in states)})
+
+
+def _remove_emptied(parent: str, others: Collection[str]) -> None:
+    """Remove the folders of versions in which a deletion that was killed has left no more than its lease; nobody lists
+    them as versions."""
+    for version in storage.list_folders(parent):
+        if not naming.is_version(version) or version in others:
+            continue
+        directory, job = storage.join(parent, version), uuid.uuid4().hex
+        names = [name for name, _ in storage.list_files(directory)]
+        if any(name != naming.LOCK and not name.startswith(_temporary("")) for name in names):
+            continue
+        with suppress(LockedError), lease.held(directory, _temporary(job), job):
+            job_folder.clear_others(directory, _temporary(job))
+        storage.remove_empty(directory)
+
+
+def _temporary(job: str) -> str:
+    return naming.temporary_folder("deletion", job)
 
 
 def _named(parent: str) -> dict[str, str]:
@@ -92,7 +113,7 @@ def _builder(parent: str) -> str:
 def _delete(parent: str, version: str, min_versions: int, max_age: float) -> Iterator[str]:
     directory, job = storage.join(parent, version), uuid.uuid4().hex
     try:
-        with lease.held(directory, naming.temporary_folder("deletion", job), job):
+        with lease.held(directory, _temporary(job), job):
             gone = delete_version(directory, lambda: version in _named(parent).values())
         storage.remove_empty(directory)
         if gone:

@@ -45,6 +45,19 @@ def check_runner(options: PipelineOptions) -> None:
     Raises:
       UserError: it does not.
     """
+    check_runner_options(options)
+    if not is_local(options):
+        check_job_server(options)
+    if options.view_as(StandardOptions).runner in _DATAFLOW:
+        check_google_credentials(options)
+
+
+def check_runner_options(options: PipelineOptions) -> None:
+    """Check what can be without asking anybody: that the runner exists, and runs in a way that loses nothing.
+
+    Raises:
+      UserError: it does not.
+    """
     check_running_mode(options)
     if options.view_as(StandardOptions).runner in _DATAFLOW and find_spec("apitools") is None:
         raise UserError(f"--runner DataflowRunner needs Google's clients; {install_hint('gcp')}")
@@ -59,9 +72,6 @@ def check_runner(options: PipelineOptions) -> None:
         create_runner(options.view_as(StandardOptions).runner)
     except (AttributeError, ImportError, ValueError) as error:
         raise UserError(f"--runner: {error}") from None
-    check_job_server(options)
-    if options.view_as(StandardOptions).runner in _DATAFLOW:
-        check_google_credentials(options)
 
 
 def make_runner(options: PipelineOptions, workers: "WorkerProcesses | None" = None) -> Any:

@@ -169,6 +169,10 @@ NIGHTS = {
     "a typo in the recipe": Night(
         lambda: recipe("retian: {}\n"), 2, "line 7: unknown key 'retian'; did you mean retain?"
     ),
+    "nothing new, and a runner that there is not": Night(
+        lambda: None, 2, "error: events.yaml line 3: --runner: ", flags=("--runner", "Nope")
+    ),
+    "nothing new, and a baseline that there is not": Night(lambda: recipe("baseline: good\n"), 2, "'good'"),
     "a version that is published": Night(
         lambda: write(rows(610)),
         2,

@@ -8,10 +8,14 @@ import pytest
 from pipelines.kinds.registry import KINDS
 from pipelines.rebuilding.decide import decide, to_bytes
 from pipelines.rebuilding.inputs import find_inputs
+from pipelines.rebuilding.retain import retain
+from pipelines.recipes.sections import RetainOptions
+from shardmill import naming
 from shardmill.dataset import open_dataset
 from tests.support.buckets import Bucket
 from tests.support.command import Run, tree_bytes
 from tests.support.versions import make_version
+from transforms.publishing import lease
 from transforms.publishing.catalog import versions_in
 from transforms.publishing.deletion import delete_version
 from transforms.stores import storage
@@ -49,6 +53,22 @@ def test_versions_tags_and_rollback(run: Run, bucket: Bucket, parent: str) -> No
     assert rows[0]["published"] > "2020"
     assert run("tag", parent, "good", "--delete", *bucket.flags).status == 0
     assert bucket.files("out/n/TAGS/") == {}
+
+
+def test_what_a_killed_deletion_left_of_a_version_goes(bucket: Bucket, parent: str) -> None:
+    """No more than the lease, of a machine that renewed it long ago."""
+    held = lease.take(f"{parent}/1.0.9", naming.temporary_folder("deletion", "x"), "x")
+    held.leave()
+    found = json.loads(bucket.files()["out/n/1.0.9/LOCK"])
+    options = RetainOptions(min_versions=5, max_age=1.0)
+    assert retain(parent, options) == []
+    assert "out/n/1.0.9/LOCK" in bucket.files()  # this process lives
+    abandoned = {**found, "boot": "another", "host": "web7", "seconds": -2}  # times of S3 are whole seconds
+    bucket.put("out/n/1.0.9/LOCK", json.dumps(abandoned).encode())
+
+    assert retain(parent, options) == []
+    assert not any(name.startswith("out/n/1.0.9/") for name in bucket.files())
+    assert len(versions_in(parent)) == 3
 
 
 def test_deletion(bucket: Bucket, parent: str) -> None:

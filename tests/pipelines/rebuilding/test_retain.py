@@ -1,5 +1,6 @@
 """Which versions go: both min_versions and max_age must allow it, and nothing may name or build them."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from pipelines.rebuilding.retain import deletable, retain
 from pipelines.recipes.sections import RetainOptions
 from tests.support.command import write_files
-from tests.support.faults import fail, faulty
+from tests.support.faults import fail, faulty, in_child, kill
 from tests.support.versions import make_version
 from transforms.publishing import lease
 from transforms.publishing.catalog import VersionState
@@ -116,7 +117,37 @@ def test_nothing_goes_while_another_build_may_read_it(parent: Path) -> None:
     assert len(kept(parent)) == 6
 
     assert len(retain(str(parent), options)) == 3
-    assert kept(parent) == ["1.0.1", "1.0.4", "1.0.5"]
+    assert kept(parent) == ["1.0.1", "1.0.4"]
+
+
+def test_wherever_it_is_killed_the_next_leaves_nothing(parent: Path, tmp_path: Path) -> None:
+    """Not even a folder with a lease in it: from the deletion of the manifest on nobody lists it as a version."""
+    options = RetainOptions(min_versions=4, max_age=DAY)
+    whole = Path(shutil.copytree(parent, tmp_path / "copy" / "n"))
+    with faulty(None, kill) as counted:
+        retain(str(parent), options)
+    assert kept(parent) == ["1.0.1", "1.0.2", "1.0.3", "1.0.4"]
+    left = set()
+    for at in range(counted.count):
+        again = Path(shutil.copytree(whole, tmp_path / str(at) / "n"))
+
+        def killed(again: Path = again, at: int = at) -> None:
+            with faulty(at, kill):
+                retain(str(again), options)
+
+        in_child(killed)
+        files = {path.name for path in (again / "1.0.0").rglob("*") if path.is_file()}
+        left.add("husk" if (again / "1.0.0").exists() and files <= {"LOCK"} else "other")
+        retain(str(again), options)
+        assert kept(again) == ["1.0.1", "1.0.2", "1.0.3", "1.0.4"], at
+    assert left == {"husk", "other"}
+
+
+def test_the_folder_of_a_build_that_begins_stays(parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.rebuilding.retain._builder", lambda parent: "")
+    with lease.held(str(parent / "1.0.5"), "beam-temp-n-0123", "0123"):
+        retain(str(parent), RetainOptions(min_versions=4, max_age=DAY))
+        assert lease.is_held(str(parent / "1.0.5"), "0123")
 
 
 def test_a_disk_that_fails_is_told_and_the_next_build_goes_on(parent: Path) -> None:
