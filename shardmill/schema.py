@@ -12,6 +12,7 @@ import math
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from shardmill.asked_schema import with_asked
 from shardmill.features import DType, Feature, Features
 from shardmill.kinds.notes import notes_of, shape_note, shape_of
 from shardmill.kinds.registry import KINDS, kind_of
@@ -27,9 +28,9 @@ def to_schema(features: Features) -> schema_pb2.Schema:
     return schema
 
 
-def to_pbtxt(features: Features) -> str:
-    """The text of `schema.pbtxt`."""
-    return text_format.MessageToString(to_schema(features), as_utf8=True)
+def to_pbtxt(features: Features, asked: str = "") -> str:
+    """The text of `schema.pbtxt`, with what is `asked` of the features beside, see shardmill.asked_schema."""
+    return text_format.MessageToString(with_asked(to_schema(features), asked), as_utf8=True)
 
 
 def from_pbtxt(text: str) -> Features:

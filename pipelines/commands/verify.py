@@ -22,6 +22,7 @@ from pipelines.running import launch, runner
 from pipelines.running.scratch import scratch_folder
 from pipelines.running.taking_up import repair
 from shardmill import naming, schema, tfds_metadata
+from shardmill.asked_schema import asked_of, with_asked
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import JobError, UserError
 from shardmill.features import Feature, of_kind
@@ -240,7 +241,8 @@ def _check_features(text: str, manifest: Manifest) -> Iterator[str]:
 
 
 def _check_schema(text: str, manifest: Manifest) -> Iterator[str]:
-    found, expected = text_format.Parse(text, schema_pb2.Schema()), schema.to_schema(manifest.features)
+    found = text_format.Parse(text, schema_pb2.Schema())
+    expected = with_asked(schema.to_schema(manifest.features), asked_of(text))  # it may ask for what it likes
     return _differences(
         "feature", *({feature.name: feature for feature in proto.feature} for proto in (found, expected))
     )

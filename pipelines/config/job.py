@@ -150,6 +150,12 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
         return ("xxhash",)
 
     @property
+    def asked(self) -> str:
+        """What --schema asks of features beside what they are, by the names that they get; see
+        shardmill.asked_schema."""
+        return ""
+
+    @property
     def temporary(self) -> str:
         """The name of the job's temporary directory, in the version directory."""
         return naming.temporary_folder(self.name, self.job)

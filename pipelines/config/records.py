@@ -69,33 +69,52 @@ class FormatSpec:
         return FileKind(self.plural, self.suffixes)
 
 
-def read_schema(value: Any) -> Features:
-    """The features of the schema.pbtxt at a path; features that are given themselves stay as they are.
+@dataclass(frozen=True, slots=True)
+class GivenSchema:
+    """What --schema says.
+
+    Attributes:
+      features: that there are.
+      asked: of them, beside what they are; see shardmill.asked_schema.
+    """
+
+    features: Features
+    asked: str = ""
+
+    @classmethod
+    def from_pbtxt(cls, text: str) -> "GivenSchema":
+        """What the text of a schema.pbtxt says; raises as shardmill.schema.from_pbtxt."""
+        from shardmill import asked_schema, schema
+
+        return cls(schema.from_pbtxt(text), asked_schema.asked_of(text))
+
+
+def read_schema(value: Any) -> GivenSchema:
+    """What the schema.pbtxt at a path says; features that are given themselves stay as they are.
 
     Raises:
       UserError: it cannot be read, or is no schema.
     """
     if not isinstance(value, str):
-        return tuple(value)
+        return value if isinstance(value, GivenSchema) else GivenSchema(tuple(value))
     from google.protobuf import text_format
 
-    from shardmill import schema
     from transforms.stores import storage
 
     try:
-        features = schema.from_pbtxt(storage.read_bytes(value).decode())
+        given = GivenSchema.from_pbtxt(storage.read_bytes(value).decode())
     except OSError as error:
         raise UserError(f"--schema {value}: {error.strerror or error}") from None
     except (UnicodeDecodeError, text_format.ParseError, ValueError) as error:
         raise UserError(f"--schema {value} is not a tensorflow-metadata Schema in text form: {error}") from None
-    names = [feature.name for feature in features]
+    names = [feature.name for feature in given.features]
     twice = next((name for name in names if names.count(name) > 1), None)
     if not names or "" in names or twice is not None:
         problem = (
             f"has feature {twice!r} twice" if twice else "has a feature without a name" if names else "has no features"
         )
         raise UserError(f"--schema {value} {problem}; expected features with names that differ")
-    return features
+    return given
 
 
 def _check_block_size(size: int) -> str | None:
@@ -136,7 +155,7 @@ class RecordsConfig(JobConfig):
     fill: tuple[tuple[str, str], ...] = flag(
         (), "in place of missing values; repeat", parse=parse_fill, repeats=True, metavar="COLUMN=VALUE", to_json=dict
     )
-    schema: Features | None = flag(
+    schema: GivenSchema | None = flag(
         None,
         "a schema.pbtxt: no inference, and rows that do not fit it are rejected",
         parse=read_schema,
@@ -224,7 +243,16 @@ class RecordsConfig(JobConfig):
     @property
     def _own_schema(self) -> Features | None:
         """The features of --schema by the names of the input."""
-        return None if self.schema is None else self.renames.undone(self.schema)
+        return None if self.schema is None else self.renames.undone(self.schema.features)
+
+    @property
+    def asked(self) -> str:
+        """As the base says."""
+        if self.schema is None or not self.schema.asked:
+            return ""
+        from shardmill.asked_schema import asked_of
+
+        return asked_of(self.schema.asked, lambda name: self.renames(self.renames.original(name)))
 
     @property
     def table_label(self) -> str | None:

@@ -27,6 +27,7 @@ def publish_options(config: JobConfig) -> PublishOptions:
         job=config.job,
         overwrite=config.overwrite,
         set_latest=config.set_latest,
+        asked=config.asked,
         on_damaged_file=config.on_damaged_file,
         checks=config.checks,
         record=config.record,

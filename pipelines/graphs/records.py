@@ -75,7 +75,7 @@ def _layout(summary: InputSummary, inferred: Inferred, kinds: Kinds, config: Rec
     layout = _layout_of_route(summary, inferred, config)
     if config.on_mixed == "fail":
         return layout
-    known = {feature.name: feature.dtype for feature in config.schema or ()}
+    known = {feature.name: feature.dtype for feature in (config.schema.features if config.schema else ())}
     return replace(layout, kinds=known or most_frequent(kinds))
 
 

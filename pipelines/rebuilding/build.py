@@ -38,7 +38,7 @@ def build(recipe: Recipe, made: Plan, asked: Asked, options: PipelineOptions, sa
     for sentence in kept.said:
         say(sentence)
     changes = {**asked_changes(recipe, asked), **reuse_changes(recipe, made.config, asked.full)}
-    config = replace(kept.config(recipe, made.config.version, **changes), checks=recipe.checks)
+    config = replace(kept.config(recipe, made.config.version, **changes), checks=kept.checks(recipe))
     job = partial(_job, recipe, is_local(options))
     run_job = partial(run, inputs=to_bytes(made.inputs))
     built = run_recorded(job, config, options, made.record, asked.quiet, run_job)

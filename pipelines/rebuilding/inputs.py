@@ -202,7 +202,7 @@ def _code(config: FilesConfig | RecordsConfig) -> dict[str, str]:
     if isinstance(config, RecordsConfig) and config.schema is not None:
         from shardmill.schema import to_pbtxt
 
-        shaping["--schema"] = [to_pbtxt(config.schema)]
+        shaping["--schema"] = [to_pbtxt(config.schema.features, config.schema.asked)]
     told = {name: values if len(values) > 1 else values[0] for name, values in shaping.items()}
     versions = {name: metadata.version(name) for name in config.libraries} | {"shardmill": shardmill.__version__}
     return {name: json.dumps(value, sort_keys=True) for name, value in {**told, **versions}.items()}

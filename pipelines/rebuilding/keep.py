@@ -7,13 +7,16 @@ from typing import Any
 from google.protobuf import text_format
 
 from pipelines.config.job import JobConfig
+from pipelines.config.records import GivenSchema
 from pipelines.recipes.recipe import Recipe
-from shardmill import naming, schema
+from shardmill import naming
+from shardmill.checks.asked import Constraints
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.features import Feature, Features
+from shardmill.features import Feature
 from shardmill.selection import label_of
 from shardmill.tags import find_version
+from transforms.options.checks import CheckOptions
 from transforms.publishing.before import version_before
 from transforms.stores import storage
 
@@ -26,11 +29,18 @@ class Kept:
       changes: of the job's configuration, by field.
       said: what must be said of that.
       labels_of: the version whose classes are kept; "" if none.
+      constraints: what that version's schema asks for, which holds unless a recipe says otherwise; None if nothing.
     """
 
     changes: Mapping[str, Any] = field(default_factory=dict)
     said: tuple[str, ...] = ()
     labels_of: str = ""
+    constraints: Constraints | None = None
+
+    def checks(self, recipe: Recipe) -> CheckOptions:
+        """What is checked of a build of `recipe` that keeps this."""
+        checks = recipe.checks
+        return checks if checks.schema is not None else replace(checks, schema=self.constraints)
 
     def config(self, recipe: Recipe, version: str, **changes: Any) -> JobConfig:
         """What the job of `recipe` is told that builds `version` and keeps this; raises as Recipe.config."""
@@ -59,14 +69,17 @@ def keep(recipe: Recipe, parent: str) -> Kept:
     dataset = open_dataset(parent, storage.BeamFiles(), like)
     changes: dict[str, Any] = {}
     if types and _has(recipe, "schema"):
-        changes["schema"] = _features(dataset, labels)
-        said.append(f"the types of {len(changes['schema'])} columns are those of {dataset.manifest.version}")
+        given = _given(dataset, labels)
+        changes["schema"] = given
+        said.append(f"the types of {len(given.features)} columns are those of {dataset.manifest.version}")
     if labels:
         names = _class_names(dataset)
         said.append(_labels_said(names, dataset.manifest.version, recipe.options.get("on_new_label", "fail")))
         if names:
             changes["labels"] = names
-    return Kept(changes, tuple(said), dataset.manifest.version if "labels" in changes else "")
+    asked = changes["schema"].asked if "schema" in changes else ""
+    constraints = Constraints(asked) if asked else None
+    return Kept(changes, tuple(said), dataset.manifest.version if "labels" in changes else "", constraints)
 
 
 def kept_of(recipe: Recipe, parent: str) -> dict[str, str]:
@@ -119,18 +132,19 @@ def _labels_said(names: Sequence[str], version: str, on_new_label: str) -> str:
     )
 
 
-def _features(dataset: Dataset, labels: bool) -> Features:
-    """The features of the version's schema, as --schema reads it; where labels are not kept, ids of classes are the
+def _given(dataset: Dataset, labels: bool) -> GivenSchema:
+    """What the version's schema says, as --schema reads it; where labels are not kept, ids of classes are the
     strings again that the input has."""
     path = storage.join(dataset.directory, naming.SCHEMA)
     try:
-        features = schema.from_pbtxt(dataset.metadata(naming.SCHEMA).decode())
+        given = GivenSchema.from_pbtxt(dataset.metadata(naming.SCHEMA).decode())
     except (ValueError, text_format.ParseError, FileNotFoundError) as error:
         raise CorruptDataError(f"{path} cannot be kept: {error}") from None
     named = {feature.name for feature in dataset.manifest.features if feature.class_names}
     if labels:
-        return features
-    return tuple(
+        return given
+    features = tuple(
         Feature(feature.name, "bytes", "text", (), feature.required) if feature.name in named else feature
-        for feature in features
+        for feature in given.features
     )
+    return replace(given, features=features)

@@ -6,12 +6,12 @@ from typing import Any
 from shardmill.arrays import ELEMENTS
 from shardmill.features import Feature
 
-_NOTE = re.compile(rf"shape:(-1|\d+)?(,\d+)*|element:({'|'.join(ELEMENTS)})")
+NOTE = re.compile(rf"shape:(-1|\d+)?(,\d+)*|element:({'|'.join(ELEMENTS)})")
 
 
 def notes_of(proto: Any) -> dict[str, str]:
     """What a Schema's feature has noted, by key; what is no note of ours is passed over."""
-    return dict(tag.split(":", 1) for tag in proto.annotation.tag if _NOTE.fullmatch(tag))
+    return dict(tag.split(":", 1) for tag in proto.annotation.tag if NOTE.fullmatch(tag))
 
 
 def shape_note(feature: Feature) -> str:

@@ -170,7 +170,7 @@ NIGHTS = {
         lambda: recipe("retian: {}\n"), 2, "line 7: unknown key 'retian'; did you mean retain?"
     ),
     "nothing new, and a runner that there is not": Night(
-        lambda: None, 2, "error: events.yaml line 3: --runner: ", flags=("--runner", "Nope")
+        lambda: None, 2, "error: --runner: Unexpected pipeline runner: Nope.", flags=("--runner", "Nope")
     ),
     "nothing new, and a baseline that there is not": Night(lambda: recipe("baseline: good\n"), 2, "'good'"),
     "a version that is published": Night(

@@ -49,6 +49,7 @@ class PublishOptions:
       record: what the record of the build begins with; None where none is written.
       remember: what the next build is told of the files, where it is told anything.
       set_latest: whether LATEST names this version then, although it names a newer one.
+      asked: what --schema asks of the features beside what they are, see shardmill.asked_schema; it is published again.
     """
 
     output: str
@@ -67,6 +68,7 @@ class PublishOptions:
     record: BuildRecord | None = None
     remember: RememberOptions | None = None
     set_latest: bool = False
+    asked: str = ""
 
     @property
     def temporary(self) -> str:
@@ -162,9 +164,9 @@ def _entry(shard: ShardInfo) -> ShardEntry:
     return ShardEntry(str(shard.name), shard.examples, shard.size_bytes, f"{shard.crc32c:08x}")
 
 
-def metadata_files(manifest: Manifest, build: Build) -> dict[str, bytes]:
+def metadata_files(manifest: Manifest, build: Build, asked: str = "") -> dict[str, bytes]:
     """The bytes of every file that describes the data set, rejects too, by name; the manifest last, with all others'
-    checksums.
+    checksums; `asked` as in PublishOptions.
 
     Raises:
       UserError: a label's name is no name of a file.
@@ -187,7 +189,7 @@ def metadata_files(manifest: Manifest, build: Build) -> dict[str, bytes]:
             manifest.name, manifest.version, infos, supervised, description, manifest.codec.file_format
         )
     texts[naming.FEATURES] = tfds_metadata.to_features_json(manifest.features)
-    texts[naming.SCHEMA] = schema.to_pbtxt(manifest.features)
+    texts[naming.SCHEMA] = schema.to_pbtxt(manifest.features, asked)
     stats = stats_file(manifest, build)
     texts[naming.STATS] = stats.to_json()
     if build.rejects:

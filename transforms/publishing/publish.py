@@ -53,7 +53,7 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
     check_counts(build)
     _check_rejects(build, options)
     manifest = make_manifest(build, features, options)
-    files = metadata_files(manifest, build)
+    files = metadata_files(manifest, build, options.asked)
 
     storage.make_directory(options.directory)
     with locks.locked(options.directory):

@@ -1,5 +1,6 @@
 """What a build keeps of a version before, by builds: ids of classes, types of columns."""
 
+import re
 from datetime import date
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pipelines.running.api import convert
 from shardmill.dataset import open_dataset
 from shardmill.errors import UserError
 from shardmill.manifest import Manifest
-from tests.support.command import write_files
+from tests.support.command import Run, write_files
 
 FIRST = "label,x,note\nb,1,p\nd,2,q\n"
 SECOND = "label,x,note,more\na,1.5,7,1\nb,2,8,2\nd,3,9,3\n"  # a class before all others; x and note of other types
@@ -108,7 +109,7 @@ def test_like_a_version_keeps_both(folder: Path, named: str) -> None:
     kept = keep(recipe, str(folder / "out/n"))
 
     assert kept.changes["labels"] == ("b", "d")
-    assert [(feature.name, feature.dtype) for feature in kept.changes["schema"]] == [
+    assert [(feature.name, feature.dtype) for feature in kept.changes["schema"].features] == [
         ("label", "int64"),
         ("x", "int64"),
         ("note", "bytes"),
@@ -172,3 +173,35 @@ def test_without_latest_the_newest_version_is_kept(folder: Path) -> None:
 
     assert kept.said[0].startswith("there is no LATEST: 1.0.")
     assert kept.changes["labels"]
+
+
+SCHEMA = """
+feature { name: "label" type: BYTES presence { min_fraction: 1 min_count: 1 } shape {} }
+feature {
+  name: "x" type: INT presence { min_fraction: 0.5 } value_count { min: 1 max: 1 }
+  drift_comparator { jensen_shannon_divergence { threshold: 0.25 } }
+}
+dataset_constraints { min_examples_count: 2 }
+"""
+
+
+def test_what_a_schema_asks_for_is_kept_too(run: Run, tmp_path: Path) -> None:
+    """By a night after the one that was given --schema, which renamed a column; verify has nothing against it."""
+    write_files(tmp_path, {"in/a.csv": FIRST.encode(), "s.pbtxt": SCHEMA.encode()})
+    rename = "rename: x=y"
+    given = recipe_of(tmp_path, flags=f"label: label, schema: {tmp_path}/s.pbtxt, {rename}")
+    convert(given.config("1.0.0"))
+    parent = tmp_path / "out/n"
+    text = (parent / "1.0.0/schema.pbtxt").read_text()
+    assert "min_examples_count: 2" in text
+    assert re.search(r'name: "y".*threshold: 0.25', text, re.DOTALL)
+    assert run("verify", parent).status == 0
+
+    recipe = recipe_of(tmp_path, "schema: keep", "labels: keep", flags=f"label: label, {rename}")
+    kept = keep(recipe, str(parent))
+    assert kept.constraints is not None
+    assert kept.constraints.limits()["y"]["numeric_drift"].error == 0.25
+    assert kept.checks(recipe).schema == kept.constraints
+    assert kept.checks(given).schema == given.checks.schema  # the one that the recipe gives
+    convert(kept.config(recipe, "1.0.1"))
+    assert (parent / "1.0.1/schema.pbtxt").read_text() == text
