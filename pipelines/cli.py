@@ -137,6 +137,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # as in `shardmill inspect … | head`: nobody reads what is left to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # of a disk that is full, say, as a folder for the job's own files is made
+        from transforms.stores.error_text import sentence_of
+
+        return _complain(sentence_of(error), 1, error, arguments)
 
 
 def _complain(sentence: str, status: int, error: Exception | None = None, arguments: Sequence[str] = ()) -> int:

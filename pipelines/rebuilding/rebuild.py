@@ -21,6 +21,7 @@ from pipelines.running.signals import terminable
 from shardmill.build_record import BuildRecord
 from shardmill.errors import CorruptDataError, JobError, LockedError, UserError
 from transforms.stores import storage
+from transforms.stores.error_text import sentence_of
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -75,7 +76,7 @@ def _rebuild(recipe: Recipe, asked: Asked, options: "Callable[[], PipelineOption
         return _ended(recipe, replace(record, seconds=time.monotonic() - begun), error)
     except OSError as error:
         ended = replace(record, seconds=time.monotonic() - begun)
-        return _ended(recipe, ended, JobError(f"a store failed: {error}"))
+        return _ended(recipe, ended, JobError(f"a store failed: {sentence_of(error)}"))
     except Exception as error:  # a defect in one recipe's night must not take the others theirs
         ended = replace(record, seconds=time.monotonic() - begun)
         unexpected = JobError(f"{type(error).__name__}: {error}; nobody expected that: --debug shows where it happened")

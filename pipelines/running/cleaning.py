@@ -7,10 +7,11 @@ from contextlib import suppress
 
 from pipelines.config.job import JobConfig
 from shardmill import naming
-from shardmill.errors import UserError
+from shardmill.errors import JobError, UserError
 from transforms.publishing import job_folder, lease
 from transforms.publishing.lease import Lease
 from transforms.stores import conditional, storage
+from transforms.stores.error_text import is_of_space, of_writing, sentence_of
 from transforms.stores.stored import Stored
 
 _ATTEMPTS = 20  # at clearing up
@@ -21,12 +22,14 @@ def take_lease(config: JobConfig) -> Lease:
 
     Raises:
       LockedError: another job builds that version.
-      UserError: it cannot be written.
+      UserError: it cannot be written; JobError: there is no room for it.
     """
     try:
         return lease.take(config.directory, config.temporary, config.job)
     except OSError as error:
-        raise UserError(f"--output {config.output} cannot be written: {error}") from None
+        words = sentence_of(of_writing(error, config.directory))
+        kind = JobError if is_of_space(error) else UserError
+        raise kind(f"--output {config.output} cannot be written: {words}") from None
 
 
 def sealed(config: JobConfig) -> Stored | None:

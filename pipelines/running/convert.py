@@ -18,6 +18,7 @@ from transforms.publishing import inputs_file
 from transforms.publishing.latest import is_newer, latest
 from transforms.publishing.lease import Lease
 from transforms.stores import storage
+from transforms.stores.error_text import sentence_of
 
 
 def run(
@@ -57,6 +58,9 @@ def run(
         _release(lease)
         clean_up(config, missing, before)
         raise
+    except OSError as error:  # as what is staged beside the shards is written, or what was published is read again
+        _release(lease)
+        raise JobError(f"{sentence_of(error)}; {clean_up(config, missing, before)}") from error
     except KeyboardInterrupt as cause:
         if runner.is_local(options):
             _release(lease)

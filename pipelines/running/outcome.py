@@ -13,6 +13,7 @@ from shardmill.errors import ChecksError, CorruptDataError, JobError, LockedErro
 from shardmill.naming import LATEST
 from transforms.publishing.build_records import read_record, write_record
 from transforms.stores import storage
+from transforms.stores.error_text import sentence_of
 
 Failure = UserError | JobError | CorruptDataError
 _STATUSES: tuple[tuple[type[Exception], Status], ...] = (
@@ -119,4 +120,4 @@ def write_if_there(parent: str, record: BuildRecord) -> str:
 
 def not_written(error: OSError) -> str:
     """What is said where a record cannot be written."""
-    return f"the record of this build could not be written: {error}"
+    return f"the record of this build could not be written: {sentence_of(error)}"

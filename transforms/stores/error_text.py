@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import shutil
 
 # How objects without a text of their own are shown, such as `<ast.Call object at 0x7f0c…>`: where they lie in memory is
 # chance.
@@ -12,6 +13,43 @@ _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 class NotAFileError(OSError):
     """There is something, but no regular file: a folder, a pipe. Its text is ours, for the system has no number for
     it."""
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def sentence_of(error: OSError) -> str:
+    """What an error of the system is, with the file that it is about, in words for a user."""
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+
+
+def is_of_space(error: OSError) -> bool:
+    """Whether there is no room for what was to be written: nothing that the user said is wrong."""
+    return error.errno in (*_FULL, errno.EFBIG)
+
+
+def of_writing(error: OSError, path: str) -> OSError:
+    """`error`, met in writing to `path`, with that path, which the system leaves out where a file is open already; of a
+    disk that is full, how much is free, too."""
+    if error.errno is None:
+        return error
+    said = os.strerror(error.errno)
+    if error.errno in _FULL and (room := _room(path)):
+        said = f"{said}; {room}"
+    elif error.filename:
+        return error
+    return OSError(error.errno, said, error.filename or path)
+
+
+def _room(path: str) -> str:
+    """What is free on the disk of a local path, in words; "" where that cannot be told."""
+    while path and not os.path.isdir(path):
+        path = os.path.dirname(path)
+    try:
+        found = shutil.disk_usage(path or ".")
+    except OSError:
+        return ""
+    return f"{found.free:,} of {found.total:,} bytes are free there"
 
 
 def error_text(error: BaseException, lines: int | None = None) -> str:

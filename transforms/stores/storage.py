@@ -10,13 +10,13 @@ import stat
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
 from shardmill.files import LocalFiles
 from shardmill.naming import TEMP_SUFFIX
 from transforms.stores.clients import object_store
-from transforms.stores.error_text import NotAFileError
+from transforms.stores.error_text import NotAFileError, of_writing
 from transforms.stores.object_file import open_object
 from transforms.stores.protocol import TIME_STAMP, FileStat
 
@@ -173,7 +173,8 @@ def make_directory(path: str) -> None:
     """Make `path` and its parents, and wait until their names are on their disk; nothing to do on an object store."""
     if is_local(path):
         made = list(_missing(path.rstrip("/")))
-        os.makedirs(path or ".", exist_ok=True)
+        with writing(path):
+            os.makedirs(path or ".", exist_ok=True)
         sync_directories(map(os.path.dirname, made))
 
 
@@ -184,11 +185,23 @@ def _missing(folder: str) -> Iterator[str]:
         folder = os.path.dirname(folder)
 
 
+@contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Have an error of writing to `path` say that it is about that file, and how much is free where it must."""
+    try:
+        yield
+    except OSError as error:
+        told = of_writing(error, path)
+        if told is error:
+            raise
+        raise told from error
+
+
 def write_parts(path: str, parts: Sequence[Any]) -> None:
     """Write a new file from bytes-like `parts`; a temporary one, since a local file is there before it is whole."""
     if is_local(path):
         make_directory(os.path.dirname(path))
-        with open(path, "xb", buffering=0) as file:
+        with writing(path), open(path, "xb", buffering=0) as file:
             for part in parts:
                 view = memoryview(part).cast("B")
                 while view:
@@ -268,14 +281,15 @@ def remove_empty(folder: str) -> None:
 
 def _write(path: str, data: bytes, sync: bool) -> None:
     make_directory(os.path.dirname(path))
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    try:
-        while data:
-            data = data[os.write(descriptor, data) :]
-        if sync:
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with writing(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            while data:
+                data = data[os.write(descriptor, data) :]
+            if sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def sync_files(paths: Iterable[str]) -> None:
@@ -299,7 +313,8 @@ def sync_directories(paths: Iterable[str]) -> None:
 def _sync(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        with writing(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

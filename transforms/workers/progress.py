@@ -4,6 +4,7 @@ import json
 import os
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 _INTERVAL = 0.2  # seconds between two writes of one worker's file
@@ -72,6 +73,7 @@ def read_progress(folder: str) -> Progress:
 
 
 def _write(path: str, content: dict[str, int]) -> None:
-    with open(f"{path}.tmp", "w") as file:
-        json.dump(content, file)
-    os.replace(f"{path}.tmp", path)
+    with suppress(OSError):  # of a full disk, say: nobody's job fails because its progress cannot be shown
+        with open(f"{path}.tmp", "w") as file:
+            json.dump(content, file)
+        os.replace(f"{path}.tmp", path)

@@ -15,6 +15,7 @@ import apache_beam as beam
 from shardmill.errors import JobError, UserError
 from shardmill.json_values import parse_json
 from transforms.stores import storage
+from transforms.stores.error_text import sentence_of
 
 FILE = "failure"  # in the folder that launcher and workers share
 
@@ -38,6 +39,8 @@ class Failure:
         """What `error`, raised in `step`, comes to."""
         if isinstance(error, (UserError, JobError)):
             return cls(step, type(error).__name__, str(error))
+        if isinstance(error, OSError) and error.filename:
+            return cls(step, "", sentence_of(error))
         return cls(step, "", " ".join("".join(format_exception_only(error)).split()))
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filebasedsink import FileBasedSink
 
+from transforms.stores import storage
+
 
 def sink_of(write: beam.io.WriteToTFRecord) -> FileBasedSink:
     """The sink that the constructor of `write` made.
@@ -27,15 +29,22 @@ class TemporaryFile:
     """A file of a sink, under its temporary name, written without the framing that the sink's own records get.
 
     Attributes:
-      handle: takes bytes by `write`.
+      path: where it lies, but for a suffix.
     """
 
     def __init__(self, sink: FileBasedSink, directory: str, name: str) -> None:
         """Create the file in `directory`; the sink puts its own name before `name`, or no more than a suffix after
         it."""
         self._writer = sink.open_writer(directory, name)
-        self.handle: Any = self._writer.temp_handle
+        self._handle: Any = self._writer.temp_handle
+        self.path = storage.join(directory, name)
+
+    def write(self, data: bytes) -> None:
+        """Write more of it; raises OSError, which names the file."""
+        with storage.writing(self.path):
+            self._handle.write(data)
 
     def close(self) -> str:
-        """The path of the file, written whole."""
-        return str(self._writer.close())
+        """The path of the file, written whole; raises as `write`."""
+        with storage.writing(self.path):
+            return str(self._writer.close())

@@ -154,7 +154,7 @@ class _WriteShardFn(ThreadedFlatMap):
         # attempts apart: a retried or speculative one must never write to another's file.
         attempt = f"{shard:05d}-{uuid.uuid4().hex}"
         file = TemporaryFile(self._sink, temporary, f"{shard_prefix(self._name, split, self._codec)}-{attempt}")
-        output = _ShardFile(file.handle, self._codec)
+        output = _ShardFile(file, self._codec)
         stats: SplitStats | None = None
         examples = framed_bytes = 0
         rejects: list[Reject] = []
@@ -193,8 +193,8 @@ class _WriteShardFn(ThreadedFlatMap):
 class _ShardFile:
     """Gathers small writes into large ones, encodes them as the file has them; keeps size and crc32c of the outcome."""
 
-    def __init__(self, handle: Any, codec: Codec) -> None:
-        self._handle, self._encoder = handle, codec.encoder()
+    def __init__(self, file: TemporaryFile, codec: Codec) -> None:
+        self._file, self._encoder = file, codec.encoder()
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self.size_bytes = self.crc32c = 0
@@ -217,4 +217,4 @@ class _ShardFile:
     def _put(self, data: bytes) -> None:
         self.crc32c = google_crc32c.extend(self.crc32c, data)
         self.size_bytes += len(data)
-        self._handle.write(data)
+        self._file.write(data)

@@ -28,8 +28,8 @@ def test_a_temporary_file_holds_what_was_written_and_nothing_else(tmp_path: Path
     sink = pickle.loads(pickle.dumps(sink_of(write_to(tmp_path / "flowers"))))
     (tmp_path / "temporary").mkdir()
     file = TemporaryFile(sink, str(tmp_path / "temporary"), "flowers-train-00000-x")
-    file.handle.write(b"any ")
-    file.handle.write(b"bytes")
+    file.write(b"any ")
+    file.write(b"bytes")
     path = Path(file.close())
 
     assert path.parent == tmp_path / "temporary"

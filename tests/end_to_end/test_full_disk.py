@@ -1,0 +1,56 @@
+"""A disk that is full: one sentence that names the file and what is free, status 1, and nothing is left, on every
+route."""
+
+import json
+import os
+import random
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.command import Process, image, write_files
+from tests.support.small_disk import SmallDisk
+
+SIZE = 1 << 16
+NOISE = random.Random(7).randbytes(6 * SIZE).hex()
+LINES = [NOISE[start : start + 400] for start in range(0, len(NOISE), 400)]
+
+
+def inputs() -> dict[str, dict[str, bytes]]:
+    """What each command reads, several times as large as the disk."""
+    array = np.frombuffer(NOISE.encode(), np.uint8)
+    np.save("array.npy", array)
+    return {
+        "images": {f"a/{n}.bmp": image(n, "BMP", (90, 80)) for n in range(20)},
+        "arrays": {"a/0.npy": Path("array.npy").read_bytes()},
+        "csv": {"a.csv": "".join(f"{n},{line}\n" for n, line in enumerate(LINES)).encode()},
+        "jsonl": {"a.jsonl": "".join(json.dumps({"text": line}) + "\n" for line in LINES).encode()},
+        "text": {"a.txt": "\n".join(LINES).encode()},
+    }
+
+
+ROUTES = ("images", "arrays", "csv", "jsonl", "text")
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("route", "filled"), [*((route, False) for route in ROUTES), ("csv", True), ("images", True)])
+def test_a_full_disk_is_one_sentence(source: Path, route: str, filled: bool) -> None:
+    write_files(source / "in", inputs()[route])
+    disk = SmallDisk(source / "disk", SIZE, source / "left.json", filled)
+    flags = ("--input", source / "in", "--output", source / "disk/out", "--name", "n", "--quiet")
+
+    result = Process(source / "process", route, *flags, before=disk).result()
+
+    assert (result.status, result.out) == (1, "")
+    assert result.err.count("\n") == 1
+    assert re.match(rf"shardmill: error: .*{re.escape(str(source / 'disk/out'))}", result.err)
+    assert re.search(r"No space left on device; [\d,]+ of 65,536 bytes are free there|File too large", result.err)
+    assert json.loads((source / "left.json").read_text()) == (["filling"] if filled else [])
+    assert os.listdir(source / "disk") == []
