@@ -51,3 +51,11 @@ def _with(files: Files, above: str, names: list[str], file: str) -> Iterator[str
 def numbers(version: str) -> list[int]:
     """The three numbers of a version, by which versions are ordered."""
     return [int(number) for number in version.split(".")]
+
+
+def comparison(version: str, baseline: str) -> str:
+    """In words, what a version was compared with: who builds an older one anew may want another; "" if with none."""
+    if not baseline:
+        return ""
+    newer = numbers(baseline) > numbers(version)
+    return f"compared with {baseline}" + (", which is newer: `baseline:` in a recipe names another" if newer else "")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipelines.rebuilding.decide import Unchanged
-from pipelines.rebuilding.planning import Asked, Say, begin, plan
+from pipelines.rebuilding.planning import Asked, Plan, Say, begin, plan
 from pipelines.recipes.recipe import Recipe
 from pipelines.running.outcome import (
     Built,
@@ -18,6 +18,7 @@ from pipelines.running.outcome import (
     write_if_there,
 )
 from pipelines.running.signals import terminable
+from shardmill import naming
 from shardmill.build_record import BuildRecord
 from shardmill.errors import CorruptDataError, JobError, LockedError, UserError
 from transforms.stores import storage
@@ -52,16 +53,19 @@ def _rebuild(recipe: Recipe, asked: Asked, options: "Callable[[], PipelineOption
         record = begin(recipe, asked)
         made = plan(recipe, record, asked, warn)
         record = made.record
-        if isinstance(made.decision, Unchanged):
-            latest = made.decision.latest or made.decision.version
-            return Built(replace(record, version=latest, status="unchanged"))
-        from pipelines.rebuilding.build import build
+        unchanged = _unchanged(made)
+        if unchanged is not None and not _is_half_published(made):
+            return unchanged
         from pipelines.running.taking_up import complete_interrupted
 
         if completed := complete_interrupted(made.config.parent):
             for sentence in completed:
                 warn(sentence)
             return _rebuild(recipe, asked, options, say, warn)  # what stands is another now
+        if unchanged is not None:  # a job that lives is at it
+            return unchanged
+        from pipelines.rebuilding.build import build
+
         say(str(made.decision))
         built = build(recipe, made, asked, options(), say)
         if isinstance(built.error, UserError):  # of which no job writes a record
@@ -82,6 +86,20 @@ def _rebuild(recipe: Recipe, asked: Asked, options: "Callable[[], PipelineOption
         unexpected = JobError(f"{type(error).__name__}: {error}; nobody expected that: --debug shows where it happened")
         unexpected.__cause__ = error
         return _ended(recipe, ended, unexpected)
+
+
+def _unchanged(made: Plan) -> Built | None:
+    if not isinstance(made.decision, Unchanged):
+        return None
+    return Built(replace(made.record, version=made.decision.latest or made.decision.version, status="unchanged"))
+
+
+def _is_half_published(made: Plan) -> bool:
+    """Whether nothing differs from a version whose publication was killed at its end: LATEST may not name it."""
+    if not isinstance(made.decision, Unchanged):
+        return False
+    directory = storage.join(made.config.parent, made.decision.version)
+    return storage.exists(storage.join(directory, naming.PUBLISHING))
 
 
 def _ended(recipe: Recipe, record: BuildRecord, error: Failure) -> Built:

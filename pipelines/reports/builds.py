@@ -1,10 +1,16 @@
 """Builds in a line, for logs and the mails of cron."""
 
 from shardmill.build_record import BuildRecord
+from shardmill.versions import comparison
 
 
 def published_line(record: BuildRecord) -> str:
-    """Of a version that was published: how many examples there are, and how long it took."""
+    """Of a version that was published: how many examples there are, what checks compared with, how long it took."""
     counts = ", ".join(f"{examples:,} in {split}" for split, examples in record.splits.items())
     rejected = f"; {record.rejected:,} rejected" if record.rejected else ""
-    return f"{record.name} {record.version} is published: {counts or 'no examples'}{rejected}; {record.seconds:.0f} s"
+    told = [
+        f"{record.name} {record.version} is published: {counts or 'no examples'}{rejected}",
+        comparison(record.version, record.baseline),
+        f"{record.seconds:.0f} s",
+    ]
+    return "; ".join(filter(None, told))

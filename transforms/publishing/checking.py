@@ -16,6 +16,7 @@ from shardmill.errors import ChecksError, CorruptDataError, UserError
 from shardmill.manifest import Manifest
 from shardmill.stats_file import StatsFile
 from shardmill.tags import find_version
+from shardmill.versions import comparison
 from transforms.options.checks import CheckOptions
 from transforms.publishing.before import version_before
 from transforms.publishing.build_records import write_record
@@ -73,7 +74,9 @@ def check(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: Publ
         compared = None if baseline is None else baseline.manifest.features
         anomalies = {naming.ANOMALIES: to_pbtxt(results, compared).encode()}
         kept = keep_failed(shards, {**files, **anomalies}, options, today)
-        why = f"{sentence(failed)}; {kept}; nothing was published{_remedy(failed, options.checks)}"
+        against = "" if baseline is None else comparison(options.version, baseline.version)
+        told = filter(None, (sentence(failed), against, kept))
+        why = f"{'; '.join(told)}; nothing was published{_remedy(failed, options.checks)}"
         if options.record is not None:
             compared_with = baseline.version if baseline is not None else ""
             record = Checked(compared_with, tuple(results)).told(options.record, today)
