@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 LEAN := $(VENV)-lean
 NEXT := $(VENV)-next-beam
 AIRFLOW := $(VENV)-airflow
+BROWSER := tests/support/browser
 
-.PHONY: airflow demo lean next-beam test lint format bench clean
+.PHONY: airflow demo lean next-beam page test lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -63,6 +64,15 @@ $(AIRFLOW)/installed: $(VENV)/installed deploy/airflow/requirements.txt
 
 airflow: $(AIRFLOW)/installed
 	AIRFLOW_PYTHON=$(abspath $(AIRFLOW))/bin/python $(BIN)/python -m pytest tests/check_airflow.py
+
+# What opens pages in a browser: Debian's Chromium, and packages of npm as package-lock.json has them.
+$(BROWSER)/node_modules/installed: $(BROWSER)/package-lock.json
+	command -v chromium > /dev/null && command -v npm > /dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium npm; }
+	npm ci --prefix $(BROWSER) --silent --no-audit --no-fund
+	touch $@
+
+page: $(VENV)/installed $(BROWSER)/node_modules/installed
+	$(BIN)/python -m pytest tests/check_page.py
 
 # The tests on the newest Beam there is, in an environment of its own, made anew; all else is as constraints.txt says.
 next-beam: $(VENV)/installed
