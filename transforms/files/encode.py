@@ -20,9 +20,8 @@ from transforms.stores.failures import raise_if_store_failed
 from transforms.writing.source import EncodedChunk
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """What becomes of one file.
+class Encoded(NamedTuple):
+    """What becomes of one file; a tuple, for a frozen dataclass takes three times as long to make.
 
     Attributes:
       value: what is stored of its bytes.
@@ -61,12 +60,16 @@ class Place(NamedTuple):
     reason: str | None = None
 
 
-class Laid(NamedTuple):
-    """Where the record of a file lies among others: its bytes with their frame."""
+# Where the record of a file lies among others: (the file's name, offset, length), in bytes with the record's frame.
+Laid = tuple[str, int, int]
 
-    name: str
-    offset: int
-    length: int
+
+class _Names(NamedTuple):
+    """What the features that all files have are called in examples."""
+
+    value: str
+    label: str
+    filename: str
 
 
 class FileEncoder(ABC):
@@ -145,24 +148,25 @@ class FileEncoder(ABC):
         labels: Counter[int] = Counter()
         places: list[Place | None] = []
         offset = 0
+        names = _Names(self.renames(self.feature), self.renames("label"), self.renames("filename"))
         columns = (batch[name].to_pylist() for name in ("name", "size", "uri", "label", "line", "columns"))
         for former, name, size, uri, label, line, entries in zip(known, *columns, strict=True):
             path = uri or storage.join(self.root, name)
             try:
-                encoded = self._encode(path, size, former)
+                encoded = self.encode_file(path, size) if former is None else self._recalled(former)
             except (self.refusal, OSError) as error:
                 if isinstance(error, OSError):
                     raise_if_store_failed(error, path)
                 rejects.append(Reject(name, line, "write", _reason(error)))
                 places.append(None if isinstance(error, OSError) else Place(reason=_reason(error)))
                 continue
-            record = self._framed(name, encoded, label, entries or b"")
+            record = self._framed(names, name, encoded, label, entries or b"")
             framed += record
             length = sum(map(len, record))
             if remembers:
                 start = len(record[0]) + len(record[1])
                 places.append(Place(offset, length, start, len(encoded.value), self.remember(encoded)))
-            laid.append(Laid(name, offset, length))
+            laid.append((name, offset, length))
             offset += length
             files.append(encoded)
             if label is not None:
@@ -170,32 +174,37 @@ class FileEncoder(ABC):
         stats = self.point_out(self.count(files, labels), files, laid)
         return EncodedChunk(b"".join(framed), len(files), rejects, stats), places
 
-    def _encode(self, path: str, size: int, former: Remembered | None) -> Encoded:
-        """What becomes of a file, as `encode_file`; of one that is known, without reading it."""
-        if former is not None:
-            if former.reason is not None:
-                raise self.refusal(former.reason)
-            return self.recall(former.value, former.seen)
-        return self.encode_file(path, size)
+    def _recalled(self, former: Remembered) -> Encoded:
+        """What became of a file that is known, without reading it; raises as `encode_file`."""
+        if former.reason is not None:
+            raise self.refusal(former.reason)
+        return self.recall(former.value, former.seen)
 
     def entry_header(self, name: str, size: int) -> bytes:
         """What precedes a value of `size` bytes in its entry: that of a bytes_list."""
         return example.bytes_entry_header(name, size)
 
-    def _framed(self, name: str, encoded: Encoded, label: int | None, entries: bytes) -> tuple[bytes, ...]:
+    def _framed(
+        self, names: _Names, name: str, encoded: Encoded, label: int | None, entries: bytes
+    ) -> tuple[bytes, ...]:
         """The parts of a record; the value, which may be many megabytes, is not copied."""
-        filename = example.entry(self.renames("filename"), example.bytes_feature([name.encode()]))
-        after = label_entry(label, self.renames) + filename + encoded.entries + entries
-        before = self.entry_header(self.renames(self.feature), len(encoded.value))
-        before = example.example_header(len(before) + len(encoded.value) + len(after)) + before
-        record = (before, encoded.value, after)
+        filename, value = name.encode(), encoded.value
+        after = label_entry(names.label, label) + filename_header(names.filename, len(filename)) + filename
+        after += encoded.entries + entries
+        before = self.entry_header(names.value, len(value))
+        before = example.example_header(len(before) + len(value) + len(after)) + before
+        record = (before, value, after)
         return (tfrecord.header(sum(map(len, record))), *record, tfrecord.footer(record))
 
 
 @lru_cache(maxsize=4096)
-def label_entry(label: int | None, renames: Renames) -> bytes:
+def label_entry(name: str, label: int | None) -> bytes:
     """The entry of a label by id; nothing for none."""
-    return b"" if label is None else example.entry(renames("label"), example.int64_feature([label]))
+    return b"" if label is None else example.entry(name, example.int64_feature([label]))
+
+
+# Names of files are of few lengths, where their values' have as many as there are files.
+filename_header = lru_cache(maxsize=4096)(example.bytes_entry_header)
 
 
 def _reason(error: Exception) -> str:

@@ -1,9 +1,10 @@
 """The smallest, the largest and the most elongated images, and where their records lie: a page shows them, and nobody
 looks for them among a million others. Which they are depends on the images alone, in whatever order they are merged."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from operator import mul
 
 from shardmill.stats_file import Extreme
 
@@ -20,13 +21,21 @@ class Extremes:
     @classmethod
     def of(cls, images: Sequence[Extreme]) -> "Extremes":
         """Those of some images."""
-        if not images:
+        names, widths, heights = [[getattr(image, name) for image in images] for name in ("file", "width", "height")]
+        return cls.among(names, widths, heights, images.__getitem__)
+
+    @classmethod
+    def among(
+        cls, names: Sequence[str], widths: Sequence[int], heights: Sequence[int], image: Callable[[int], Extreme]
+    ) -> "Extremes":
+        """Those of some images, of which `image` is asked by index: nothing is made for the many others."""
+        if not names:
             return cls()
-        places = range(len(images))
-        by_area = sorted(places, key=[(image.width * image.height, image.file) for image in images].__getitem__)
-        by_ratio = sorted(places, key=[(_ratio(image), image.file) for image in images].__getitem__)
+        places = range(len(names))
+        by_area = sorted(places, key=list(zip(map(mul, widths, heights), names)).__getitem__)
+        by_ratio = sorted(places, key=list(zip(map(_ratio, widths, heights), names)).__getitem__)
         ranked = {SMALLEST: by_area[:KEPT], LARGEST: by_area[: -KEPT - 1 : -1], ELONGATED: by_ratio[: -KEPT - 1 : -1]}
-        return cls({what: [images[place] for place in chosen] for what, chosen in ranked.items()})
+        return cls({what: list(map(image, chosen)) for what, chosen in ranked.items()})
 
     def merge(self, other: "Extremes") -> None:
         """Add those of others."""
@@ -45,11 +54,10 @@ class Extremes:
 
 def _first(what: str, images: Iterable[Extreme]) -> list[Extreme]:
     if what == ELONGATED:
-        return sorted(images, key=lambda image: (_ratio(image), image.file), reverse=True)[:KEPT]
+        return sorted(images, key=lambda image: (_ratio(image.width, image.height), image.file), reverse=True)[:KEPT]
     by_area = sorted(images, key=lambda image: (image.width * image.height, image.file), reverse=what == LARGEST)
     return by_area[:KEPT]
 
 
-def _ratio(image: Extreme) -> float:
-    wide, high = image.width, image.height
+def _ratio(wide: int, high: int) -> float:
     return (wide / high if wide > high else high / wide) if wide and high else 0.0

@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import mul
 from typing import Protocol, Self, runtime_checkable
 
 from shardmill.stats_file import Bucket, FeatureSummary, Numbers
@@ -56,7 +57,7 @@ class NumberStats:
         self.maximum = max(self.maximum, high)
         self.count += len(counted)
         self.total += sum(counted)
-        self.squares += sum(value * value for value in counted)
+        self.squares += sum(map(mul, counted, counted))
         self.bit_lengths.update(map(int.bit_length, counted))
 
     def merge(self, other: "NumberStats") -> None:

@@ -9,7 +9,7 @@ import os
 import threading
 import uuid
 from collections.abc import Iterable, Iterator
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -39,7 +39,8 @@ from transforms.writing.shard_info import ShardInfo
 from transforms.writing.source import ShardSource
 
 REJECTS = "rejects"
-_WRITE_BYTES = 1 << 20  # local disks want large writes; object stores buffer anyway
+# Local disks want large writes; object stores buffer anyway. What is this large is not copied to others before.
+_WRITE_BYTES = 1 << 18
 _PIECES = "files"  # the folder of what is remembered of files
 _SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time
 
@@ -116,11 +117,13 @@ class _WriteShardFn(ThreadedFlatMap):
         encoders = self._wanted_encoders or os.cpu_count() or 1  # of the worker, not of the launcher
         self._encoders = ThreadPoolExecutor(encoders, "shardmill-encode") if encoders > 1 else None
         self._window = encoders + 1
+        self._syncing = ThreadPoolExecutor(_SHARDS_AT_ONCE, "shardmill-sync-shards")
         self._progress = ProgressReporter(self._progress_folder) if self._progress_folder else None
 
     def teardown(self) -> None:
         self._ended.set()  # where the job failed, shards may be under way
         super().teardown()
+        self._syncing.shutdown(cancel_futures=True)
         if self._encoders is not None:
             self._encoders.shutdown(cancel_futures=True)
 
@@ -131,13 +134,16 @@ class _WriteShardFn(ThreadedFlatMap):
 
     def emit(self, items: Iterable[Any]) -> Iterator[Any]:
         for item in items:
-            if isinstance(item, ShardInfo):  # counted here: Beam knows no metrics of other threads
-                self._examples.inc(item.examples)
-                self._rejected.inc(item.rejected)
-                self._bytes.inc(item.size_bytes)
-                if item.piece is not None:
-                    self._reused.inc(item.piece.reused)
-            yield item
+            yield self._counted(item.result()) if isinstance(item, Future) else item
+
+    def _counted(self, info: ShardInfo) -> ShardInfo:
+        """`info`, counted: not in the thread that wrote the shard, whose metrics Beam does not know."""
+        self._examples.inc(info.examples)
+        self._rejected.inc(info.rejected)
+        self._bytes.inc(info.size_bytes)
+        if info.piece is not None:
+            self._reused.inc(info.piece.reused)
+        return info
 
     def _write_shard(
         self,
@@ -146,7 +152,7 @@ class _WriteShardFn(ThreadedFlatMap):
         temporary: str,
         source: Any,  # a ShardSource; Beam checks annotations, and cannot check protocols
     ) -> list[Any]:
-        """The rejects of one shard, tagged, and its ShardInfo."""
+        """The rejects of one shard, tagged, and its ShardInfo once it is on its disk, for which nobody waits here."""
         (split, shard), parts = element
         name = ShardName(self._name, split, shard, divisions[split].parts, self._codec)
         planned, tasks = source.plan(parts)
@@ -182,12 +188,19 @@ class _WriteShardFn(ThreadedFlatMap):
                 file.close()
             raise
         path = file.close()
-        storage.sync_files([path])  # while other shards are encoded, and not of all at once when they are published
         if self._progress is not None:
             self._progress.flush()
         piece = pieces.write(storage.join(storage.join(temporary, _PIECES), f"{split}-{attempt}{PIECE_SUFFIX}"))
         info = ShardInfo(name, path, planned, examples, len(rejects), output.size_bytes, output.crc32c, stats, piece)
-        return [*(beam.pvalue.TaggedOutput(REJECTS, reject) for reject in rejects), info]
+        # While other shards are encoded, and not of all at once when they are published
+        synced = self._syncing.submit(_synced, info)
+        return [*(beam.pvalue.TaggedOutput(REJECTS, reject) for reject in rejects), synced]
+
+
+def _synced(info: ShardInfo) -> ShardInfo:
+    """`info`, when its shard is on its disk."""
+    storage.sync_files([info.temporary])
+    return info
 
 
 class _ShardFile:

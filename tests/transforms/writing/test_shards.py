@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import apache_beam as beam
 import google_crc32c
@@ -29,6 +29,7 @@ from transforms.files.source import FileShards
 from transforms.sharding.divisions import Division
 from transforms.sharding.key_histogram import to_cuts
 from transforms.statistics.files import ImageStats
+from transforms.stores import storage
 from transforms.workers.batches import to_batch
 from transforms.workers.progress import Progress, read_progress
 from transforms.workers.threads import map_in_order
@@ -208,6 +209,64 @@ def test_groups_are_read_in_the_thread_they_are_given_to(images: Path, tmp_path:
         ("train", 1, 15),
         ("test", 0, 10),
     ]
+
+
+class Disk:
+    """storage.sync_files, which waits until three shards were begun: two at once are written, so neither may wait."""
+
+    began = 0
+    lock = threading.Lock()
+    all_began = threading.Event()
+    synced: ClassVar[list[str]] = []
+
+    @staticmethod
+    def sync(paths: list[str]) -> None:
+        assert Disk.all_began.wait(timeout=60)
+        assert all(Path(path).stat().st_size for path in paths)
+        Disk.synced += paths
+
+
+class Beginning(FileShards):
+    def plan(self, parts: Any) -> tuple[int, Any]:
+        with Disk.lock:
+            Disk.began += 1
+            if Disk.began == len(ELEMENTS):
+                Disk.all_began.set()
+        return super().plan(parts)
+
+
+def expect_synced(info: ShardInfo) -> None:
+    assert info.temporary in Disk.synced
+
+
+def test_a_shard_is_synced_while_others_are_written_and_before_anybody_hears_of_it(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "sync_files", Disk.sync)
+
+    with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
+        divisions = pipeline | "Divisions" >> beam.Create([DIVISIONS])
+        temporary = divisions | beam.Map(lambda _: temporary_in(tmp_path))
+        shards = pipeline | "Shards" >> beam.Create(ELEMENTS)
+        written = shards | WriteShards(
+            str(tmp_path), "photos", Beginning(ImageEncoder(str(images))), divisions, temporary
+        )
+        _ = written["shards"] | beam.Map(expect_synced)
+
+    assert len(Disk.synced) == len(ELEMENTS)
+
+
+def no_disk(paths: list[str]) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_shard_that_cannot_be_synced_fails_the_job(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "sync_files", no_disk)
+
+    with pytest.raises(Exception, match="No space left on device"):
+        write_two(FileShards(ImageEncoder(str(images))), tmp_path, threads=1)
 
 
 @pytest.mark.parametrize("threads", [1, 4])

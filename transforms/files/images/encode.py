@@ -70,22 +70,25 @@ class ImageEncoder(FileEncoder):
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> ImageStats:
         """The statistics of some images."""
         headers: list[ImageHeader] = [file.seen for file in files]
-        stats = ImageStats(formats=Counter(header.format for header in headers), labels=labels)
-        stats.sizes.add(len(file.value) for file in files)
-        stats.turned = sum(header.orientation != UPRIGHT for header in headers)
+        stats = ImageStats(formats=Counter([header.format for header in headers]), labels=labels)
+        stats.sizes.add([len(file.value) for file in files])
+        stats.turned = sum([header.orientation != UPRIGHT for header in headers])
         if self.measures:
-            stats.heights.add(header.height for header in headers)
-            stats.widths.add(header.width for header in headers)
+            stats.heights.add([header.height for header in headers])
+            stats.widths.add([header.width for header in headers])
         return stats
 
     def point_out(self, stats: SplitStats, files: Sequence[Encoded], laid: Sequence[Laid]) -> SplitStats:
         """The extreme ones, of images that are measured."""
         if self.measures and isinstance(stats, ImageStats):
-            images = [
-                Extreme(place.name, file.seen.width, file.seen.height, "", place.offset, place.length)
-                for file, place in zip(files, laid, strict=True)
-            ]
-            stats.extremes = Extremes.of(images)
+            headers: list[ImageHeader] = [file.seen for file in files]
+            widths, heights = [header.width for header in headers], [header.height for header in headers]
+            names, offsets, lengths = zip(*laid, strict=True) if laid else ((), (), ())
+
+            def image(place: int) -> Extreme:
+                return Extreme(names[place], widths[place], heights[place], "", offsets[place], lengths[place])
+
+            stats.extremes = Extremes.among(names, widths, heights, image)
         return stats
 
     def _image(self, path: str) -> tuple[bytes, ImageHeader]:

@@ -13,7 +13,7 @@ from transforms.files.images.errors import ImageError, UnreadableError
 from transforms.files.images.exif import UPRIGHT
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # a frozen one takes a microsecond to make, and each image has one
 class ImageHeader:
     """What is known of an image before it is decoded.
 

@@ -1,6 +1,7 @@
 """The structure of a JPEG from its markers: ITU-T T.81, annex B. No decoder is involved."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
+from itertools import chain
 
 from shardmill import spans
 from transforms.files.images.errors import ImageError, UnreadableError
@@ -71,7 +72,8 @@ def check(data: bytes, scan: int) -> None:
     """
     position = _after(data, scan)
     in_scan = True
-    for place, marker in _strays(data, position):
+    for place in _strays(data, position):
+        marker = data[place + 1]
         if place < position:  # within a segment
             continue
         if not in_scan and place != position and data[position:place].strip(b"\xff"):
@@ -94,9 +96,10 @@ def _after(data: bytes, segment: int) -> int:
     return segment + 2 + size
 
 
-def _strays(data: bytes, start: int) -> Iterator[tuple[int, int]]:
-    """(place, marker) of each FF from `start` on that is neither a compressed byte nor a restart marker."""
-    for first in range(start, len(data), _WINDOW_BYTES):
-        last = min(first + _WINDOW_BYTES, len(data))
-        for place in spans.find_before(data, first, last, 0xFF, _STRAY):
-            yield place, data[place + 1]
+def _strays(data: bytes, start: int) -> Iterable[int]:
+    """The place of each FF from `start` on that stands before neither a compressed byte nor a restart marker's."""
+    if len(data) - start <= _WINDOW_BYTES:
+        return spans.find_before(data, min(start, len(data)), len(data), 0xFF, _STRAY)
+    windows = range(start, len(data), _WINDOW_BYTES)
+    found = (spans.find_before(data, first, min(first + _WINDOW_BYTES, len(data)), 0xFF, _STRAY) for first in windows)
+    return chain.from_iterable(found)
