@@ -9,7 +9,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.internal import pickler
 from apache_beam.portability.api import beam_runner_api_pb2
-from apache_beam.transforms import core
+from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
 
 from pipelines.running.signatures import remembered_signatures
@@ -27,6 +27,7 @@ RELIED_ON = {
     "def _inspect_process": "transforms/workers/reported.py",
     "step.fn = ": "transforms/workers/reported.py",
     ".get_signature": "pipelines/running/signatures.py",
+    ".get_dofn_specs": "pipelines/running/signatures.py",
     "_worker_threads": "pipelines/running/loopback.py",
 }
 OTHERS = {"_StoreAction", "_actions", "_exit", "_replace"}  # of argparse, os, and named tuples
@@ -109,6 +110,16 @@ def test_beam_asks_for_signatures_where_they_are_remembered() -> None:
         for module in (decorators, core):
             asked.append(module.get_signature(_Timed().process))
     assert asked[0] is asked[1]
+
+
+def test_beam_asks_for_state_and_timers_where_they_are_remembered() -> None:
+    """`userstate.get_dofn_specs`: looked up there whenever it is called, by those that are built on it too."""
+    function, asked = _Timed(), userstate.get_dofn_specs
+    for place in ("transforms/core.py", "runners/common.py", "runners/worker/operations.py"):
+        assert "userstate.get_dofn_specs(" in (Path(beam.__file__).parent / place).read_text()
+    with remembered_signatures():
+        assert userstate.get_dofn_specs(function) is userstate.get_dofn_specs(function)
+    assert userstate.get_dofn_specs is asked
 
 
 def test_every_place_names_the_beam_that_is_tested() -> None:

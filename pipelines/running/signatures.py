@@ -1,8 +1,9 @@
-"""Beam asks thousands of times a job for the signatures of the same few methods of its DoFns, which takes half a second
-of a job's start-up: while a job runs, each method is asked once.
+"""Beam asks thousands of times a job for the signatures of the same few methods of its DoFns, and hundreds of times
+which state and timers each DoFn has, which takes most of a second of a job's start-up: while a job runs, each method,
+and each DoFn, is asked once.
 
-What is asked and answered stays Beam's own; `get_signature` of apache_beam/typehints/decorators.py, 2.77, has no public
-way to be asked less.
+What is asked and answered stays Beam's own; `get_signature` of apache_beam/typehints/decorators.py and `get_dofn_specs`
+of apache_beam/transforms/userstate.py, 2.77, have no public way to be asked less.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from types import FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from apache_beam.transforms import core
+from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
 
 _MODULES: tuple[Any, ...] = (decorators, core)  # where `get_signature` is looked up
@@ -21,21 +22,41 @@ _KNOWN: "WeakKeyDictionary[FunctionType, Signature]" = WeakKeyDictionary()
 
 @contextmanager
 def remembered_signatures() -> Iterator[None]:
-    """Let Beam remember the signatures of bound methods, and leave it as it was."""
+    """Let Beam remember the signatures of bound methods, and what DoFns keep, and leave it as it was."""
     asked = [module.get_signature for module in _MODULES]
-    if any(isinstance(ask, _Remembering) for ask in asked):  # by a job that runs beside this one
+    if any(isinstance(ask, _Methods) for ask in asked):  # by a job that runs beside this one
         yield
         return
+    specs_of = userstate.get_dofn_specs
     for module, ask in zip(_MODULES, asked, strict=True):
-        module.get_signature = _Remembering(ask)
+        module.get_signature = _Methods(ask)
+    userstate.get_dofn_specs = _DoFns(specs_of)
     try:
         yield
     finally:
+        userstate.get_dofn_specs = specs_of
         for module, ask in zip(_MODULES, asked, strict=True):
             module.get_signature = ask
 
 
-class _Remembering:
+class _DoFns:
+    """Asks once which state and timers a DoFn has. Not once a class: a DoFn may hold the function that it calls."""
+
+    def __init__(self, ask: Callable[[Any], Any]) -> None:
+        self._ask = ask
+        self._known: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+    def __call__(self, dofn: Any) -> Any:
+        try:
+            found = self._known.get(dofn)
+        except TypeError:  # of one that has no hash
+            return self._ask(dofn)
+        if found is None:
+            found = self._known[dofn] = self._ask(dofn)
+        return found
+
+
+class _Methods:
     """Asks for the signature of a function once, however many bound methods there are of it."""
 
     def __init__(self, ask: Callable[[Any], Signature]) -> None:

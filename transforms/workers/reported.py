@@ -55,10 +55,12 @@ class ReportingFn(beam.DoFn):
         self._inner, self._step, self._path = inner, step, path
 
     def __getattribute__(self, name: str) -> Any:
-        # As Beam's own wrapper of a DoFn does it: whatever is asked of it is asked of the one inside
-        if name.startswith("__") or name in object.__getattribute__(self, "__dict__") or name in ReportingFn.__dict__:
+        # As Beam's own wrapper of a DoFn does it: whatever is asked of it is asked of the one inside. Beam asks for
+        # all that there is, thousands of times a job.
+        if name in ReportingFn.__dict__ or name.startswith("__"):
             return object.__getattribute__(self, name)
-        return getattr(self._inner, name)
+        own = object.__getattribute__(self, "__dict__")
+        return own[name] if name in own else getattr(own["_inner"], name)
 
     def _inspect_process(self) -> Any:
         """What Beam takes for the parameters of `process`: it knows by their defaults what to pass."""

@@ -3,11 +3,15 @@
 import inspect
 from typing import Any
 
+import apache_beam as beam
 import pytest
-from apache_beam.transforms import core
+from apache_beam.coders import VarIntCoder
+from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
 
 from pipelines.running.signatures import remembered_signatures
+
+KEPT = beam.DoFn.StateParam(userstate.ReadModifyWriteStateSpec("count", VarIntCoder()))
 
 
 class Told:
@@ -46,6 +50,40 @@ def test_functions_are_asked_about_each_time(asked: list[Any]) -> None:
         for function in (lambda first: first, lambda second: second, len, Told):
             core.get_signature(function)
     assert len(asked) == 4
+
+
+class Keeping(beam.DoFn):
+    def process(self, element: Any, kept: Any = KEPT) -> None: ...
+
+
+class NoHash(Keeping):
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Doing(beam.DoFn):
+    """Of two of a class one may hold the method of another, which keeps something."""
+
+    def __init__(self, held: Any = None) -> None:
+        self.held = held
+
+    def process(self, element: Any) -> None: ...
+
+
+def test_what_a_dofn_keeps_is_asked_once_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    before = userstate.get_dofn_specs
+
+    def ask(dofn: beam.DoFn) -> Any:
+        calls.append(dofn)
+        return before(dofn)
+
+    monkeypatch.setattr(userstate, "get_dofn_specs", ask)
+    functions = [Doing(), Doing(Keeping().process), NoHash()]
+    with remembered_signatures():
+        found = [[userstate.is_stateful_dofn(function) for function in functions] for _ in range(3)]
+
+    assert found == [[False, True, True]] * 3
+    assert [calls.count(function) for function in functions] == [1, 1, 3]
 
 
 def test_a_failure_leaves_beam_as_it_was(asked: list[Any]) -> None:
