@@ -8,6 +8,7 @@ from shardmill.dataset import open_dataset
 from shardmill.features import Feature
 from shardmill.files import Files
 from shardmill.gfiles import files_for
+from shardmill.kinds.registry import kind_of
 from shardmill.manifest import SplitEntry
 from shardmill.printable import printable
 from shardmill.selection import label_of
@@ -79,6 +80,6 @@ def info(directory: str | os.PathLike[str], *, version: str | None = None, files
 def _describe(feature: Feature) -> str:
     sizes = "".join(f"[{'any number' if size is None else size}]" for size in feature.shape)
     element = feature.element or feature.dtype
-    kind = "" if feature.kind == "tensor" else f", {feature.kind.replace('_', ' ')}"
+    kind = f", {name.replace('_', ' ')}" if (name := kind_of(feature).own_name) else ""
     classes = f" of {len(feature.class_names)}" if feature.class_names else ""
     return f"{element}{sizes}{kind}{classes}{'' if feature.required else ', may be missing'}"

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
 
 from shardmill.features import Feature, Features
+from shardmill.kinds.registry import kind_of
 from shardmill.stats_file import Bucket, FeatureSummary, Numbers, SplitSummary, StatsFile
 
 _Ranked = Iterable[tuple[str, int]]
@@ -41,7 +42,7 @@ def _features(split: SplitSummary, features: Features) -> Iterator[pb.FeatureNam
 def _feature(feature: Feature, summary: FeatureSummary, common: pb.CommonStatistics) -> pb.FeatureNameStatistics:
     made = pb.FeatureNameStatistics(type=_type(feature))
     made.path.step.append(feature.name)
-    if feature.kind == "class_label":
+    if kind_of(feature).has_classes:
         _add_classes(made.string_stats, feature, summary, common)
     elif made.type == pb.FeatureNameStatistics.STRING:
         _add_strings(made.string_stats, summary, common)
@@ -59,8 +60,8 @@ def _feature(feature: Feature, summary: FeatureSummary, common: pb.CommonStatist
 
 def _type(feature: Feature) -> int:
     if feature.dtype == "bytes":
-        is_text = feature.kind in ("text", "tensor")
-        return pb.FeatureNameStatistics.STRING if is_text else pb.FeatureNameStatistics.BYTES
+        has_strings = kind_of(feature).bytes_are_strings
+        return pb.FeatureNameStatistics.STRING if has_strings else pb.FeatureNameStatistics.BYTES
     return pb.FeatureNameStatistics.INT if feature.dtype == "int64" else pb.FeatureNameStatistics.FLOAT
 
 

@@ -30,6 +30,8 @@ class Feature:
         float32.
       role: what it is for: an `input` of a model, the `label` to predict, or a `source`, which shardmill itself added
         to say where the example is from, or how large.
+      original: the name that the input or shardmill gives it, such as `text` or `height`, where `--rename` gave it
+        another; "" where it has that name.
     """
 
     name: str
@@ -43,11 +45,13 @@ class Feature:
     sample_rate: int = 0
     channels: int = 0
     role: Role = "input"
+    original: str = ""
 
     def __post_init__(self) -> None:
         if None in self.shape[1:] or (self.is_packed and None in self.shape):
             allowed = "no size" if self.is_packed else "no size but the first"
             raise ValueError(f"feature {self.name!r} has shape {self.shape}; expected {allowed} to be None")
+        # What holds of a kind is in shardmill.kinds; these two hold of any feature, and kinds are told with features
         if (self.kind == "array") != self.is_packed or (self.is_packed and self.dtype != "bytes"):
             raise ValueError(
                 f"feature {self.name!r} is {self.kind} of {self.element or self.dtype}; an array is bytes with an"
@@ -80,6 +84,12 @@ class Feature:
 
 
 Features = tuple[Feature, ...]
+
+
+def known_as(features: Iterable[Feature], name: str) -> Feature | None:
+    """The feature that the input or shardmill calls `name`, whatever `--rename` calls it; None if there is none."""
+    found = [feature for feature in features if name in (feature.original, feature.name)]
+    return next((feature for feature in found if feature.original == name), found[0] if found else None)
 
 
 def of_kind(features: Iterable[Feature], kind: Kind) -> Features:

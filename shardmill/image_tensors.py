@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from shardmill.dataset import Dataset
 from shardmill.errors import UserError
+from shardmill.features import known_as
 from shardmill.lazy_tensorflow import tf
-from shardmill.renames import Renames
 from shardmill.stats_file import FeatureSummary
 
 ImageDType = Literal["float32", "uint8"]
@@ -87,9 +87,11 @@ def common_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
     Raises:
       CorruptDataError: the statistics are not what was written.
     """
-    names = list(map(Renames.of(dataset.manifest.configuration), ("height", "width")))
-    if not set(names) <= {feature.name for feature in dataset.manifest.features if feature.role == "source"}:
-        return None, "their sizes are not known"  # what the input calls height need not be the image's
+    # What the input calls height need not be the image's
+    added = [feature for feature in dataset.manifest.features if feature.role == "source"]
+    names = [feature.name for feature in (known_as(added, side) for side in ("height", "width")) if feature]
+    if len(names) != 2:
+        return None, "their sizes are not known"
     try:
         stats = dataset.stats().splits.get(split)
     except FileNotFoundError:

@@ -138,8 +138,8 @@ class Manifest:
 
 
 def _told(feature: dict[str, Any]) -> dict[str, Any]:
-    """A feature without what only audio has, where it has none: the manifests of other data sets stay as they were."""
-    return {key: value for key, value in feature.items() if value or key not in ("sample_rate", "channels")}
+    """A feature without what only audio and renamed features have: the manifests of others stay as they were."""
+    return {key: value for key, value in feature.items() if value or key not in ("sample_rate", "channels", "original")}
 
 
 def _split(value: Value, name: str, codec: Codec) -> SplitEntry:

@@ -50,6 +50,7 @@ def _feature(value: Value) -> Feature:
         sample_rate=value.get("sample_rate", 0).integer(),
         channels=value.get("channels", 0).integer(),
         role=value.get("role", "input").one_of(*get_args(Role)),
+        original=value.get("original", "").text(),
     )
 
 

@@ -103,6 +103,7 @@ def examples(
         raise UserError(f"shuffle_buffer_size is {shuffle_buffer_size}; expected 0 or more")
     if seed is not None and not shuffle_buffer_size:
         raise UserError(f"seed is {seed}, but nothing is shuffled; give shuffle_buffer_size")
+    # The reader's options, which name kinds, say whether a kind that could open files does
     wanted = {kind for kind, decode in (("image", decode_images), ("audio", decode_audio)) if decode}
     openers = {
         feature.name: opener

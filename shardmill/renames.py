@@ -58,11 +58,16 @@ class Renames:
 
     def features(self, features: Features) -> Features:
         """The features by their new names, in the same order."""
-        return tuple(replace(feature, name=self(feature.name)) for feature in features)
+        return tuple(
+            replace(feature, name=self(feature.name), original=feature.name)
+            if self(feature.name) != feature.name
+            else feature
+            for feature in features
+        )
 
     def undone(self, features: Features) -> Features:
         """The features of a renamed data set by the names of its input."""
-        return tuple(replace(feature, name=self.original(feature.name)) for feature in features)
+        return tuple(replace(feature, name=self.original(feature.name), original="") for feature in features)
 
 
 NO_RENAMES = Renames()

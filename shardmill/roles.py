@@ -24,10 +24,11 @@ def with_label(features: Features, configuration: Mapping[str, Any]) -> Features
 
 
 def assumed(features: Features, configuration: Mapping[str, Any]) -> Features:
-    """The features of a manifest that says no roles, with those that they had by their names and the writer's
-    configuration."""
+    """The features of a manifest that says no roles, with those, and the names before `--rename`, that the writer's
+    configuration tells."""
     renames, written = Renames.of(configuration), configuration.get("format")
     known = written is not None or bool(of_kind(features, "image"))
     sources = tuple(map(renames, _SOURCES.get(written, ()))) if known else ()
-    marked = tuple(replace(feature, role="source") if feature.name in sources else feature for feature in features)
+    named = renames.features(renames.undone(features))
+    marked = tuple(replace(feature, role="source") if feature.name in sources else feature for feature in named)
     return with_label(marked, configuration)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from shardmill.errors import UserError
 from shardmill.features import Feature, Features
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
-from shardmill.renames import Renames
 from shardmill.tfds_metadata import supervised_keys
 
 
@@ -98,14 +97,9 @@ def label_of(manifest: Manifest) -> Feature | None:
 
 
 def supervised_of(manifest: Manifest) -> tuple[str, str] | None:
-    """Input and target of TFDS's `as_supervised=True`, if there are such.
-
-    Of several features that could be the input, none of which the manifest tells apart, it is that of the name
-    that the writer gives a text.
-    """
+    """Input and target of TFDS's `as_supervised=True`, if there are such."""
     label = label_of(manifest)
-    text = Renames.of(manifest.configuration)("text")
-    return None if label is None else supervised_keys(manifest.features, label.name, text)
+    return None if label is None else supervised_keys(manifest.features, label.name)
 
 
 def choose_columns(manifest: Manifest, names: Sequence[str] | None, label: str | None, supervised: bool) -> Columns:

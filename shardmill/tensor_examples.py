@@ -54,7 +54,7 @@ class Assembler:
         """One parsed example as a model takes it, images decoded."""
         decoded = dict(values)
         for feature in self.columns.all:
-            if feature.kind == "image" and self.decoder is not None:
+            if feature.kind == "image" and self.decoder is not None:  # whose decoder the reader's options make
                 decoded[feature.name] = self.decoder(values[feature.name])
             elif decode := kind_of(feature).single(feature):
                 decoded[feature.name] = decode(values[feature.name])

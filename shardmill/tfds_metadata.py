@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardmill.codecs.registry import PLAIN
-from shardmill.features import Feature, Features
+from shardmill.features import Feature, Features, known_as
 from shardmill.kinds.registry import kind_of
 from shardmill.kinds.tfds_entries import PACKAGE
 from shardmill.naming import FILEPATH_TEMPLATE
@@ -63,20 +63,22 @@ def to_dataset_info_json(
     return dump_json(content)
 
 
-def supervised_keys(features: Features, label: str = "label", text: str = "text") -> tuple[str, str] | None:
+def supervised_keys(features: Features, label: str = "label") -> tuple[str, str] | None:
     """Input and target of `as_supervised=True` among all features, if there are any: image, `text`, array or audio, and
     `label`."""
-    inputs = [(rank, item.name) for item in features if (rank := _input_rank(item, text)) is not None]
+    text = known_as(features, "text")
+    inputs = [(rank, item.name) for item in features if (rank := _input_rank(item, item is text)) is not None]
     found = min(inputs, key=lambda pair: pair[0])[1] if inputs else label  # the first of those of a rank
     return (found, label) if found != label and any(item.name == label for item in features) else None
 
 
-def _input_rank(feature: Feature, text: str) -> int | None:
-    """Which feature is the input: that of the least rank; None for one that is none."""
+def _input_rank(feature: Feature, is_text: bool) -> int | None:
+    """Which feature is the input: that of the least rank; None for one that is none. Of many strings, such as columns,
+    that is the text which is called so."""
     rank = kind_of(feature).input_rank
     if rank is None and feature.name == "image":
         rank = 0
-    return rank if feature.name != text else min(1, 1 if rank is None else rank)
+    return min(1, 1 if rank is None else rank) if is_text else rank
 
 
 def dump_json(content: Mapping[str, Any]) -> str:

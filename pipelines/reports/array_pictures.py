@@ -11,7 +11,7 @@ from shardmill.features import Feature
 
 def is_drawable(feature: Feature) -> bool:
     """Whether a feature holds arrays of (height, width), (height, width, 1) or (height, width, 3) real numbers."""
-    if feature.kind != "array" or feature.element.startswith("complex"):
+    if not feature.is_packed or feature.element.startswith("complex"):
         return False
     return len(feature.shape) == 2 or (len(feature.shape) == 3 and feature.shape[2] in (1, 3))
 

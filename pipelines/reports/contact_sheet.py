@@ -15,12 +15,11 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 from pipelines.reports.array_pictures import is_drawable, picture
 from shardmill.dataset import Dataset
 from shardmill.example import FeatureValue, decode_example
-from shardmill.features import Features, of_kind
+from shardmill.features import Features, known_as, of_kind
 from shardmill.image_limits import MAX_PIXELS
 from shardmill.image_pixels import open_image, to_rgb
 from shardmill.kinds.registry import kind_of
 from shardmill.manifest import ShardEntry, SplitEntry
-from shardmill.renames import Renames
 from transforms.files.images.codec import orientation
 from transforms.files.images.errors import ImageError
 from transforms.files.images.exif import UPRIGHT
@@ -65,7 +64,8 @@ def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) ->
     share = math.ceil(_CANDIDATES * number / len(shards))
     ordered = bool(dataset.manifest.configuration.get("no_shuffle"))
     label = next((feature.name for feature in of_kind(dataset.manifest.features, "class_label")), "")
-    filename = Renames.of(dataset.manifest.configuration)("filename")
+    named = known_as(dataset.manifest.features, "filename")
+    filename = named.name if named is not None else ""
     by_class: dict[int, list[_Position]] = defaultdict(list)
     for number_of_shard, shard in enumerate(shards):
         wanted = _spread(range(shard.examples), share) if ordered else range(min(share, shard.examples))
@@ -85,7 +85,7 @@ def to_sample(example: dict[str, FeatureValue], features: Features, name_feature
     image, label = b"", ""
     for feature in features:
         values = example.get(feature.name, ())
-        if feature.kind == "image" and len(values) and not image:
+        if feature.kind == "image" and len(values) and not image:  # what Pillow opens; a picture is drawn of others
             image = cast(bytes, values[0])
         elif is_drawable(feature) and len(values) and not image:
             image = picture(feature, cast(bytes, values[0]))

@@ -7,6 +7,7 @@ from shardmill.checks.limits import ALIKE, ByFeature, Limits, LimitsByCheck, lim
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
 from shardmill.features import Feature
+from shardmill.kinds.registry import kind_of
 
 _SHOWN = 5  # names in a sentence
 
@@ -47,7 +48,7 @@ def some(names: Iterable[str]) -> str:
 
 def type_in_words(feature: Feature) -> str:
     """What readers must know to parse a feature: its type, kind and shape."""
-    kind = "" if feature.kind == "tensor" else f" {feature.kind}"
+    kind = f" {name}" if (name := kind_of(feature).own_name) else ""
     shape = "" if feature.shape == () else f"{[-1 if size is None else size for size in feature.shape]}"
     return f"{feature.element or feature.dtype}{kind}{shape}"
 

@@ -25,6 +25,7 @@ class ArrayKind(FeatureKind):
     name = "array"
     input_rank = 2
     in_columns = False
+    bytes_are_strings = False
 
     def tfds(self, feature: Feature) -> Entry:
         """A Tensor encoded as bytes, where TFDS can read its type; else the bytes."""

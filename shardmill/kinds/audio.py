@@ -21,6 +21,7 @@ class AudioKind(FeatureKind):
     name = "audio"
     input_rank = 2
     in_columns = False
+    bytes_are_strings = False
 
     def tfds(self, feature: Feature) -> Entry:
         """An Audio, which for files has one number of channels and one integer type; else the bytes."""

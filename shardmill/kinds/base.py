@@ -22,12 +22,14 @@ class FeatureKind:
         is not an input by its kind alone.
       in_columns: whether a column of a table can hold one.
       has_classes: whether the values are ids of classes that have names, numbers only in how they are stored.
+      bytes_are_strings: whether bytes are values to be read and compared, rather than a file or numbers.
     """
 
     name: Kind = "tensor"
     input_rank: int | None = None
     in_columns: bool = True
     has_classes: bool = False
+    bytes_are_strings: bool = True
 
     def tfds(self, feature: Feature) -> Entry:
         """The feature's entry in TFDS's features.json."""
@@ -60,6 +62,11 @@ class FeatureKind:
     def value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
         """What is wrong with values that are of the feature's type and number."""
         return []
+
+    @property
+    def own_name(self) -> str:
+        """The name, to be said beside the type of the values; "" for plain values, of which the type says all."""
+        return "" if self.name == FeatureKind.name else self.name
 
     def words(self, feature: Feature) -> str:
         """The kind in words, for the table of features."""

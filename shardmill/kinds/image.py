@@ -18,6 +18,7 @@ class ImageKind(FeatureKind):
 
     name = "image"
     input_rank = 0
+    bytes_are_strings = False
 
     def tfds(self, feature: Feature) -> Entry:
         """An Image of three channels."""

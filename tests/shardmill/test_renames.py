@@ -10,11 +10,14 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 import shardmill
+from pipelines.reports.contact_sheet import pick_samples
 from shardmill.dataset import open_dataset
 from shardmill.errors import UserError
 from shardmill.features import Feature
 from shardmill.renames import Renames
+from shardmill.selection import supervised_of
 from tests.support.command import Run, check_mistake, image, image_tree, write_files
+from tests.support.small_data_set import edit_manifest
 
 TF_RECORDS = {
     "image": "image/encoded",
@@ -77,6 +80,21 @@ def test_images_for_readers_of_the_object_detection_names(run: Run, tmp_path: Pa
     sheet = run("inspect", directory, "--contact_sheet", tmp_path / "sheet.png")
     assert "8 images" in sheet.out
     assert "jpeg 8 x 6" in sheet.out
+
+
+def test_readers_ask_features_what_they_are_not_how_the_writer_was_told(run: Run, tmp_path: Path) -> None:
+    files = {name: image(number, size=(8, 6)) for number, name in enumerate(image_tree(["ant", "bee"], 4))}
+    source = write_files(tmp_path / "in", files)
+    directory = convert(run, "images", source, tmp_path / "out", *flags(TF_RECORDS))
+
+    edit_manifest(directory, lambda content: content["configuration"].pop("rename"))
+
+    manifest = open_dataset(directory).manifest
+    assert {feature.original: feature.name for feature in manifest.features} == TF_RECORDS
+    assert supervised_of(manifest) == ("image/encoded", "image/class/label")
+    assert next(iter(shardmill.load(directory, batch_size=8)))[0].shape == (8, 6, 8, 3)  # their common size is known
+    (sample,) = pick_samples(open_dataset(directory), manifest.splits, 1)
+    assert sample.filename in files
 
 
 def test_a_manifests_columns(run: Run, tmp_path: Path) -> None:

@@ -128,6 +128,19 @@ def test_dataset_info() -> None:
         ),
         ((Feature("scan", "bytes", "array", (2,), element="int8"), Feature("label", "int64")), ("scan", "label")),
         ((Feature("scan", "bytes"), Feature("label", "int64")), None),
+        # Of several strings, the one that the input calls text
+        (
+            (Feature("title", "bytes", "text"), Feature("text", "bytes", "text"), Feature("label", "int64")),
+            ("text", "label"),
+        ),
+        (
+            (
+                Feature("text", "bytes", "text", original="title"),
+                Feature("body", "bytes", "text", original="text"),
+                Feature("label", "int64"),
+            ),
+            ("body", "label"),
+        ),
         ((Feature("image", "bytes", "image"),), None),
     ],
 )

@@ -238,21 +238,24 @@ def _has(schema: Features | None, column: str) -> bool:
 
 
 def _is_number(schema: Features | None, column: str) -> bool:
-    numbers = (feature.name for feature in schema or () if feature.kind == "tensor" and feature.dtype != "bytes")
-    return column in numbers
+    return any(feature.name == column and _holds_numbers(feature) for feature in schema or ())
+
+
+def _holds_numbers(feature: Feature) -> bool:
+    """Whether what stands in the column are numbers, rather than names of classes, or true and false."""
+    kind = kind_of(feature)
+    return kind.column_type(feature) in ("int64", "float32") and not kind.has_classes
 
 
 def _check_fill(options: TableOptions) -> None:
     """Check that --fill fits --schema; without one, the values decide the types."""
     for column, text in options.fill:
         for feature in options.schema or ():
-            if feature.name == column and feature.kind in ("tensor", "text") and not _fits(text, feature.dtype):
+            if feature.name == column and _holds_numbers(feature) and not _fits(text, feature.dtype):
                 raise UserError(f"--fill {column}={text}: --schema says that {column!r} holds {feature.dtype}")
 
 
 def _fits(text: str, dtype: str) -> bool:
-    if dtype == "bytes":
-        return True
     try:
         number = int(text) if dtype == "int64" else float(text)
     except ValueError:
@@ -301,7 +304,7 @@ def _from_schema(
     for feature in features:
         if not kind_of(feature).in_columns:
             raise UserError(
-                f"--schema says that {feature.name!r} is an {feature.kind}, which no column holds; "
+                f"--schema says that {feature.name!r} is an {kind_of(feature).own_name}, which no column holds; "
                 f"--drop {feature.name} leaves it out"
             )
         if header and feature.name not in known and feature.required:

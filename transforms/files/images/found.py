@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.features import Feature, Features
+from shardmill.kinds.registry import kind_of
 
 # JPEG (T.81, B.1.1.3), PNG (section 5.2), GIF 87a and 89a, BMP with the sizes that its second header may have, WebP in
 # RIFF.
@@ -71,7 +72,7 @@ def mark_images(features: Features, formats: Formats) -> tuple[Features, list[st
 
 
 def _may_be_image(feature: Feature) -> bool:
-    return feature.required and feature.dtype == "bytes" and feature.shape == () and feature.kind in ("text", "tensor")
+    return feature.required and feature.dtype == "bytes" and feature.shape == () and kind_of(feature).bytes_are_strings
 
 
 def _shown(found: Counter[str]) -> str:
