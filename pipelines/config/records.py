@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.config.job import JobConfig
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from transforms.formats.base import RecordFormat
     from transforms.layout.tables import MakeLayout, TableOptions
     from transforms.records.encode import KeyOptions, RecordEncoder
+    from transforms.records.run_size import RunSize
 
 DEFAULT_BLOCK_SIZE = 16 << 20  # bytes: large enough for vectorised work, small enough for a few in memory at once
 _MIN_BLOCK_SIZE, _MAX_BLOCK_SIZE = 1 << 10, 1 << 30  # bytes
@@ -297,6 +299,16 @@ class RecordsConfig(JobConfig):
         from transforms.records.encode import KeyOptions
 
         return KeyOptions(self._split, self.key)
+
+    @property
+    def run_size(self) -> "RunSize":
+        """The bytes of input that become one run."""
+        from transforms.records.run_size import RunSize
+        from transforms.sharding.shards import about_how_many
+        from transforms.stores.storage import is_local
+
+        shards = partial(about_how_many, self.shard_counts)
+        return RunSize(self.block_size, shards, not is_local(self.directory))
 
     def to_json(self) -> dict[str, Any]:
         """As the base says; the features of --schema by the names of the input."""

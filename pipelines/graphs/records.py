@@ -54,7 +54,7 @@ def read_layout(root: beam.Pipeline, config: RecordsConfig) -> Reading:
     """Index the input and decide how it is read."""
     options = config.table_options
     indexed = root | "Index" >> IndexBlocks(
-        config.input, config.kind, config.format, config.block_size, config.threads, config.folders
+        config.input, config.kind, config.format, config.run_size, config.threads, config.folders
     )
     if not config.spec.infers or not options.needs_inference:
         inferred = root | "NothingInferred" >> beam.Create([Inferred()])
@@ -135,7 +135,7 @@ def build_records(root: beam.Pipeline, progress_folder: str | None, config: Reco
 def _stage(
     reading: Reading, temporary: beam.PCollection[str], config: RecordsConfig, progress_folder: str | None
 ) -> StagedRuns:
-    staging = Staging(config.format, config.encoder, config.key_options, config.block_size)
+    staging = Staging(config.format, config.encoder, config.key_options, config.block_size, config.run_size)
     strata = None
     if config.stratify_by is not None:
         keys = reading.indexed.tasks | "KeyStrata" >> KeyStrata(staging, reading.layout, temporary, config.threads)

@@ -1,6 +1,6 @@
 """PTransform that finds the blocks of all files, and gathers them into tasks of about one block's bytes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -23,7 +23,7 @@ from transforms.workers.gather import Gather
 from transforms.workers.merging import Merging
 from transforms.workers.threads import ThreadedFlatMap
 
-Task = tuple[BlockRef, ...]  # what one worker reads at once: blocks of about `block_size` bytes, or one that is larger
+Task = tuple[BlockRef, ...]  # what becomes one run: blocks of about as many bytes as a run has, or one that is larger
 
 
 class IndexedBlocks(NamedTuple):
@@ -42,7 +42,7 @@ class IndexBlocks(beam.PTransform):
       pattern: the folder or glob.
       kind: of the files that a folder is searched for.
       format: of their records.
-      block_size: bytes of a task, about.
+      task_size: bytes of a task, about, by the bytes of all files.
       threads: that index in each worker, see ThreadedFlatMap.
       roles: what the folders of files mean, where --folders says it.
     """
@@ -50,7 +50,7 @@ class IndexBlocks(beam.PTransform):
     pattern: str
     kind: FileKind
     format: RecordFormat
-    block_size: int
+    task_size: Callable[[int], int]
     threads: int = 0
     roles: FolderRoles | None = None
 
@@ -70,7 +70,7 @@ class IndexBlocks(beam.PTransform):
             )
         )
         # Small blocks by the task: 10,000 files of a row each are not 10,000 runs.
-        gather = Gather(_task, _length, self.block_size)
+        gather = Gather(_task, partial(_part_of_task, self.task_size), 1)
         tasks = indexed["blocks"] | "Gather" >> beam.ParDo(gather) | "SpreadTasks" >> beam.Reshuffle()
         rejects = (listed[REJECTS], indexed[REJECTS]) | "AllRejects" >> beam.Flatten()
         summaries = (listed[SUMMARIES], indexed[SUMMARIES]) | "AllSummaries" >> beam.Flatten()
@@ -131,8 +131,13 @@ def index_file(format_: RecordFormat, file: FileRef) -> list[Any]:
     return [*blocks, TaggedOutput(SUMMARIES, summary)]
 
 
-def _length(block: BlockRef) -> int:
-    return block.length
+def total_bytes(file: FileRef) -> int:
+    """The bytes of all files of an input, about, one of which is `file`: its share of the key space says it."""
+    return ((file.size_bytes + 1) << 64) // file.key_span
+
+
+def _part_of_task(task_size: Callable[[int], int], block: BlockRef) -> float:
+    return block.length / task_size(total_bytes(block.file))
 
 
 def _task(blocks: list[BlockRef]) -> list[Task]:

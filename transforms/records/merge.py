@@ -7,7 +7,7 @@ object store, so there a shard's slices are fetched whole first, two requests a 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -86,19 +86,25 @@ class RunShards:
 
     def encode(self, task: Sequence[Piece]) -> EncodedChunk:
         """Read and merge one segment."""
-        order = key_order(
-            *(np.concatenate(arrays) for arrays in zip(*((piece.keys, piece.ties) for piece in task), strict=True))
-        )
-        sizes = np.concatenate([piece.sizes for piece in task]).astype(np.int64)
-        ends = np.cumsum(sizes)
-        data = np.empty(int(ends[-1]), np.uint8)
-        start = 0
-        for piece in task:
-            stop = start + int(piece.sizes.sum(dtype=np.int64))
-            piece.source.read_into(piece.offset, data[start:stop].data)
-            start = stop
-        merged, _ = spans.gather(data, (ends - sizes)[order], sizes[order])
-        return EncodedChunk(merged, len(order))
+        data, order = merged(task)
+        return EncodedChunk(data, len(order))
+
+
+def merged(pieces: Sequence[Piece]) -> tuple[Any, np.ndarray]:
+    """The framed records of all pieces in the order of (key, tie), and that order: indices of the records of the first
+    piece, then of the next."""
+    order = key_order(
+        *(np.concatenate(arrays) for arrays in zip(*((piece.keys, piece.ties) for piece in pieces), strict=True))
+    )
+    sizes = np.concatenate([piece.sizes for piece in pieces]).astype(np.int64)
+    ends = np.cumsum(sizes)
+    data = np.empty(int(ends[-1]), np.uint8)
+    start = 0
+    for piece in pieces:
+        stop = start + int(piece.sizes.sum(dtype=np.int64))
+        piece.source.read_into(piece.offset, data[start:stop].data)
+        start = stop
+    return spans.gather(data, (ends - sizes)[order], sizes[order])[0], order
 
 
 def _in_place(slices: Sequence[Slice]) -> list[Piece]:

@@ -7,6 +7,7 @@ bytes among the records, and one among the entries.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from transforms.columns.buffers import data_of, offsets_of
 from transforms.sharding.divisions import Grouped
 from transforms.stores import storage
 
-_ENTRY = np.dtype([("key", "<u8"), ("tie", "<u8"), ("size", "<u4")])  # packed: 20 bytes
+ENTRY = np.dtype([("key", "<u8"), ("tie", "<u8"), ("size", "<u4")])  # packed: 20 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +67,38 @@ class KeyedRecords:
     names: Sequence[str]
 
 
-def write_run(path: str, records: KeyedRecords) -> Run:
-    """Sort `records`, at least one, and write them."""
+@dataclass(frozen=True, slots=True, eq=False)
+class SortedRecords:
+    """Records as a run holds them.
+
+    Attributes:
+      data: framed, one behind the other.
+      index: of dtype ENTRY, shape (rows,).
+      parts: of each group, in their order.
+    """
+
+    data: Any  # a bytes-like object
+    index: np.ndarray
+    parts: tuple[Part, ...]
+
+
+def sort_records(records: KeyedRecords) -> SortedRecords:
+    """At least one record, in the order of (group, key, tie)."""
     order = key_order(records.keys, records.ties, records.groups)
     starts, sizes = offsets_of(records.framed)[:-1][order], sizes_of(records.framed)[order]
     data, _ = spans.gather(data_of(records.framed), starts, sizes)
-    index = _index(records, order, sizes)
-    storage.write_parts(path, [data, index])
-    return Run(path, len(data), _parts(records, order, sizes))
+    return SortedRecords(data, _index(records, order, sizes), _parts(records, order, sizes))
+
+
+def write_run(path: str, records: KeyedRecords) -> Run:
+    """Sort `records`, at least one, and write them."""
+    return write_sorted(path, sort_records(records))
+
+
+def write_sorted(path: str, records: SortedRecords) -> Run:
+    """Write records that are sorted."""
+    storage.write_parts(path, [records.data, records.index])
+    return Run(path, len(records.data), records.parts)
 
 
 def write_keys(path: str, records: KeyedRecords) -> Run:
@@ -103,13 +128,13 @@ def read_key_range(path: str, index_offset: int, start: int, stop: int) -> tuple
 
 def key_range(index_offset: int, start: int, stop: int) -> tuple[int, int]:
     """Where the entries of rows `start` to `stop` lie in a run, and their bytes."""
-    return index_offset + start * _ENTRY.itemsize, (stop - start) * _ENTRY.itemsize
+    return index_offset + start * ENTRY.itemsize, (stop - start) * ENTRY.itemsize
 
 
 def entries(data: bytes | bytearray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Keys, ties and framed sizes from the bytes of entries."""
-    rows = np.frombuffer(data, _ENTRY)
-    keys, ties, sizes = (np.ascontiguousarray(rows[name]) for name in _ENTRY.names or ())
+    rows = np.frombuffer(data, ENTRY)
+    keys, ties, sizes = (np.ascontiguousarray(rows[name]) for name in ENTRY.names or ())
     return keys, ties, sizes
 
 
@@ -138,7 +163,7 @@ def sizes_of(framed: pa.LargeBinaryArray) -> np.ndarray:
 
 
 def _index(records: KeyedRecords, order: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    index = np.empty(len(order), _ENTRY)
+    index = np.empty(len(order), ENTRY)
     index["key"], index["tie"], index["size"] = records.keys[order], records.ties[order], sizes
     return index
 

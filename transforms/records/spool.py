@@ -22,15 +22,17 @@ class Spool:
     def __init__(self) -> None:
         """Raises OSError: there is no folder for temporary files."""
         self._descriptor, path = tempfile.mkstemp(prefix="shardmill-")
+        self._folder = os.path.dirname(path)
         os.unlink(path)
         weakref.finalize(self, os.close, self._descriptor)
 
     def write(self, offset: int, data: bytes) -> None:
         """Write `data` at `offset`; raises OSError, as where the disk is full."""
         view = memoryview(data)
-        while view:
-            count = os.pwrite(self._descriptor, view, offset)
-            view, offset = view[count:], offset + count
+        with storage.writing(self._folder):
+            while view:
+                count = os.pwrite(self._descriptor, view, offset)
+                view, offset = view[count:], offset + count
 
     def read_into(self, offset: int, target: memoryview) -> None:
         """Fill `target`, of bytes, from `offset`, all of which was written."""

@@ -15,11 +15,13 @@ from transforms.columns.inferred import Inferred
 from transforms.examples.kinds import Kinds, merge_kinds
 from transforms.files.images.found import Formats, formats_of, merge_formats
 from transforms.formats.base import BlockRef, RecordFormat, split_rows
-from transforms.inputs.blocks import Task
+from transforms.inputs.blocks import Task, total_bytes
 from transforms.inputs.files import REJECTS
 from transforms.layout.tables import TableLayout
 from transforms.records.encode import KeyOptions, PreparedRows, RecordEncoder, join, keyed, split_stats, stratum_keys
-from transforms.records.run_file import Run, write_keys, write_run
+from transforms.records.run_file import Run, write_keys
+from transforms.records.run_size import RunSize
+from transforms.records.run_writer import RunWriter
 from transforms.sharding.divisions import Divisions
 from transforms.statistics.tables import TableStats
 from transforms.stores import storage
@@ -83,13 +85,15 @@ class Staging:
       format: of the records.
       encoder: of the route.
       options: of keys and splits.
-      block_size: bytes of a run's input, about.
+      block_size: bytes of input that are encoded at once, about.
+      run_size: and that become one run, by the bytes of all of it.
     """
 
     format: RecordFormat
     encoder: RecordEncoder
     options: KeyOptions
     block_size: int
+    run_size: RunSize
 
 
 @dataclass(eq=False)
@@ -181,13 +185,22 @@ def stage_task(
     """The runs of one task, its rejects, tagged, and what was seen."""
     out: list[Any] = []
     staged = Staged()
+    most = staging.run_size(total_bytes(task[0].file))
+    size = 0
+    run = RunWriter(_new_path(temporary))
     for rows in _prepared(staging, task, layout, staged, out):
         encoded = staging.encoder.encode(rows.batch, layout)
         records = keyed(rows, encoded, layout, staging.options, strata)
-        out.append(write_run(_new_path(temporary), records))
+        run.add(records)
+        size += rows.batch.nbytes
+        if size >= most or most <= staging.block_size:  # no run is put together of what was encoded apart
+            out.append(run.close())
+            run, size = RunWriter(_new_path(temporary)), 0
         stats = split_stats(rows, encoded, records.groups, layout)
         images = formats_of(encoded.features)
         staged.merge(Staged(stats=stats, inferred=encoded.inferred, kinds=encoded.kinds, images=images))
+    if (rest := run.close()) is not None:
+        out.append(rest)
     return [*out, staged]
 
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from shardmill.files import LocalFiles
 from shardmill.naming import TEMP_SUFFIX
-from transforms.stores.clients import object_store
+from transforms.stores.clients import object_store, prepare_clients
 from transforms.stores.error_text import NotAFileError, of_writing
 from transforms.stores.object_file import open_object
 from transforms.stores.protocol import TIME_STAMP, FileStat
@@ -208,6 +208,22 @@ def write_parts(path: str, parts: Sequence[Any]) -> None:
                     view = view[file.write(view) :]
         return
     object_store(path).write(path, b"".join(parts))
+
+
+@contextmanager
+def open_write(path: str) -> Iterator[Any]:
+    """A new file that takes bytes by `write`, as they come; as `write_parts`, a temporary one."""
+    if is_local(path):
+        make_directory(os.path.dirname(path))
+        with writing(path), open(path, "xb") as file:
+            yield file
+        return
+    from apache_beam.io.filesystem import CompressionTypes
+    from apache_beam.io.filesystems import FileSystems
+
+    prepare_clients()
+    with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        yield file
 
 
 def write_text(path: str, text: str, temporary: str | None = None, sync: bool = True) -> None:

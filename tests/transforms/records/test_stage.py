@@ -15,8 +15,9 @@ from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 from transforms.examples.kinds import Held
 from transforms.formats.base import Rows, split_rows
+from transforms.records import run_writer
 from transforms.records import stage as stage_runs
-from transforms.records.run_file import KeyedRecords, Run, write_run
+from transforms.records.run_file import Run, SortedRecords, write_sorted
 from transforms.records.stage import Staged
 from transforms.statistics.tables import TableStats
 from transforms.workers.merging import Merging
@@ -65,11 +66,11 @@ def test_runs_of_many_tiny_rows_are_bounded(tmp_path: Path, monkeypatch: pytest.
     one = convert("csv", source, tmp_path / "one", "--num_shards", 3)
     rows: list[int] = []
 
-    def counting(path: str, records: KeyedRecords) -> Run:
-        rows.append(len(records.keys))
-        return write_run(path, records)
+    def counting(path: str, records: SortedRecords) -> Run:
+        rows.append(len(records.index))
+        return write_sorted(path, records)
 
-    monkeypatch.setattr(stage_runs, "write_run", counting)
+    monkeypatch.setattr(run_writer, "write_sorted", counting)
     monkeypatch.setattr(stage_runs, "MAX_ROWS", 1000)
     other = convert("csv", source, tmp_path / "other", "--num_shards", 3)
     assert rows == [1000] * 5
