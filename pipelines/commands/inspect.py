@@ -39,6 +39,7 @@ from transforms.files.images.errors import ImageError
 from transforms.files.images.header import read_header
 from transforms.stores import storage
 from transforms.stores.clients import set_options
+from transforms.stores.error_text import of_output, of_writing
 
 FORMAT = 1  # of --json; raised when a program that reads the former format would misread it
 
@@ -332,4 +333,4 @@ def _write(path: str, data: bytes) -> None:
         with open(path, "wb") as file:
             file.write(data)
     except OSError as error:
-        raise UserError(f"--contact_sheet {path}: {error.strerror}") from None
+        raise of_output(f"--contact_sheet {path}", of_writing(error, path)) from None

@@ -12,6 +12,7 @@ from pipelines.reports.html.sources import read_sources
 from shardmill.dataset import open_dataset
 from shardmill.errors import UserError
 from transforms.stores import storage
+from transforms.stores.error_text import of_output
 
 
 def report_parser() -> Parser:
@@ -73,4 +74,4 @@ def _write(path: str, text: str) -> None:
     try:
         storage.write_text(path, text)
     except OSError as error:
-        raise UserError(f"--output {path}: {error.strerror or error}") from None
+        raise of_output(f"--output {path}", error) from None

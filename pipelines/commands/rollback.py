@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pipelines.commands.data_set import parse, parser_of
 from pipelines.flags.options import Parser
 from pipelines.reports import log
-from shardmill.errors import UserError
+from transforms.stores.error_text import of_output
 
 
 def rollback_parser() -> Parser:
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         before, version = rollback(args.directory, args.version)
     except OSError as error:
-        raise UserError(f"{args.directory} cannot be read or written: {error.strerror or error}") from None
+        raise of_output(f"{args.directory} cannot be read or written", error) from None
     said = f"LATEST: {before or 'none'} -> {version}" if before != version else f"LATEST names {version} already"
     if log.is_json() or not args.how.quiet:
         log.tell(f"{args.directory}: {said}")

@@ -6,6 +6,7 @@ from pipelines.commands.data_set import parse, parser_of
 from pipelines.flags.options import Parser
 from pipelines.reports import log
 from shardmill.errors import UserError
+from transforms.stores.error_text import of_output
 
 
 def tag_parser() -> Parser:
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
             moved = f"{before} -> {version}" if before not in ("", version) else f"names {version}"
             said = f"{args.tag}: {moved}" if before not in ("", version) else f"{args.tag} {moved}"
     except OSError as error:
-        raise UserError(f"{args.directory} cannot be read or written: {error.strerror or error}") from None
+        raise of_output(f"{args.directory} cannot be read or written", error) from None
     if log.is_json() or not args.how.quiet:
         log.tell(f"{args.directory}: {said}")
     return 0

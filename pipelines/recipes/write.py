@@ -11,6 +11,7 @@ from pipelines.recipes.beam import beam_entries
 from pipelines.recipes.sections import AUTO
 from pipelines.recipes.variables import escaped
 from shardmill.errors import UserError
+from transforms.stores.error_text import of_output, of_writing
 
 _TOP = ("name", "output")
 _ONCE = ("version", "overwrite", "set_latest")  # about one version; those of a recipe follow each other
@@ -58,7 +59,7 @@ def write_recipe(path: str, text: str) -> None:
     """Write a recipe to a file that is not there yet.
 
     Raises:
-      UserError: it is there, or cannot be written.
+      UserError: it is there, or cannot be written; JobError: there is no room for it.
     """
     try:
         with open(path, "x", encoding="utf-8") as file:
@@ -66,7 +67,7 @@ def write_recipe(path: str, text: str) -> None:
     except FileExistsError:
         raise UserError(f"--write_recipe {path}: the file is there; delete it, or give another name") from None
     except OSError as error:
-        raise UserError(f"--write_recipe {path}: {error.strerror or error}") from None
+        raise of_output(f"--write_recipe {path}", of_writing(error, path)) from None
 
 
 def _plain(value: Any) -> Any:

@@ -7,11 +7,10 @@ from contextlib import suppress
 
 from pipelines.config.job import JobConfig
 from shardmill import naming
-from shardmill.errors import JobError, UserError
 from transforms.publishing import job_folder, lease
 from transforms.publishing.lease import Lease
 from transforms.stores import conditional, storage
-from transforms.stores.error_text import is_of_space, of_writing, sentence_of
+from transforms.stores.error_text import of_output, of_writing
 from transforms.stores.stored import Stored
 
 _ATTEMPTS = 20  # at clearing up
@@ -27,9 +26,9 @@ def take_lease(config: JobConfig) -> Lease:
     try:
         return lease.take(config.directory, config.temporary, config.job)
     except OSError as error:
-        words = sentence_of(of_writing(error, config.directory))
-        kind = JobError if is_of_space(error) else UserError
-        raise kind(f"--output {config.output} cannot be written: {words}") from None
+        told = of_writing(error, config.directory)
+        where = f": {told.filename}" if told.filename else ""
+        raise of_output(f"--output {config.output} cannot be written{where}", told) from None
 
 
 def sealed(config: JobConfig) -> Stored | None:

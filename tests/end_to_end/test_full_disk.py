@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.command import Process, image, write_files
+from tests.support.command import Process, Run, image, write_files
 from tests.support.small_disk import SmallDisk
 
 SIZE = 1 << 16
@@ -54,3 +54,14 @@ def test_a_full_disk_is_one_sentence(source: Path, route: str, filled: bool) -> 
     assert re.search(r"No space left on device; [\d,]+ of 65,536 bytes are free there|File too large", result.err)
     assert json.loads((source / "left.json").read_text()) == (["filling"] if filled else [])
     assert os.listdir(source / "disk") == []
+
+
+def test_of_a_picture_too(run: Run, source: Path) -> None:
+    write_files(source / "in", inputs()["images"])
+    flags = ("--input", source / "in", "--output", source / "out", "--name", "n", "--quiet")
+    assert run("images", *flags).status == 0
+
+    result = run("inspect", source / "out/n", "--contact_sheet", "/dev/full")
+
+    assert result.status == 1
+    assert result.err.startswith("shardmill: error: --contact_sheet /dev/full: No space left on device; ")

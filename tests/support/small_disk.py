@@ -39,8 +39,7 @@ class SmallDisk:
         if self._is_mounted():
             shutil.copytree(before, self.folder, dirs_exist_ok=True)
         else:
-            limit = 0 if self.filled else self.size_bytes // 4
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (self.size_bytes // 4, resource.RLIM_INFINITY))
         if self.filled:
             self._fill()
         real = cli.main

@@ -5,6 +5,10 @@ import os
 import re
 import shutil
 
+from shardmill.errors import JobError, UserError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
 # How objects without a text of their own are shown, such as `<ast.Call object at 0x7f0c…>`: where they lie in memory is
 # chance.
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
@@ -15,9 +19,6 @@ class NotAFileError(OSError):
     it."""
 
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-
-
 def sentence_of(error: OSError) -> str:
     """What an error of the system is, with the file that it is about, in words for a user."""
     return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
@@ -26,6 +27,16 @@ def sentence_of(error: OSError) -> str:
 def is_of_space(error: OSError) -> bool:
     """Whether there is no room for what was to be written: nothing that the user said is wrong."""
     return error.errno in (*_FULL, errno.EFBIG)
+
+
+def of_output(words: str, error: OSError) -> UserError | JobError:
+    """The error of a command whose output cannot be written: a mistake in what the user said, unless there is no room.
+
+    Args:
+      words: what was to be written, and where.
+      error: why it cannot be.
+    """
+    return (JobError if is_of_space(error) else UserError)(f"{words}: {error.strerror or error}")
 
 
 def of_writing(error: OSError, path: str) -> OSError:

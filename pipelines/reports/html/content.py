@@ -165,7 +165,7 @@ def _made(sources: Sources) -> dict[str, Any]:
         "input": dict(manifest.input),
         "configuration": dict(manifest.configuration),
         "versions": dict(manifest.versions),
-        "notices": list(manifest.notices),
+        "notices": list(dict.fromkeys([*manifest.notices, *(sources.record.notices if sources.record else ())])),
         "build": None
         if record is None
         else {"status": record.status, "started": record.started, "seconds": record.seconds, "reason": record.reason},

@@ -4,13 +4,15 @@ import ast
 import errno
 import json
 import os
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from shardmill.errors import JobError, UserError
 from transforms.stores import storage
-from transforms.stores.error_text import error_text
+from transforms.stores.error_text import error_text, of_output, of_writing, sentence_of
 
 
 class Nameless:
@@ -50,3 +52,22 @@ def test_lines_become_one() -> None:
     assert error_text(error) == "page 3 is damaged in a cellar"
     assert error_text(error, lines=1) == "page 3 is"
     assert error_text(ValueError()) == ""
+
+
+def test_a_full_disk_is_no_mistake(tmp_path: Path) -> None:
+    """Whoever meets it: the file and what is free are in the sentence, where the system names neither."""
+    path = str(tmp_path / "not" / "there")
+    full = of_writing(OSError(errno.ENOSPC, "of the system"), path)
+
+    assert re.fullmatch(rf"{path}: No space left on device; [\d,]+ of [\d,]+ bytes are free there", sentence_of(full))
+    assert type(of_output("--output x", full)) is JobError
+    assert str(of_output("--output x", full)).startswith("--output x: No space left on device; ")
+
+
+def test_what_else_cannot_be_written_is_a_mistake() -> None:
+    denied = OSError(errno.EACCES, "Permission denied", "/x")
+
+    assert of_writing(denied, "/y") is denied
+    assert sentence_of(of_writing(OSError(errno.EIO, "broken"), "/y")) == "/y: Input/output error"
+    assert sentence_of(OSError("gs://bucket: 503")) == "gs://bucket: 503"
+    assert type(of_output("--output x", denied)) is UserError

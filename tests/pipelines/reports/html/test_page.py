@@ -9,6 +9,7 @@ import pytest
 
 from pipelines.reports.html.content import Sources, content
 from pipelines.reports.html.page import MAX_BYTES, clip, page
+from shardmill.build_record import BuildRecord
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
 from shardmill.features import Feature
@@ -133,6 +134,15 @@ def test_nothing_comes_from_elsewhere(hostile: str) -> None:
     assert "@import" not in hostile
     policy = hostile.split('Content-Security-Policy" content="')[1]
     assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:;")
+
+
+def test_notices_of_the_build_are_shown_once() -> None:
+    """Which the manifest has not: of what `--reuse` found damaged, say."""
+    record = BuildRecord("n", "1.0.0", "published", "2026-11-20T03:00:00Z", notices=("one", "two"))
+    made = profile(label(2))
+    of = Profile(replace(made.manifest, notices=("one",)), made.stats)
+
+    assert content(sources(of, record=record))["made"]["notices"] == ["one", "two"]
 
 
 def test_two_thousand_columns_and_a_thousand_classes() -> None:
