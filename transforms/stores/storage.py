@@ -212,7 +212,8 @@ def write_parts(path: str, parts: Sequence[Any]) -> None:
 
 @contextmanager
 def open_write(path: str) -> Iterator[Any]:
-    """A new file that takes bytes by `write`, as they come; as `write_parts`, a temporary one."""
+    """A new file that takes bytes by `write`, as they come; as `write_parts`, a temporary one: what is interrupted may
+    leave part of it, on an object store too."""
     if is_local(path):
         make_directory(os.path.dirname(path))
         with writing(path), open(path, "xb") as file:

@@ -52,6 +52,15 @@ def test_operations_on_more_objects_than_a_request_holds(bucket: Bucket) -> None
     assert list(bucket.files()) == ["many-more/1"]
 
 
+def test_a_file_is_written_as_its_bytes_come(bucket: Bucket, tmp_path: Path) -> None:
+    parts = [bytes([number]) * (3 << 20) for number in range(4)]  # more than one part of an upload
+    for where in (bucket.url, str(tmp_path)):
+        with storage.open_write(f"{where}/streamed/a [1]") as file:
+            for part in parts:
+                file.write(part)
+        assert storage.read_bytes(f"{where}/streamed/a [1]") == b"".join(parts)
+
+
 def test_rename_may_be_repeated(bucket: Bucket) -> None:
     sources = [f"{bucket.url}/temporary/{index} [a]" for index in range(3)]
     finals = [f"{bucket.url}/final/{index} [a]" for index in range(3)]
