@@ -10,7 +10,7 @@ import pyarrow as pa
 from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 
 from pipelines.config.files import FilesConfig, ListedFilesConfig
-from pipelines.graphs.publishing import publish_options, renamed, report_divisions
+from pipelines.graphs.publishing import prepared, publish_options, renamed, report_divisions
 from pipelines.graphs.reuse import Reuse, find_reuse
 from shardmill.features import Features
 from shardmill.rejects import Reject
@@ -75,12 +75,16 @@ def find_files(config: ListedFilesConfig, reserved: tuple[str, ...]) -> beam.PTr
     return ListFiles(config.input, config.kind, config.folders, config.remembers)
 
 
-def plan_files(root: beam.Pipeline, config: FilesConfig, route: FileRoute) -> Plan:
-    """Index the input and plan its shards; nothing is written."""
+def plan_files(
+    root: beam.Pipeline, config: FilesConfig, route: FileRoute, options: PublishOptions | None = None
+) -> Plan:
+    """Index the input and plan its shards; nothing is written, but the temporary directory of a job with `options`."""
     indexed = root | "Index" >> route.index
     layout = indexed.summary | "Layout" >> beam.Map(
         _layout, config.layout_options, route.layout, route.describe, config.renames
     )
+    if options is not None:
+        layout = layout | "Prepare" >> beam.Map(prepared, options)
     resolved = indexed.files | "Resolve" >> beam.FlatMap(
         _resolve, AsSingleton(layout), config.resolve_options
     ).with_output_types(pa.RecordBatch).with_outputs(REJECTS, main="planned")
@@ -119,20 +123,19 @@ def build_files(
       config: what to do.
       route: how its kind of file is read.
     """
-    plan = plan_files(root, config, route)
     options = publish_options(config)
+    plan = plan_files(root, config, route, options)
     reuse = find_reuse(config, {**route.encoder.depends_on(), **options.versions})
     if reuse is not None:
         options = replace(options, remember=reuse.remember)
     shards = partial(_shards, files_per_task=config.files_per_task, reuse=reuse, versions=options.versions)
-    # The layout stands for "the input makes sense": a user's mistake is found before anything is written.
-    temporary = plan.divisions | "Prepare" >> beam.Map(_prepare, AsSingleton(plan.layout), options, progress_folder)
+    report_divisions(plan.divisions, progress_folder)
     write = WriteShards(
         config.directory,
         config.name,
         _source(plan, route, shards),
         plan.divisions,
-        temporary,
+        options.folder,
         config.codec,
         config.read_threads,
         progress_folder,
@@ -175,11 +178,6 @@ def _shards(
 def _resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> Iterable[Any]:
     for item in resolve(batch, layout, options):
         yield TaggedOutput(REJECTS, item) if isinstance(item, Reject) else item
-
-
-def _prepare(divisions: Divisions, _: Layout, options: PublishOptions, progress_folder: str | None) -> str:
-    report_divisions(divisions, progress_folder)
-    return publish.prepare(options)
 
 
 def _publish(

@@ -2,15 +2,21 @@
 
 from dataclasses import replace
 from importlib import metadata
+from typing import TypeVar
+
+import apache_beam as beam
 
 import shardmill
 from pipelines.config.job import JobConfig
 from shardmill.features import Features
 from shardmill.renames import Renames
+from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.sharding.divisions import Divisions
 from transforms.statistics.renamed import rename_stats
 from transforms.workers.progress import report_plan
+
+Layout = TypeVar("Layout")
 
 
 def publish_options(config: JobConfig) -> PublishOptions:
@@ -41,11 +47,24 @@ def renamed(build: Build, features: Features, options: PublishOptions) -> tuple[
     return replace(build, stats=rename_stats(build.stats, renames)), renames.features(features)
 
 
-def report_divisions(divisions: Divisions, progress_folder: str | None) -> None:
-    """Tell the launcher how much there is to write."""
+def prepared(layout: Layout, options: PublishOptions) -> Layout:
+    """`layout`, once the job's temporary directory is there; see transforms.publishing.publish.prepare.
+
+    The layout stands for "the input makes sense": most mistakes of a user's are found before anything is written.
+    """
+    publish.prepare(options)
+    return layout
+
+
+def report_divisions(divisions: beam.PCollection[Divisions], progress_folder: str | None) -> None:
+    """Tell a launcher on the workers' machine how much there is to write."""
     if progress_folder is not None:
-        report_plan(
-            progress_folder,
-            sum(division.examples for division in divisions.values()),
-            sum(division.size_bytes for division in divisions.values()),
-        )
+        _ = divisions | "ReportPlan" >> beam.Map(_report, progress_folder)
+
+
+def _report(divisions: Divisions, progress_folder: str) -> None:
+    report_plan(
+        progress_folder,
+        sum(division.examples for division in divisions.values()),
+        sum(division.size_bytes for division in divisions.values()),
+    )

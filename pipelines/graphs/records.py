@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipelines.config.records import RecordsConfig
-from pipelines.graphs.publishing import publish_options, renamed, report_divisions
+from pipelines.graphs.publishing import prepared, publish_options, renamed, report_divisions
 from shardmill.errors import UserError
 from shardmill.features import Feature, Features
 from shardmill.rejects import Reject
@@ -19,7 +20,7 @@ from transforms.columns.inferred import Inferred
 from transforms.examples.kinds import Kinds, mixed_kinds, most_frequent
 from transforms.files.images.found import mark_images
 from transforms.formats.damage import settle
-from transforms.inputs.blocks import IndexBlocks, IndexedBlocks
+from transforms.inputs.blocks import IndexBlocks, IndexedBlocks, Task
 from transforms.inputs.summary import InputSummary
 from transforms.layout.notices import skipped_notices
 from transforms.layout.splits import DEFAULT_SPLITS
@@ -37,6 +38,7 @@ from transforms.sharding.cuts import FindByteCuts, FindExampleCuts
 from transforms.sharding.divisions import Divisions
 from transforms.sharding.keys import stratum_cuts
 from transforms.sharding.shards import shard_count
+from transforms.workers.merging import only
 from transforms.writing.shard_info import ShardInfo
 from transforms.writing.shards import REJECTS, WriteShards
 
@@ -46,7 +48,7 @@ class Reading:
     """What is known once the files are indexed and their columns inferred; nothing is written."""
 
     indexed: IndexedBlocks
-    inferred: beam.PCollection[Inferred]
+    inferred: Iterable[Inferred]  # an AsIter of none or one, where anything is inferred
     layout: beam.PCollection[TableLayout]
 
 
@@ -56,27 +58,26 @@ def read_layout(root: beam.Pipeline, config: RecordsConfig) -> Reading:
     indexed = root | "Index" >> IndexBlocks(
         config.input, config.kind, config.format, config.run_size, config.threads, config.folders
     )
-    if not config.spec.infers or not options.needs_inference:
-        inferred = root | "NothingInferred" >> beam.Create([Inferred()])
-    else:
+    inferred: Any = ()
+    if config.spec.infers and options.needs_inference:
         columns = wanted_columns(options)
-        inferred = indexed.tasks | "Infer" >> InferColumns(config.format, columns, options.label, config.threads)
+        infer = InferColumns(config.format, columns, options.label, config.threads)
+        inferred = AsIter(indexed.tasks | "Infer" >> infer)
+    kinds: Any = ()
     if config.on_mixed == "reject" and config.schema is None:
-        kinds = indexed.tasks | "Kinds" >> CountKinds(config.format, config.threads)
-    else:
-        kinds = root | "NoKinds" >> beam.Create([{}])
-    layout = indexed.summary | "Layout" >> beam.Map(
-        _layout, AsSingleton(inferred), AsSingleton(kinds), config
-    ).with_output_types(TableLayout)
+        kinds = AsIter(indexed.tasks | "Kinds" >> CountKinds(config.format, config.threads))
+    layout = indexed.summary | "Layout" >> beam.Map(_layout, inferred, kinds, config).with_output_types(TableLayout)
     return Reading(indexed, inferred, layout)
 
 
-def _layout(summary: InputSummary, inferred: Inferred, kinds: Kinds, config: RecordsConfig) -> TableLayout:
-    layout = _layout_of_route(summary, inferred, config)
+def _layout(
+    summary: InputSummary, inferred: Iterable[Inferred], kinds: Iterable[Kinds], config: RecordsConfig
+) -> TableLayout:
+    layout = _layout_of_route(summary, only(inferred, Inferred()), config)
     if config.on_mixed == "fail":
         return layout
     known = {feature.name: feature.dtype for feature in (config.schema.features if config.schema else ())}
-    return replace(layout, kinds=known or most_frequent(kinds))
+    return replace(layout, kinds=known or most_frequent(only(kinds, {})))
 
 
 def _layout_of_route(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
@@ -99,8 +100,9 @@ def build_records(root: beam.Pipeline, progress_folder: str | None, config: Reco
     reading = read_layout(root, config)
     options = publish_options(config)
     # The layout stands for "the input makes sense": a user's mistake is found before anything is written.
-    temporary = reading.layout | "Prepare" >> beam.Map(lambda _: publish.prepare(options)).with_output_types(str)
-    staged = _stage(reading, temporary, config, progress_folder)
+    # All that writes takes the layout that has passed through here.
+    layout = reading.layout | "Prepare" >> beam.Map(prepared, options).with_output_types(TableLayout)
+    staged = _stage(reading.indexed.tasks, layout, options.folder, config, progress_folder)
     divisions = staged.runs | "Plan" >> _find_cuts(config)
     slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.threads)
     written = (
@@ -112,19 +114,19 @@ def build_records(root: beam.Pipeline, progress_folder: str | None, config: Reco
             config.name,
             RunShards(),
             divisions,
-            temporary,
+            options.folder,
             config.codec,
             config.threads,
             progress_folder,
         )
     )
-    _ = divisions | "ReportPlan" >> beam.Map(report_divisions, progress_folder)
+    report_divisions(divisions, progress_folder)
     rejects = (reading.indexed.rejects, staged.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
     return reading.indexed.summary | "Publish" >> beam.FlatMap(
         _publish,
-        AsSingleton(reading.layout),
+        AsSingleton(layout),
         AsSingleton(divisions),
-        AsSingleton(staged.staged),
+        AsIter(staged.staged),
         AsIter(written["shards"]),
         AsIter(rejects),
         config.table_options,
@@ -133,17 +135,19 @@ def build_records(root: beam.Pipeline, progress_folder: str | None, config: Reco
 
 
 def _stage(
-    reading: Reading, temporary: beam.PCollection[str], config: RecordsConfig, progress_folder: str | None
+    tasks: beam.PCollection[Task],
+    layout: beam.PCollection[TableLayout],
+    temporary: str,
+    config: RecordsConfig,
+    progress_folder: str | None,
 ) -> StagedRuns:
     staging = Staging(config.format, config.encoder, config.key_options, config.block_size, config.run_size)
     strata = None
     if config.stratify_by is not None:
-        keys = reading.indexed.tasks | "KeyStrata" >> KeyStrata(staging, reading.layout, temporary, config.threads)
+        keys = tasks | "KeyStrata" >> KeyStrata(staging, layout, temporary, config.threads)
         fractions = tuple(fraction for _, fraction in config.splits or DEFAULT_SPLITS)
         strata = keys | "CutStrata" >> FindExampleCuts(read_keys, partial(_stratum_ranks, fractions), config.threads)
-    return reading.indexed.tasks | "Stage" >> StageRuns(
-        staging, reading.layout, temporary, strata, config.threads, progress_folder
-    )
+    return tasks | "Stage" >> StageRuns(staging, layout, temporary, strata, config.threads, progress_folder)
 
 
 def _stratum_ranks(fractions: tuple[Fraction, ...], stratum: str, examples: int, size_bytes: int) -> list[int]:
@@ -165,12 +169,13 @@ def _publish(
     summary: InputSummary,
     layout: TableLayout,
     divisions: Divisions,
-    staged: Staged,
+    all_staged: Iterable[Staged],
     shards: Iterable[ShardInfo],
     rejects: Iterable[Reject],
     table: TableOptions,
     options: PublishOptions,
 ) -> list[str]:
+    staged = only(all_staged, Staged())
     if not staged.read and not summary.rejected:
         raise UserError(f"{table.source} has no rows")
     notices = list(layout.notices)

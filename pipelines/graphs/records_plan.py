@@ -19,6 +19,7 @@ from transforms.columns.inferred import Inferred
 from transforms.columns.nested import in_words
 from transforms.inputs.summary import InputSummary
 from transforms.layout.tables import TableLayout
+from transforms.workers.merging import only
 
 _SHOWN = 30  # features, by --dry_run
 
@@ -36,13 +37,15 @@ class DryRun:
 def plan(root: beam.Pipeline, path: str, config: RecordsConfig) -> None:
     """Index and infer, and pickle the DryRun to `path`."""
     reading = read_layout(root, config)
-    side = (AsSingleton(reading.inferred), AsSingleton(reading.layout), AsIter(reading.indexed.rejects))
+    side = (reading.inferred, AsSingleton(reading.layout), AsIter(reading.indexed.rejects))
     _ = reading.indexed.summary | "Save" >> beam.Map(_save, *side, path)
 
 
-def _save(summary: InputSummary, inferred: Inferred, layout: TableLayout, rejects: Iterable[Reject], path: str) -> None:
+def _save(
+    summary: InputSummary, inferred: Iterable[Inferred], layout: TableLayout, rejects: Iterable[Reject], path: str
+) -> None:
     with open(path, "wb") as file:
-        pickle.dump(DryRun(summary, inferred, layout, list(rejects)), file)
+        pickle.dump(DryRun(summary, only(inferred, Inferred()), layout, list(rejects)), file)
 
 
 def describe(plan: DryRun, config: RecordsConfig) -> str:

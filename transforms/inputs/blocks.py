@@ -74,7 +74,8 @@ class IndexBlocks(beam.PTransform):
         tasks = indexed["blocks"] | "Gather" >> beam.ParDo(gather) | "SpreadTasks" >> beam.Reshuffle()
         rejects = (listed[REJECTS], indexed[REJECTS]) | "AllRejects" >> beam.Flatten()
         summaries = (listed[SUMMARIES], indexed[SUMMARIES]) | "AllSummaries" >> beam.Flatten()
-        summary = summaries | "Summarize" >> beam.CombineGlobally(Merging(InputSummary, InputSummary.merge))
+        merging = beam.CombineGlobally(Merging(InputSummary, InputSummary.merge))
+        summary = summaries | "Summarize" >> merging.without_defaults()  # listing says one at least
         return IndexedBlocks(tasks, rejects, summary)
 
 

@@ -115,7 +115,8 @@ def _indexed(files: beam.PCollection[pa.RecordBatch], outputs: Any, earlier: Any
     if earlier is not None:
         rejects = (rejects, earlier[REJECTS]) | "AllRejects" >> beam.Flatten()
         summaries = (summaries, earlier[SUMMARIES]) | "AllSummaries" >> beam.Flatten()
-    summary = summaries | "Summarize" >> beam.CombineGlobally(Merging(InputSummary, InputSummary.merge))
+    merging = beam.CombineGlobally(Merging(InputSummary, InputSummary.merge))
+    summary = summaries | "Summarize" >> merging.without_defaults()  # listing says one at least
     return Indexed(files, rejects, summary)
 
 

@@ -76,6 +76,11 @@ class PublishOptions:
         return naming.temporary_folder(self.name, self.job)
 
     @property
+    def folder(self) -> str:
+        """The job's temporary directory."""
+        return storage.join(self.directory, self.temporary)
+
+    @property
     def directory(self) -> str:
         """The version directory."""
         return storage.join(self.parent, self.version)

@@ -15,7 +15,7 @@ from transforms.workers.threads import ThreadedFlatMap
 
 @dataclass(eq=False)
 class InferColumns(beam.PTransform):
-    """Tasks -> the one Inferred of all rows.
+    """Tasks -> the one Inferred of all rows, if there are any tasks.
 
     Attributes:
       format: of the records.
@@ -33,7 +33,7 @@ class InferColumns(beam.PTransform):
         """Look at each block on its own, then merge."""
         infer = partial(infer_task, self.format, self.columns, self.values_of)
         inferred = pcoll | "InferTask" >> beam.ParDo(ThreadedFlatMap(infer, self.threads))
-        return inferred | "Merge" >> beam.CombineGlobally(Merging(Inferred, Inferred.merge))
+        return inferred | "Merge" >> beam.CombineGlobally(Merging(Inferred, Inferred.merge)).without_defaults()
 
 
 def infer_task(

@@ -17,7 +17,7 @@ from transforms.workers.threads import ThreadedFlatMap
 
 @dataclass(eq=False)
 class CountKinds(beam.PTransform):
-    """Tasks -> the one Kinds of all records.
+    """Tasks -> the one Kinds of all records, if there are any tasks.
 
     Attributes:
       format: of the records, which has a column `record`.
@@ -30,7 +30,7 @@ class CountKinds(beam.PTransform):
     def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Kinds]:
         """Each task on one worker."""
         counted = pcoll | "Count" >> beam.ParDo(ThreadedFlatMap(partial(_count, self.format), self.threads))
-        return counted | "Merge" >> beam.CombineGlobally(Merging(dict, merge_kinds))
+        return counted | "Merge" >> beam.CombineGlobally(Merging(dict, merge_kinds)).without_defaults()
 
 
 def _count(format_: RecordFormat, task: Task) -> list[Kinds]:

@@ -37,7 +37,7 @@ _RUNS = "runs"
 
 
 class StagedRuns(NamedTuple):
-    """What staging gives: runs, rejects, and the one Staged of all of it."""
+    """What staging gives: runs, rejects, and the one Staged of all of it, if there were any tasks."""
 
     runs: beam.PCollection[Run]
     rejects: beam.PCollection[Reject]
@@ -102,7 +102,8 @@ class StageRuns(beam.PTransform):
 
     Attributes:
       staging: how.
-      layout, temporary: side inputs: the layout, and the job's temporary directory.
+      layout: side input: how the input is read.
+      temporary: the job's temporary directory.
       strata: how strata are cut, where splits depend on them; else None.
       threads: in each worker, see ThreadedFlatMap.
       progress_folder: where workers on the launcher's machine report, or None.
@@ -110,7 +111,7 @@ class StageRuns(beam.PTransform):
 
     staging: Staging
     layout: beam.PCollection[TableLayout]
-    temporary: beam.PCollection[str]
+    temporary: str
     strata: beam.PCollection[Divisions] | None = None
     threads: int = 0
     progress_folder: str | None = None
@@ -119,13 +120,13 @@ class StageRuns(beam.PTransform):
         """Each task on one worker; what is seen is merged by bundle."""
         side = [
             AsSingleton(self.layout),
-            AsSingleton(self.temporary),
+            self.temporary,
             *([AsSingleton(self.strata)] if self.strata else []),
         ]
         staged = pcoll | "StageTask" >> beam.ParDo(
             _StageFn(partial(stage_task, self.staging), self.threads, self.progress_folder), *side
         ).with_outputs(REJECTS, STAGED, main=_RUNS)
-        merged = staged[STAGED] | "Merge" >> beam.CombineGlobally(Merging(Staged, Staged.merge))
+        merged = staged[STAGED] | "Merge" >> beam.CombineGlobally(Merging(Staged, Staged.merge)).without_defaults()
         return StagedRuns(staged[_RUNS], staged[REJECTS], merged)
 
 
@@ -136,7 +137,7 @@ class KeyStrata(beam.PTransform):
 
     staging: Staging
     layout: beam.PCollection[TableLayout]
-    temporary: beam.PCollection[str]
+    temporary: str
     threads: int = 0
 
     def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Run]:
@@ -144,7 +145,7 @@ class KeyStrata(beam.PTransform):
         return pcoll | "KeyTask" >> beam.ParDo(
             ThreadedFlatMap(partial(key_task, self.staging), self.threads),
             AsSingleton(self.layout),
-            AsSingleton(self.temporary),
+            self.temporary,
         )
 
 

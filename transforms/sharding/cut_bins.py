@@ -26,10 +26,6 @@ class Located:
     few: BinRanks = field(default_factory=dict)
     many: BinRanks = field(default_factory=dict)
 
-    def ranks(self, group: Any, key_bin: int) -> list[int]:
-        """The ranks at which a bin is cut."""
-        return (self.few if key_bin in self.few.get(group, ()) else self.many)[group][key_bin]
-
 
 def locate(histograms: dict[Any, Histogram], ranks_of: RanksOf, most_keys: int) -> Located:
     """Where each group is cut; a cut at the group's end cuts nothing off."""
@@ -56,14 +52,14 @@ def _locate_in(located: Located, group: Any, counted: Histogram, ranks: list[int
 
 
 def keys_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: Located) -> list[Any]:
-    """((group, bin), (keys, ties)) of the bins whose keys can be gathered."""
+    """((group, bin, ranks), (keys, ties)) of the bins whose keys can be gathered."""
     if not located.few:
         return []
     return _in_bins({name: (keys, ties) for name, (keys, ties, _) in group(keyed).items()}, located.few)
 
 
 def count_repeats(group: Callable[[Any], Grouped], keyed: Any, located: Located) -> list[Any]:
-    """((group, bin), (distinct keys, how often each is there)) of the other bins."""
+    """((group, bin, ranks), (distinct keys, how often each is there)) of the other bins."""
     if not located.many:
         return []
     found = _in_bins({name: (keys,) for name, (keys, _, _) in group(keyed).items()}, located.many)
@@ -79,7 +75,7 @@ def tie_histograms(group: Callable[[Any], Grouped], keyed: Any, repeated: BinRan
 
 
 def ties_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: Located) -> list[Any]:
-    """(((group, key), bin of ties), (ties, ties)) of the keys that are cut."""
+    """(((group, key), bin of ties, ranks), (ties, ties)) of the keys that are cut."""
     if not located.few:
         return []
     keys: dict[Any, list[int]] = {}
@@ -98,7 +94,7 @@ def _of_keys(grouped: Grouped, keys_of: Mapping[Any, Iterable[int]]) -> dict[Any
 
 
 def _in_bins(grouped: Mapping[Any, tuple[np.ndarray, ...]], bins_of: BinRanks) -> list[Any]:
-    """((group, bin), arrays) of the rows whose key, in the first array of their group, lies in one of the bins."""
+    """((group, bin, ranks), arrays) of the rows whose key, in the first array of their group, is in one of the bins."""
     found: list[Any] = []
     for name, arrays in grouped.items():
         wanted = np.array(sorted(bins_of.get(name, ())), np.uint32)
@@ -107,5 +103,6 @@ def _in_bins(grouped: Mapping[Any, tuple[np.ndarray, ...]], bins_of: BinRanks) -
         rows = rows[np.argsort(bins[rows], kind="stable")]
         starts = np.flatnonzero(np.diff(bins[rows], prepend=-1))
         for part in np.split(rows, starts[1:]) if len(rows) else []:
-            found.append(((name, int(bins[part[0]])), tuple(array[part] for array in arrays)))
+            key_bin = int(bins[part[0]])
+            found.append(((name, key_bin, tuple(bins_of[name][key_bin])), tuple(array[part] for array in arrays)))
     return found

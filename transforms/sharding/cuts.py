@@ -8,6 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
+from apache_beam.pvalue import AsSingleton, TaggedOutput
 
 from transforms.sharding.cut_bins import (
     BinRanks,
@@ -24,6 +25,7 @@ from transforms.sharding.divisions import Divisions, Grouped, divide, divide_by_
 from transforms.sharding.key_histogram import Histogram, histogram, merge, pick, pick_keys
 from transforms.workers.threads import ThreadedFlatMap
 
+_AGAIN, _REPEATED = "again", "repeated"
 _AT_ONCE = 16  # histograms that are merged at once
 MOST_KEYS = 1 << 18  # of a bin that are gathered on one worker: 4 MB, where 10^9 keys that differ leave 15,000 in each
 
@@ -54,33 +56,38 @@ class FindExampleCuts(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
         """Count, locate the bins that are cut, pick the cuts in them."""
-        histograms = self._look(pcoll, "Histogram", _histograms) | "Merge" >> beam.CombineGlobally(_MergeHistograms())
+        histograms = (
+            pcoll
+            | "Histogram" >> self._look(_histograms).with_output_types(Any)
+            | "Merge" >> beam.CombineGlobally(_MergeHistograms())
+        )
         most = self.most_keys if self.repeats else sys.maxsize
         located = histograms | "Locate" >> beam.Map(locate, self.ranks_of, most).with_output_types(Any)
-        picked = self._look(pcoll, "KeysInCutBins", keys_in_bins, located) | "Pick" >> PickRanks(pick, located)
+        look = self._look(_look_in_bins, AsSingleton(located))
+        found = pcoll | "LookInCutBins" >> look.with_outputs(_AGAIN, main="keys")
+        picked = found["keys"] | "Pick" >> PickRanks()
+        cuts = picked["cuts"]
         if self.repeats:
-            picked = (picked, self._cuts_among_equals(pcoll, located)) | "Picked" >> beam.Flatten()
-        return histograms | "Divide" >> beam.Map(divide, beam.pvalue.AsIter(picked)).with_output_types(Any)
+            cuts = (cuts, self._cuts_among_equals(found[_AGAIN], picked[_REPEATED])) | "Picked" >> beam.Flatten()
+        return histograms | "Divide" >> beam.Map(divide, beam.pvalue.AsIter(cuts)).with_output_types(Any)
 
-    def _cuts_among_equals(
-        self, pcoll: beam.PCollection[Any], located: beam.PCollection[Located]
-    ) -> beam.PCollection[Any]:
-        """The cuts in the bins of very many keys, by the ties of the records that share the key."""
-        cut = self._look(pcoll, "CountRepeats", count_repeats, located) | "PickKeys" >> PickRanks(pick_keys, located)
-        repeated = cut | "GatherKeys" >> beam.CombineGlobally(_gather_ranks)
-        ties = self._look(pcoll, "HistogramOfTies", tie_histograms, repeated) | "MergeTies" >> beam.CombineGlobally(
-            _MergeHistograms()
+    def _cuts_among_equals(self, again: beam.PCollection[Any], cut: beam.PCollection[Any]) -> beam.PCollection[Any]:
+        """The cuts in the bins of very many keys, by the ties of the records that share the key; there are none,
+        mostly, and nothing is made of nothing."""
+        repeated = cut | "GatherKeys" >> beam.CombineGlobally(_gather_ranks).without_defaults()
+        histograms = (
+            again
+            | "HistogramOfTies" >> self._look(tie_histograms, AsSingleton(repeated)).with_output_types(Any)
+            | "MergeTies" >> beam.CombineGlobally(_MergeHistograms()).without_defaults()
         )
-        in_ties = ties | "LocateTies" >> beam.Map(locate_ties, beam.pvalue.AsSingleton(repeated)).with_output_types(Any)
-        many = self._look(pcoll, "TiesInCutBins", ties_in_bins, in_ties) | "PickTies" >> PickRanks(pick, in_ties)
-        return many | "OfGroup" >> beam.MapTuple(_of_group).with_output_types(Any)
+        located = histograms | "LocateTies" >> beam.Map(locate_ties, AsSingleton(repeated)).with_output_types(Any)
+        found = again | "TiesInCutBins" >> self._look(_ties_in_bins, AsSingleton(located)).with_output_types(Any)
+        picked = found | "PickTies" >> PickRanks()
+        return picked["cuts"] | "OfGroup" >> beam.MapTuple(_of_group).with_output_types(Any)
 
-    def _look(
-        self, pcoll: beam.PCollection[Any], label: str, function: Callable[..., Any], *side: Any
-    ) -> beam.PCollection[Any]:
+    def _look(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
         """What `function` finds in each batch or run, given the side inputs."""
-        look = ThreadedFlatMap(partial(function, self.group), self.threads)
-        return pcoll | label >> beam.ParDo(look, *map(beam.pvalue.AsSingleton, side)).with_output_types(Any)
+        return beam.ParDo(ThreadedFlatMap(partial(function, self.group), self.threads), *side)
 
 
 @dataclass(eq=False)
@@ -114,6 +121,24 @@ class FindByteCuts(beam.PTransform):
 
 def _histograms(group: Callable[[Any], Grouped], keyed: Any) -> list[dict[Any, Histogram]]:
     return [{name: histogram(keys, sizes) for name, (keys, _, sizes) in group(keyed).items()}]
+
+
+def _look_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: Located) -> list[Any]:
+    """Of one batch or run, what lies in the bins that are cut; itself again where ties will have to be looked at."""
+    if not (located.few or located.many):
+        return []
+    grouped = group(keyed)
+    counted = count_repeats(lambda _: grouped, keyed, located)
+    found = [*_of_bins(False, keys_in_bins(lambda _: grouped, keyed, located)), *_of_bins(True, counted)]
+    return [*found, TaggedOutput(_AGAIN, keyed)] if counted else found
+
+
+def _ties_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: Located) -> list[Any]:
+    return _of_bins(False, ties_in_bins(group, keyed, located))
+
+
+def _of_bins(is_counted: bool, found: list[Any]) -> list[Any]:
+    return [((is_counted, *name), arrays) for name, arrays in found]
 
 
 def _grouped(group: Callable[[Any], Grouped], keyed: Any) -> list[Grouped]:
@@ -150,32 +175,27 @@ def _merged(parts: list[dict[Any, Histogram]]) -> dict[Any, Histogram]:
 
 @dataclass(eq=False)
 class PickRanks(beam.PTransform):
-    """((group, bin), arrays) -> (group, what `pick` finds at a rank) for each rank at which a bin is cut.
+    """What was found in bins, with the ranks at which they are cut -> `cuts`, (group, (key, tie)).
 
-    Attributes:
-      pick: from all arrays of a bin, joined, and ranks.
-      located: side input, Located.
+    Of bins of which the repeats of keys were counted it is (group, (key, rank among its equals)), `repeated`.
     """
 
-    pick: Callable[..., Iterable[Any]]
-    located: beam.PCollection[Located]
-
-    def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Any]:
+    # Two PCollections; Beam wants one in an annotation
+    def expand(self, pcoll: beam.PCollection[Any]) -> Any:
         """Each bin on a worker of its own."""
         binned = pcoll | "Pair" >> beam.Map(lambda pair: pair).with_output_types(tuple[Any, Any])
-        picked = beam.FlatMap(_pick, beam.pvalue.AsSingleton(self.located), self.pick).with_output_types(Any)
-        return binned | "ByBin" >> beam.GroupByKey() | "PickOfBin" >> picked
+        return (
+            binned
+            | "ByBin" >> beam.GroupByKey()
+            | "PickOfBin" >> beam.FlatMap(_pick).with_outputs(_REPEATED, main="cuts")
+        )
 
 
-def _pick(
-    element: tuple[tuple[Any, int], Iterable[tuple[np.ndarray, ...]]],
-    located: Located,
-    pick_at: Callable[..., Iterable[Any]],
-) -> Iterator[tuple[Any, Any]]:
-    (group, key_bin), parts = element
-    arrays = (np.concatenate(column) for column in zip(*parts, strict=True))
-    for item in pick_at(*arrays, located.ranks(group, key_bin)):
-        yield group, item
+def _pick(element: tuple[Any, Iterable[tuple[np.ndarray, ...]]]) -> Iterator[Any]:
+    (is_counted, group, _, ranks), parts = element
+    keys, others = (np.concatenate(column) for column in zip(*parts, strict=True))
+    for item in (pick_keys if is_counted else pick)(keys, others, ranks):
+        yield TaggedOutput(_REPEATED, (group, item)) if is_counted else (group, item)
 
 
 def _gather_ranks(picked: Iterable[Any]) -> Any:  # BinRanks, whose keys Beam would take for signed

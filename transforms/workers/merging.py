@@ -2,9 +2,19 @@
 
 from collections.abc import Callable, Iterable
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import apache_beam as beam
+
+Value = TypeVar("Value")
+
+
+def only(found: Iterable[Value], default: Value) -> Value:
+    """The one value of a side input that may have none.
+
+    Beam's defaults of what is merged globally are three steps more, on clusters each of some seconds.
+    """
+    return next(iter(found), default)
 
 
 class Merging(beam.CombineFn):

@@ -58,7 +58,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         name: str,
         source: ShardSource | beam.PCollection[ShardSource],
         divisions: beam.PCollection[Divisions],
-        temporary: beam.PCollection[str],
+        temporary: str,
         codec: Codec = PLAIN,
         threads: int = 1,
         progress_folder: str | None = None,
@@ -87,7 +87,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         """One ParDo: references in, ShardInfo and rejects out."""
         source = AsSingleton(self._source) if isinstance(self._source, beam.PCollection) else self._source
         return pcoll | "WriteShard" >> beam.ParDo(
-            self._write, AsSingleton(self._divisions), AsSingleton(self._temporary), source
+            self._write, AsSingleton(self._divisions), self._temporary, source
         ).with_outputs(REJECTS, main="shards")
 
 

@@ -76,11 +76,10 @@ def write(
     source = FileShards(ImageEncoder(str(images)), files_per_task)
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
         divisions = pipeline | "Divisions" >> beam.Create([DIVISIONS])
-        temporary = divisions | beam.Map(lambda _: temporary_in(output))
         written = (
             pipeline
             | "Shards" >> beam.Create(ELEMENTS)
-            | WriteShards(str(output), "photos", source, divisions, temporary, codec, **options)
+            | WriteShards(str(output), "photos", source, divisions, temporary_in(output), codec, **options)
         )
         sources = written[REJECTS] | beam.Map(lambda reject: reject.source)
         assert_that(sources, equal_to(["07.png"]), label="Rejects")
@@ -159,9 +158,8 @@ class Meeting:
 def write_two(source: Any, output: Path, threads: int) -> None:
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
         divisions = pipeline | "Divisions" >> beam.Create([DIVISIONS])
-        temporary = divisions | beam.Map(lambda _: temporary_in(output))
         elements = pipeline | "Shards" >> beam.Create(ELEMENTS[1:])
-        _ = elements | WriteShards(str(output), "photos", source, divisions, temporary, threads=threads)
+        _ = elements | WriteShards(str(output), "photos", source, divisions, temporary_in(output), threads=threads)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -195,7 +193,7 @@ class InThisThread(list[pa.RecordBatch]):
 
 def test_groups_are_read_in_the_thread_they_are_given_to(images: Path, tmp_path: Path) -> None:
     source = FileShards(ImageEncoder(str(images)))
-    function = WriteShards(str(tmp_path), "photos", source, None, None, threads=2)._write
+    function = WriteShards(str(tmp_path), "photos", source, None, "", threads=2)._write
     function.setup()
     function.start_bundle()
     side = (DIVISIONS, temporary_in(tmp_path), source)
