@@ -1,7 +1,6 @@
 """`shardmill verify`: re-read a data set, in a Beam job, and list what is wrong with it."""
 
 import json
-import multiprocessing
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from shardmill.versions import unended_publications
 from transforms.stores import storage
 from transforms.stores.clients import set_options
 from transforms.verification.shards import Fault, VerifyShards
+from transforms.workers.cores import cores
 
 
 def verify_parser() -> Parser:
@@ -152,7 +152,7 @@ def shard_faults(
 def build_verify(root: beam.Pipeline, dataset: Dataset, decode: bool, path: str) -> None:
     """The graph: one element a shard, and a report of all of them written to `path`."""
     shards = [(split.name, shard) for split in dataset.manifest.splits for shard in split.shards]
-    verify = VerifyShards(dataset, decode, multiprocessing.cpu_count())
+    verify = VerifyShards(dataset, decode, cores())
     faults = root | "Shards" >> beam.Create(shards) | "Verify" >> verify
     _ = root | "Once" >> beam.Create([None]) | "Report" >> beam.Map(_report, AsIter(faults), path)
 

@@ -1,7 +1,6 @@
 """A FlatMap whose calls run in threads of the worker: parallelism on one machine, where a local runner has none of its
 own."""
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -9,6 +8,7 @@ from typing import Any, TypeVar
 
 import apache_beam as beam
 
+from transforms.workers.cores import cores
 from transforms.workers.windowed import windowed
 
 
@@ -29,7 +29,7 @@ class ThreadedFlatMap(beam.DoFn):
 
     def setup(self) -> None:
         """Start the threads."""
-        self._threads = self._wanted_threads or os.cpu_count() or 1
+        self._threads = self._wanted_threads or cores()
         self._pool = ThreadPoolExecutor(self._threads, "shardmill-map") if self._threads > 1 else None
 
     def teardown(self) -> None:

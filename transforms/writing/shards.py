@@ -5,7 +5,6 @@ sorted names of temporary files. This subclass keeps its sink (temporary files, 
 rest.
 """
 
-import os
 import threading
 import uuid
 from collections.abc import Iterable, Iterator
@@ -31,6 +30,7 @@ from transforms.sharding.shards import ShardKey
 from transforms.statistics.files import Located, SplitStats
 from transforms.stores import storage
 from transforms.stores.clients import prepare_clients
+from transforms.workers.cores import cores
 from transforms.workers.progress import ProgressReporter
 from transforms.workers.threads import ThreadedFlatMap, map_in_order
 from transforms.writing.beam_sink import TemporaryFile, sink_of
@@ -114,7 +114,7 @@ class _WriteShardFn(ThreadedFlatMap):
         super().setup()
         prepare_clients()
         self._ended = threading.Event()
-        encoders = self._wanted_encoders or os.cpu_count() or 1  # of the worker, not of the launcher
+        encoders = self._wanted_encoders or cores()  # of the worker, not of the launcher
         self._encoders = ThreadPoolExecutor(encoders, "shardmill-encode") if encoders > 1 else None
         self._window = encoders + 1
         self._syncing = ThreadPoolExecutor(_SHARDS_AT_ONCE, "shardmill-sync-shards")
