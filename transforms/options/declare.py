@@ -10,6 +10,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, field
+from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 from shardmill.errors import UserError
@@ -125,6 +126,11 @@ def _plain(value: Any, kind: type) -> Any:
 
 def options_of(cls: type) -> tuple[Option, ...]:
     """The options that the dataclass `cls` declares and inherits, groups of base classes first."""
+    return _declared(cls)
+
+
+@cache
+def _declared(cls: type) -> tuple[Option, ...]:
     hints = typing.get_type_hints(cls)
     return tuple(_option(cls, item, hints[item.name]) for item in dataclasses.fields(cls) if "flag" in item.metadata)
 
