@@ -9,11 +9,14 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
 
 import boto3
+import botocore.session
+import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage as google_storage
 from PIL import Image
@@ -95,6 +98,14 @@ class S3Bucket(_Bucket):
     def files(self, prefix: str = "") -> Files:
         names = self.names(prefix)
         return {name: self.client.get_object(Bucket=self.name, Key=name)["Body"].read() for name in names}
+
+
+@contextmanager
+def s3_described_once() -> Iterator[None]:
+    """A job makes half a dozen clients, and each would read the description of S3 anew, for 0.15 seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.session, "create_loader", cache(botocore.session.create_loader))
+        yield
 
 
 @contextmanager

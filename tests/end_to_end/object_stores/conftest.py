@@ -3,14 +3,22 @@
 import json
 import random
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 
-import botocore.loaders
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from tests.support.buckets import Bucket, Files, GoogleBucket, S3Bucket, jpeg, local_files, make_images, server
+from tests.support.buckets import (
+    Bucket,
+    Files,
+    GoogleBucket,
+    S3Bucket,
+    jpeg,
+    local_files,
+    make_images,
+    s3_described_once,
+    server,
+)
 from tests.support.command import write_files
 from transforms.stores.clients import set_options
 
@@ -60,9 +68,7 @@ def gs_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str,
 
 @pytest.fixture(scope="session")
 def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with server("s3", tmp_path_factory.mktemp("s3") / "log") as endpoint, pytest.MonkeyPatch.context() as patch:
-        # A job makes half a dozen clients, and each would read the description of S3 anew.
-        patch.setattr(botocore.loaders, "create_loader", cache(botocore.loaders.create_loader))
+    with server("s3", tmp_path_factory.mktemp("s3") / "log") as endpoint, s3_described_once():
         yield endpoint
 
 
