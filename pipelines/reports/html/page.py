@@ -10,6 +10,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 
 from pipelines.reports.figures import figure, human_size, share
 from pipelines.reports.html.charts import HEIGHT, WIDTH
+from pipelines.reports.html.check_rows import check_rows
 from pipelines.reports.html.content import Sources
 from pipelines.reports.html.picture_rows import picture_rows
 from pipelines.reports.html.rows import feature_row, label_rows
@@ -26,6 +27,7 @@ class Room:
 
     Attributes:
       features, shards, checks, differences, reasons: at most so many rows.
+      splits: of a feature, in figures.
       top_values: of a feature.
       bins: of a histogram.
       pictures: at most so many rows of images.
@@ -37,6 +39,7 @@ class Room:
     checks: int = 200
     differences: int = 100
     reasons: int = 100
+    splits: int = 3
     top_values: int = 5
     bins: int = 24
     letters: int = 60
@@ -45,17 +48,21 @@ class Room:
 
 _ROOMS = (
     Room(),
-    Room(top_values=2, bins=16, letters=30, shards=100),
-    Room(1_000, 50, 50, 50, 50, 2, 12, 24),
-    Room(300, 20, 20, 20, 20, 2, 12, 20, 12),
+    Room(splits=1, shards=100),
+    Room(splits=1, top_values=2, bins=16, letters=30, shards=100),
+    Room(1_000, 50, 50, 50, 50, 1, 2, 12, 24),
+    Room(300, 20, 20, 20, 20, 1, 2, 12, 20, 12),
 )
+
+
+_MANY_FEATURES = 500  # from which a page with the figures of several splits is not even tried
 
 
 def page(content: Mapping[str, Any], sources: Sources) -> str:
     """The HTML of what `pipelines.reports.html.content` gave of these `sources`."""
     text = ""
     pictures = picture_rows(sources.pictures)
-    for room in _ROOMS:
+    for room in _ROOMS[1:] if len(content["features"]) > _MANY_FEATURES else _ROOMS:
         text = render(content, sources.profile, pictures, room)
         if len(text.encode()) <= MAX_BYTES:
             return text
@@ -70,13 +77,15 @@ def render(content: Mapping[str, Any], profile: Profile, pictures: Sequence[Mapp
     return environment.get_template("page").render(
         content=content,
         room=room,
+        checks=check_rows(content["verdict"]["checks"]),
+        well=sum(check["severity"] == "ok" for check in content["verdict"]["checks"]),
         pictures=pictures[: room.pictures],
         all_pictures=len(pictures),
         width=WIDTH,
         height=HEIGHT,
         labels=[label_rows(label) for label in content["labels"]],
         features=[
-            feature_row(feature, _summaries(profile, feature["name"]), room.top_values, room.bins)
+            feature_row(feature, _summaries(profile, feature["name"]), room.splits, room.top_values, room.bins)
             for feature in content["features"][: room.features]
         ],
         odd=sum(bool(feature["alerts"]) for feature in content["features"]),

@@ -46,16 +46,15 @@ def label_rows(label: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def feature_row(
-    feature: Mapping[str, Any], summaries: Mapping[str, FeatureSummary], top_values: int, bins: int
+    feature: Mapping[str, Any], summaries: Mapping[str, FeatureSummary], splits: int, top_values: int, bins: int
 ) -> dict[str, Any]:
-    """A row: the first split that has the feature in figures, and all of them in the chart and the shares."""
+    """A row: the first so many splits that have the feature in figures and in the chart, the first with its most
+    frequent values."""
     first = next(iter(summaries.values()), FeatureSummary())
-    word, numbers = measured(first)
     series = shares_of_bins([measured(summary)[1] for summary in summaries.values()], bins)
     if not any(series):
         series = _value_shares(list(summaries.values()), bins)
     top = max((number for one in series for number in one), default=0.0)
-    quantiles = (numbers.quantiles or {}) if numbers is not None else {}
     return {
         "name": feature["name"],
         "kind": feature["kind"] if feature["kind"] != "tensor" else feature["dtype"],
@@ -63,23 +62,29 @@ def feature_row(
         "alerts": feature["alerts"],
         "filled": bars(series[0], top) if series else "",
         "lines": [path for one in series[1:3] if (path := bars(one, top))],
-        "shown_splits": list(summaries)[:3],
-        "missing": [
-            (split, share(one.missing, (one.count or 0) + one.missing))
-            for split, one in summaries.items()
-            if one.missing
-        ],
-        "counted": any(one.missing is not None for one in summaries.values()),
-        "zeros": "" if numbers is None or not numbers.zeros or not first.count else share(numbers.zeros, first.count),
-        "distinct": distinct_words(first.distinct),
-        "of": word,
-        "range": [
-            figure(None if numbers is None else numbers.minimum),
-            *(figure(quantiles.get(name)) for name in QUANTILES),
-            figure(None if numbers is None else numbers.maximum),
-        ],
+        "splits": list(summaries)[:splits],
+        "columns": list(zip(*map(_figures, list(summaries.values())[:splits]))),
+        "of": measured(first)[0],
         "top": _top_values(first, top_values),
     }
+
+
+def _figures(summary: FeatureSummary) -> tuple[str, ...]:
+    """Of one split: what is missing, zeros, distinct values, and the range with its quantiles."""
+    _, numbers = measured(summary)
+    whole = (summary.count or 0) + (summary.missing or 0)
+    missing = "" if summary.missing is None else share(summary.missing, whole) if summary.missing else "none"
+    if numbers is None:
+        return (missing, "", distinct_words(summary.distinct), "", *("" for _ in QUANTILES), "")
+    quantiles = numbers.quantiles or {}
+    return (
+        missing,
+        share(numbers.zeros, summary.count) if numbers.zeros and summary.count else "",
+        distinct_words(summary.distinct),
+        figure(numbers.minimum),
+        *(figure(quantiles.get(name)) for name in QUANTILES),
+        figure(numbers.maximum),
+    )
 
 
 def _value_shares(summaries: Sequence[FeatureSummary], bins: int) -> list[list[float]]:

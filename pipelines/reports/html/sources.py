@@ -57,7 +57,7 @@ def sources_of_build(
     """
     profile = _profile(dataset)
     baseline, why = _compared_with(dataset, parent, record, before)
-    results, checked = _results(profile, record)
+    results, checked = _results(profile, baseline, record)
     pictures = find_pictures(dataset, profile)
     return Sources(profile, baseline, why, results, checked, record, _rejects(dataset), pictures)
 
@@ -89,10 +89,16 @@ def _compared_with(
         return None, f"{version}, the version before it, cannot be read any more.{since}"
 
 
-def _results(profile: Profile, record: BuildRecord | None) -> tuple[Sequence[CheckResult], str]:
+def _results(
+    profile: Profile, baseline: Profile | None, record: BuildRecord | None
+) -> tuple[Sequence[CheckResult], str]:
     """What the checks found, and when they were made: those on record, if there are any."""
     if record is None or not record.checks:
-        return run_checks(profile, None, CheckOptions().limits), "Checked by itself: its build made no checks."
+        by = "by itself" if baseline is None else f"against {baseline.version}"
+        return (
+            run_checks(profile, baseline, CheckOptions().limits),
+            f"Checked {by} for this page: its build made no checks.",
+        )
     try:
         stood = [CheckResult.from_json(check) for check in record.checks]
     except ValueError as error:

@@ -51,6 +51,7 @@ def test_every_build_has_its_page(built: Path, tmp_path: Path, run: Run) -> None
 
     assert "No version before it is on record" in first
     assert "Since 1.0.0" in second
+    assert "Checked against 1.0.0 for this page" in second
     assert run("report", built, "--output", tmp_path / "page.html").status == 0
     assert (tmp_path / "page.html").read_text() == second
 

@@ -183,7 +183,7 @@ def test_figures() -> None:
     text = Tags(shown(sources(profile(columns(["a", "b"]))))).text
 
     assert "5,000 examples, 500.0 kB, 2 features" in text
-    for said in ("~3,123", "1,234,567", "-1.5", "0.25", "10,000", "2.5 % train", "a value of some length 0"):
+    for said in ("~3,123", "1,234,567", "-1.5", "0.25", "10,000", "2.5 %", "a value of some length 0"):
         assert said in text
 
 
@@ -241,3 +241,14 @@ def test_what_failed_is_not_left_out_for_what_is_unknown() -> None:
 
 def test_clip() -> None:
     assert (clip("abc", 3), clip("abcd", 3), clip("\x1b", 9)) == ("abc", "ab…", "\\x1b")
+
+
+def test_the_figures_of_the_other_splits() -> None:
+    of = profile(columns(["a", "b"]))
+    other = replace(of.stats.splits["test"].features["b"], numbers=replace(NUMBERS, maximum=77.5), missing=0)
+    test = replace(of.stats.splits["test"], features={"b": other})
+    html = shown(sources(replace(of, stats=StatsFile({**of.stats.splits, "test": test}))))
+
+    assert "<div>train</div><div>test</div>" in html
+    assert "<div>1,234,567</div><div>77.5</div>" in html
+    assert "<div>2.5 %</div><div>none</div>" in html
