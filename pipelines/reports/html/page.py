@@ -11,6 +11,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from pipelines.reports.figures import figure, human_size, share
 from pipelines.reports.html.charts import HEIGHT, WIDTH
 from pipelines.reports.html.check_rows import check_rows
+from pipelines.reports.html.compiled import CompiledTemplates
 from pipelines.reports.html.content import Sources
 from pipelines.reports.html.picture_rows import picture_rows
 from pipelines.reports.html.rows import feature_row, label_rows
@@ -114,6 +115,8 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        optimized=False,  # or filters would be called as the template is compiled, and what they gave kept
+        bytecode_cache=CompiledTemplates(),
     )
     made.filters |= {"figure": figure, "share": share, "size": human_size}
     return made
