@@ -8,7 +8,7 @@ NEXT := $(VENV)-next-beam
 AIRFLOW := $(VENV)-airflow
 BROWSER := tests/support/browser
 
-.PHONY: airflow demo lean next-beam page test lint format bench clean
+.PHONY: airflow demo lean next-beam page screenshots test lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -73,6 +73,10 @@ $(BROWSER)/node_modules/installed: $(BROWSER)/package-lock.json
 
 page: $(VENV)/installed $(BROWSER)/node_modules/installed
 	$(BIN)/python -m pytest tests/check_page.py
+
+# The pictures of pages in docs/, of the data of `make demo`.
+screenshots: demo $(BROWSER)/node_modules/installed
+	$(BIN)/python -m tests.support.screenshots demo docs
 
 # The tests on the newest Beam there is, in an environment of its own, made anew; all else is as constraints.txt says.
 next-beam: $(VENV)/installed

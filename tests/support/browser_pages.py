@@ -14,7 +14,7 @@ def open_pages(pages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """What came of each page, opened in light and in dark.
 
     Args:
-      pages: objects with the `file`, whether `axe` looks at it, and if wanted `screenshot`, `width` and `height`.
+      pages: objects with the `file`, whether `axe` looks at it, and if wanted `screenshot`, `at`, `width` and `height`.
     """
     chromium = shutil.which("chromium")
     assert chromium is not None, "there is no chromium; `make page` installs it"

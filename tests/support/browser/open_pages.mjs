@@ -1,6 +1,7 @@
 // Opens pages in one headless Chromium, in light and in dark, and says on stdout what came of each, as JSON.
 //
-//   node open_pages.mjs CHROMIUM PAGES     PAGES: [{"file": …, "axe": true, "screenshot": …, "width": …, "height": …}]
+//   node open_pages.mjs CHROMIUM PAGES     PAGES: [{"file": …, "axe": true, "screenshot": …, "at": …, "width": …, "height": …}]
+// A screenshot is of the window, in light; "at" is the heading that stands at its top.
 
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -9,7 +10,7 @@ import puppeteer from "puppeteer-core";
 const { source: axe } = createRequire(import.meta.url)("axe-core");
 const [chromium, pages] = process.argv.slice(2);
 
-async function opened(browser, { file, axe: checked = true, screenshot, width = 1280, height = 900 }, scheme) {
+async function opened(browser, { file, axe: checked = true, screenshot, at, width = 1280, height = 900 }, scheme) {
   const page = await browser.newPage();
   const url = pathToFileURL(file).href;
   const requests = [], messages = [];
@@ -28,6 +29,7 @@ async function opened(browser, { file, axe: checked = true, screenshot, width = 
     images: [...document.images].map((image) => image.naturalWidth),
     overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
   }));
+  if (at) await page.evaluate((text) => [...document.querySelectorAll("h2")].find((h) => h.textContent === text).scrollIntoView(), at);
   if (screenshot && scheme === "light") await page.screenshot({ path: screenshot });
   let violations = [];
   if (checked) {
