@@ -90,9 +90,8 @@ def beam_options(rest: Sequence[str], own: argparse.ArgumentParser) -> Any:
 
     from pipelines.flags.option_views import RememberingOptions
 
-    check_known(rest, own)
-    options = RememberingOptions(list(rest))
-    if options.get_all_options()["labels"] and not options.view_as(StandardOptions).runner:
+    options = RememberingOptions([*rest, *check_known(rest, own)])
+    if options.get_all_options(retain_unknown_options=True)["labels"] and not options.view_as(StandardOptions).runner:
         near = difflib.get_close_matches("--labels", _flags(own), 2)
         raise UserError(
             "--label, or --labels, is Dataflow's here, for the labels of a job on Google's cloud, and there is no"
@@ -101,19 +100,43 @@ def beam_options(rest: Sequence[str], own: argparse.ArgumentParser) -> Any:
     return options
 
 
-def check_known(rest: Sequence[str], own: argparse.ArgumentParser) -> None:
-    """Check that what `own` does not know is a flag of Beam's, or its value; raises UserError."""
+def check_known(rest: Sequence[str], own: argparse.ArgumentParser) -> list[str]:
+    """Check that what `own` does not know is a flag of Beam's, or of the job server, or its value.
+
+    Returns:
+      What to add for the runner; see pipelines.flags.job_server.
+
+    Raises:
+      UserError: there is another. Of a job server that cannot be asked one is passed on that is like no flag known.
+    """
     from pipelines.flags.beam import beam_parser
+    from pipelines.flags.job_server import defaults, flags_of_server, is_portable
 
     parser: Any = beam_parser()
     parser.error = lambda message: _raise(UserError(message))
-    _, unknown = parser.parse_known_args(list(rest))
+    known, unknown = parser.parse_known_args(list(rest))
+    if not is_portable(known):
+        _refuse_first(unknown, own, _flags(parser))
+        return []
+    theirs = flags_of_server(known)
+    beams = [*_flags(parser), *(theirs or ())]
+    for place, word in enumerate(unknown):
+        if word.startswith("--"):
+            flag = word.partition("=")[0]
+            if flag not in theirs if theirs else difflib.get_close_matches(flag, [*_flags(own), *beams], 1, _NEAR):
+                _refuse_first(unknown[place:], own, beams)
+        elif not (place and unknown[place - 1].startswith("--") and "=" not in unknown[place - 1]):
+            _refuse_first(unknown[place:], own, beams)
+    return defaults(known, rest, theirs)
+
+
+def _refuse_first(unknown: Sequence[str], own: argparse.ArgumentParser, beams: Sequence[str]) -> None:
     if not unknown:
         return
     word = unknown[0].split("=")[0]
     if not word.startswith("-"):
         raise UserError(f"unexpected {unknown[0]!r}: no flag stands before it; --help lists them")
-    near = nearest_flags(word, _flags(own), _flags(parser))
+    near = nearest_flags(word, _flags(own), beams)
     raise UserError(f"unknown flag {unknown[0]}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
 
 

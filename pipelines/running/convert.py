@@ -52,6 +52,8 @@ def run(
                 temporary = storage.join(config.directory, config.temporary)
                 if inputs is not None:
                     inputs_file.stage(temporary, inputs)
+                if not runner.is_local(options):
+                    storage.make_directory(temporary)  # where steps say how they do
                 launch.run(job.build, options, config.name, quiet, shared=temporary)
             found = published(config)  # as long as nobody else may replace it
     except (JobError, UserError):
@@ -62,7 +64,7 @@ def run(
         _release(lease)
         raise JobError(f"{sentence_of(error)}; {clean_up(config, missing, before)}") from error
     except KeyboardInterrupt as cause:
-        if runner.is_local(options):
+        if runner.works_here(options):
             _release(lease)
             raise Interrupted(clean_up(config, missing, before)) from cause
         if lease is not None:

@@ -10,6 +10,30 @@ from collections.abc import Iterator
 from shardmill.errors import KINDS, JobError, UserError
 from transforms.workers.reported import Failure
 
+# Words of Flink's errors, and what to do
+_OF_FLINK = (
+    (
+        "Insufficient number of network buffers",
+        "Flink's TaskManagers have too few network buffers for it; let taskmanager.memory.network.min and"
+        " taskmanager.memory.network.max be 256m, or more, in their configuration, or give a smaller --parallelism",
+    ),
+    (
+        "OutOfMemoryError: Direct buffer memory",
+        "Flink's TaskManagers have too little direct memory, of which each job on the same TaskManager keeps some for a"
+        " while; let taskmanager.memory.framework.off-heap.size be 512m in their configuration, or start them anew",
+    ),
+    (
+        "OutOfMemoryError: Metaspace",
+        "Flink's TaskManagers have too little memory for classes, of which each job on the same TaskManager keeps some"
+        " for a while; let taskmanager.memory.jvm-metaspace.size be 512m in their configuration, or start them anew",
+    ),
+    (
+        "NoResourceAvailableException",
+        "Flink has too few free slots for it; start more TaskManagers, raise taskmanager.numberOfTaskSlots, or give a"
+        " smaller --parallelism",
+    ),
+)
+
 
 def to_raise(error: BaseException, failure: Failure | None) -> Exception:
     """The error to show for what a runner raised: ours with its own sentence, a JobError for everything else.
@@ -24,6 +48,9 @@ def to_raise(error: BaseException, failure: Failure | None) -> Exception:
         return JobError(f"the job failed in step {failure.step}: {failure.sentence}")
     if isinstance(error, (UserError, JobError)):
         return next(one for one in _chain(error) if type(one) is type(error))
+    for words, remedy in _OF_FLINK:
+        if words in str(error):
+            return JobError(f"the job failed: {remedy}")
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
     return JobError(f"the job failed: {lines[-1].strip() if lines else type(error).__name__}")
 

@@ -3,7 +3,8 @@
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -16,8 +17,9 @@ from pipelines.running.progress import ProgressDisplay
 from pipelines.running.runner import check_running_mode, is_local, make_runner
 from pipelines.running.scratch import scratch_folder
 from pipelines.running.signatures import remembered_signatures
+from pipelines.running.watch import Watch
 from pipelines.running.worker_processes import WorkerProcesses
-from shardmill.errors import UserError
+from shardmill.errors import JobError, UserError
 from transforms.stores import storage
 from transforms.workers.reported import FILE, report_failures, reported
 
@@ -45,7 +47,7 @@ def run(
       UserError, JobError: raised in a step of the pipeline, or a JobError for whatever else stopped it.
     """
     check_running_mode(options)
-    local = is_local(options)
+    local, watch = is_local(options), None
     with ExitStack() as stack:
         stack.enter_context(remembered_signatures())
         folder = workers = None
@@ -54,12 +56,14 @@ def run(
             stack.enter_context(_quiet_beam())  # until its workers have ended
             workers = stack.enter_context(WorkerProcesses())
         else:
+            watch = partial(Watch, options=options)
             options = stack.enter_context(loopback_workers(options))
         build(pipeline := _pipeline(options, workers), folder)
         report = storage.join(place, FILE) if (place := folder or shared) is not None else None
         if report is not None:
-            report_failures(pipeline, report)
-        _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title), report)
+            report_failures(pipeline, report, says_begun=not local)
+        looking = partial(watch, report) if watch is not None and report is not None else None
+        _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title), report, looking)
 
 
 @contextmanager
@@ -81,22 +85,51 @@ def _pipeline(options: PipelineOptions, workers: WorkerProcesses | None = None) 
         raise UserError(f"Beam refuses the options of the run: {' '.join(str(error).split())}") from None
 
 
-def _run_with_progress(pipeline: beam.Pipeline, shown: ProgressDisplay | None, report: str | None) -> None:
+def _run_with_progress(
+    pipeline: beam.Pipeline,
+    shown: ProgressDisplay | None,
+    report: str | None,
+    looking: Callable[[], Watch] | None,
+) -> None:
     failure: list[BaseException] = []
+    running: list[tuple[Any, Watch | None]] = []
 
     def work() -> None:
         try:
-            pipeline.run().wait_until_finish()
+            result = pipeline.run()
+            running.append((result, looking() if looking is not None else None))
+            result.wait_until_finish()
         except BaseException as error:  # handed to the main thread, whatever it is
             failure.append(error)
 
     # The main thread stays free to draw and to take Ctrl-C; the local runner blocks the thread that runs it.
     thread = threading.Thread(target=work, name="shardmill-run", daemon=True)
-    with shown or nullcontext():
+    with shown or nullcontext(), _cancelling(running):
         thread.start()
         while thread.is_alive():
             thread.join(_POLL)
             if shown is not None:
                 shown.update()
+            for result, watch in running:
+                if watch is not None and (why := watch.look()) is not None:
+                    _cancel(result)
+                    raise to_raise(why, None) if isinstance(why, JobError) else to_raise(JobError(), why)
     if failure:
         raise to_raise(failure[0], None if report is None else reported(report)) from failure[0]
+
+
+@contextmanager
+def _cancelling(running: list[tuple[Any, Watch | None]]) -> Iterator[None]:
+    """Cancel a job whose workers end with this process, if it is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        for result, watch in running:
+            if watch is not None and watch.works_here:
+                _cancel(result)
+        raise
+
+
+def _cancel(result: Any) -> None:
+    with suppress(Exception):  # why it is cancelled is what counts
+        result.cancel()

@@ -23,7 +23,7 @@ def check_job_server(options: PipelineOptions) -> None:
         return
     import grpc  # late: local jobs need not spend the time
 
-    seconds = portable.job_server_timeout if portable.job_server_timeout != _BEAMS_SECONDS else _SECONDS
+    seconds = seconds_to_wait(portable, _SECONDS)
     with grpc.insecure_channel(portable.job_endpoint) as channel:
         try:
             grpc.channel_ready_future(channel).result(timeout=seconds)
@@ -32,6 +32,12 @@ def check_job_server(options: PipelineOptions) -> None:
                 f"--job_endpoint {portable.job_endpoint}: no job server answered within {seconds} seconds; expected"
                 " HOST:PORT of one that runs and can be reached from here; --job_server_timeout SECONDS waits longer"
             ) from None
+
+
+def seconds_to_wait(portable: PortableOptions, seconds: int) -> int:
+    """What --job_server_timeout says, `seconds` where it says nothing."""
+    asked: int = portable.job_server_timeout
+    return asked if asked != _BEAMS_SECONDS else seconds
 
 
 def check_google_credentials(options: PipelineOptions) -> None:

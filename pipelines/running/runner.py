@@ -25,6 +25,11 @@ def is_local(options: PipelineOptions) -> bool:
     return options.view_as(StandardOptions).runner in _LOCAL
 
 
+def works_here(options: PipelineOptions) -> bool:
+    """Whether the job's workers end with the launcher, on whichever runner."""
+    return is_local(options) or options.view_as(PortableOptions).environment_type == "LOOPBACK"
+
+
 def check_running_mode(options: PipelineOptions) -> None:
     """Refuse what loses records.
 

@@ -51,8 +51,8 @@ class ReportingFn(beam.DoFn):
     cancelled with is not why a job fails.
     """
 
-    def __init__(self, inner: beam.DoFn, step: str, path: str) -> None:
-        self._inner, self._step, self._path = inner, step, path
+    def __init__(self, inner: beam.DoFn, step: str, path: str, is_first: bool = False) -> None:
+        self._inner, self._step, self._path, self._is_first = inner, step, path, is_first
 
     def __getattribute__(self, name: str) -> Any:
         # As Beam's own wrapper of a DoFn does it: whatever is asked of it is asked of the one inside. Beam asks for
@@ -72,8 +72,11 @@ class ReportingFn(beam.DoFn):
             self._inner.setup()
 
     def process(self, *arguments: Any, **named: Any) -> Iterator[Any]:
-        """As `inner` does."""
+        """As `inner` does; the first step of all says that it has begun."""
         with self._reporting():
+            if self._is_first:
+                with suppress(OSError):
+                    storage.write_text(begun_path(self._path), "", sync=False)
             yield from self._inner.process(*arguments, **named) or ()
 
     def finish_bundle(self) -> Iterable[Any] | None:
@@ -94,6 +97,11 @@ class ReportingFn(beam.DoFn):
             raise
 
 
+def begun_path(path: str) -> str:
+    """The file that is there once the first step of a pipeline that reports to `path` has begun."""
+    return f"{path}-begun"
+
+
 def report(path: str, failure: Failure) -> None:
     """Write a failure to `path`, over an earlier one."""
     content = {"step": failure.step, "kind": failure.kind, "sentence": failure.sentence}
@@ -110,18 +118,20 @@ def reported(path: str) -> Failure | None:
         return None
 
 
-def report_failures(pipeline: beam.Pipeline, path: str) -> None:
-    """Have every step of a pipeline that is built, and not run yet, report to `path` the error that it ends with."""
-    pipeline.visit(_Wrapping(lambda inner, step: ReportingFn(inner, step, path)))
+def report_failures(pipeline: beam.Pipeline, path: str, says_begun: bool = False) -> None:
+    """Have every step of a pipeline that is built, and not run yet, report to `path` the error that it ends with; the
+    first one also that it has begun, if `says_begun`."""
+    pipeline.visit(_Wrapping(lambda inner, step, is_first: ReportingFn(inner, step, path, is_first and says_begun)))
 
 
 class _Wrapping(beam.pipeline.PipelineVisitor):
     """Puts a function around that of each ParDo, but for those that split their elements, which are Beam's own."""
 
-    def __init__(self, wrap: Callable[[beam.DoFn, str], beam.DoFn]) -> None:
-        self._wrap = wrap
+    def __init__(self, wrap: Callable[[beam.DoFn, str, bool], beam.DoFn]) -> None:
+        self._wrap, self._is_first = wrap, True
 
     def visit_transform(self, node: Any) -> None:
         step = node.transform
         if isinstance(step, beam.ParDo) and not isinstance(step.fn, ReportingFn) and not step.get_restriction_coder():
-            step.fn = self._wrap(step.fn, node.full_label)
+            step.fn = self._wrap(step.fn, node.full_label, self._is_first)
+            self._is_first = False

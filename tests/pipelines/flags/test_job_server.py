@@ -1,0 +1,83 @@
+"""Options that only a job server knows, and what jobs on a cluster are given where nothing else is said."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+import pytest
+from apache_beam.options.pipeline_options import PortableOptions
+from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
+
+from pipelines.commands.convert import parser_of
+from pipelines.flags.options import beam_options
+from pipelines.kinds.registry import KINDS
+from shardmill.errors import UserError
+
+OF_FLINK = ("number_of_execution_retries", "execution_retry_delay", "max_bundle_size", "parallelism")
+PARSER = parser_of(KINDS["images"])
+
+
+class JobServer(beam_job_api_pb2_grpc.JobServiceServicer):
+    """Says which options it has, some of those of Flink's."""
+
+    def DescribePipelineOptions(self, request: Any, context: Any) -> Any:
+        """Tell."""
+        options = [beam_job_api_pb2.PipelineOptionDescriptor(name=name) for name in OF_FLINK]
+        return beam_job_api_pb2.DescribePipelineOptionsResponse(options=options)
+
+
+@pytest.fixture(scope="module")
+def portable() -> Iterator[list[str]]:
+    """Flags that name a job server."""
+    server = grpc.server(ThreadPoolExecutor(2))
+    beam_job_api_pb2_grpc.add_JobServiceServicer_to_server(JobServer(), server)
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    yield ["--runner", "PortableRunner", "--job_endpoint", f"localhost:{port}"]
+    server.stop(None).wait()
+
+
+def told(options: Any, name: str) -> Any:
+    """What the job server will be told of one of its options, as Beam itself finds it."""
+    found = options.get_all_options(add_extra_args_fn=lambda parser: parser.add_argument(f"--{name}"))
+    return found[name]
+
+
+def test_an_option_of_the_job_server_reaches_it(portable: list[str]) -> None:
+    for words in (["--max_bundle_size", "100"], ["--max_bundle_size=100"]):
+        assert told(beam_options([*portable, *words], PARSER), "max_bundle_size") == "100"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--num_shard", "8"], "^unknown flag --num_shard; did you mean --num_shards\\?$"),
+        (["--max_bundle_sise=8"], "^unknown flag --max_bundle_sise=8; did you mean --max_bundle_size\\?$"),
+        (["--max_bundle_size", "8", "9"], "^unexpected '9': no flag stands before it"),
+        (["--qwertyuiop"], "^unknown flag --qwertyuiop$"),
+    ],
+)
+def test_a_typo_is_none(portable: list[str], words: list[str], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        beam_options([*portable, *words], PARSER)
+
+
+def test_a_job_server_that_is_still_to_be_started_is_not_asked() -> None:
+    runner = ["--runner", "FlinkRunner"]
+    assert told(beam_options([*runner, "--max_bundle_size", "100"], PARSER), "max_bundle_size") == "100"
+    with pytest.raises(UserError, match=r"^unknown flag --num_shard; did you mean --num_shards\?$"):
+        beam_options([*runner, "--num_shard", "8"], PARSER)
+
+
+def test_what_is_set_where_nothing_else_is_said(portable: list[str]) -> None:
+    options = beam_options(portable, PARSER)
+    assert options.view_as(PortableOptions).environment_cache_millis == "60000"
+    assert told(options, "number_of_execution_retries") == "3"
+    given = beam_options([*portable, "--number_of_execution_retries", "0", "--environment_cache_millis=1"], PARSER)
+    assert given.view_as(PortableOptions).environment_cache_millis == "1"
+    assert told(given, "number_of_execution_retries") == "0"
+    local = beam_options([], PARSER)
+    assert local.view_as(PortableOptions).environment_cache_millis == 0
+    spark = beam_options(["--runner", "SparkRunner"], PARSER)
+    assert told(spark, "number_of_execution_retries") is None

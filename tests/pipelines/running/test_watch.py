@@ -1,0 +1,66 @@
+"""What a launcher sees of a job on a cluster, and when it gives up."""
+
+from pathlib import Path
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipelines.running import watch
+from pipelines.running.failures import to_raise
+from pipelines.running.watch import Watch
+from shardmill.errors import JobError, UserError
+from transforms.workers.reported import Failure, begun_path, report
+
+FLAGS = ["--runner", "PortableRunner", "--environment_type", "EXTERNAL", "--environment_config", "here:50000"]
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_INTERVAL", -1.0)
+
+
+def test_no_worker_begins(tmp_path: Path) -> None:
+    flags = [*FLAGS, "--parallelism", "8", "--job_server_timeout", "0"]
+    gave_up = Watch(str(tmp_path / "failure"), PipelineOptions(flags)).look()
+    assert isinstance(gave_up, JobError)
+    assert str(gave_up).startswith("no worker has begun within 0 seconds; expected 8 free slots, as --parallelism asks")
+    assert "workers at here:50000 that have apache-beam 2." in str(gave_up)
+
+
+def test_a_worker_may_take_a_minute_and_an_image_longer(tmp_path: Path) -> None:
+    path = str(tmp_path / "failure")
+    assert Watch(path, PipelineOptions(FLAGS)).look() is None
+    docker = ["--runner", "PortableRunner", "--environment_type", "DOCKER", "--job_server_timeout", "0"]
+    assert Watch(path, PipelineOptions(docker)).look() is None
+
+
+def test_a_job_that_has_begun_may_take_its_time(tmp_path: Path) -> None:
+    path = str(tmp_path / "failure")
+    Path(begun_path(path)).touch()
+    assert Watch(path, PipelineOptions([*FLAGS, "--job_server_timeout", "0"])).look() is None
+
+
+def test_a_mistake_is_not_tried_again_and_a_fault_is(tmp_path: Path) -> None:
+    path = str(tmp_path / "failure")
+    Path(begun_path(path)).touch()
+    looking = Watch(path, PipelineOptions(FLAGS))
+    report(path, Failure("Read", "", "OSError: the store is away"))
+    assert looking.look() is None
+    report(path, Failure("Layout", UserError.__name__, "no label"))
+    assert looking.look() == Failure("Layout", "UserError", "no label")
+
+
+@pytest.mark.parametrize(
+    ("of_flink", "setting"),
+    [
+        ("java.io.IOException: Insufficient number of network buffers: required 512, but only 9", "memory.network.max"),
+        ("java.lang.OutOfMemoryError: Direct buffer memory. The direct", "memory.framework.off-heap.size"),
+        ("java.lang.OutOfMemoryError: Metaspace. The", "memory.jvm-metaspace.size"),
+        ("org.apache.flink.NoResourceAvailableException: Could not acquire", "taskmanager.numberOfTaskSlots"),
+    ],
+)
+def test_what_flink_lacks_is_a_setting_of_it(of_flink: str, setting: str) -> None:
+    error = to_raise(RuntimeError(f"Pipeline x failed in state FAILED: {of_flink}\n\tat org.apache.y(Z.java:1)"), None)
+    assert isinstance(error, JobError)
+    assert setting in str(error)
+    assert "java" not in str(error)

@@ -1,0 +1,73 @@
+"""docs/clusters.md and what deploy/ holds for clusters: each command line is parsed by the command, each file as
+Kubernetes does."""
+
+import re
+import shlex
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from pipelines.commands.convert import parser_of
+from pipelines.flags.beam import beam_parser
+from pipelines.kinds.registry import KINDS
+from tests.support.command import REPOSITORY
+
+PAGE = (REPOSITORY / "docs" / "clusters.md").read_text()
+BLOCKS = re.findall(r"^```\n(shardmill .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+DEPLOY = REPOSITORY / "deploy"
+
+
+def check_command(words: list[str]) -> Any:
+    """Check that the command takes all of them, its own and Beam's; returns Beam's."""
+    assert words[0] == "shardmill"
+    kind = KINDS[words[1]]
+    own, rest = parser_of(kind).parse_known_args(words[2:])
+    values = vars(own)
+    kind.make_config(
+        {name: value for name, value in values.items() if name not in ("dry_run", "write_recipe", "debug")}
+    )
+    known, unknown = beam_parser().parse_known_args(rest)
+    assert unknown == []
+    return known
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+def test_commands(block: str) -> None:
+    known = check_command(shlex.split(block.replace("\\\n", " ")))
+    assert known.runner in ("PortableRunner", "DataflowRunner")
+
+
+def test_every_command_is_looked_at() -> None:
+    assert len(BLOCKS) == PAGE.count("\nshardmill ") == 3
+
+
+def test_job() -> None:
+    job = yaml.safe_load((DEPLOY / "kubernetes" / "job.yaml").read_text())
+    kubernetes_validate.validate(job, "1.31", strict=True)
+    pod = job["spec"]["template"]["spec"]
+    (launcher,), (server,) = pod["containers"], pod["initContainers"]
+    known = check_command([*launcher["command"], *launcher["args"]])
+    flags = dict(word.removeprefix("--").split("=", 1) for word in server["args"])
+    assert known.job_endpoint == f"localhost:{flags['job-port']}"
+    assert server["restartPolicy"] == "Always"  # or the launcher would wait for its end
+    cluster = yaml.safe_load((DEPLOY / "flink" / "flinkdeployment.yaml").read_text())
+    assert flags["flink-master"] == f"{cluster['metadata']['name']}-rest:8081"
+    slots = int(cluster["spec"]["flinkConfiguration"]["taskmanager.numberOfTaskSlots"])
+    assert known.parallelism == slots * cluster["spec"]["taskManager"]["replicas"]
+
+
+def test_cluster() -> None:
+    cluster = yaml.safe_load((DEPLOY / "flink" / "flinkdeployment.yaml").read_text())
+    spec = cluster["spec"]
+    assert (cluster["apiVersion"], cluster["kind"]) == ("flink.apache.org/v1beta1", "FlinkDeployment")
+    assert spec["flinkVersion"] == "v" + spec["image"].partition(":")[2].replace(".", "_")
+    job = (DEPLOY / "kubernetes" / "job.yaml").read_text()
+    assert f"beam_flink{spec['image'].partition(':')[2]}_job_server" in job
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, **spec["taskManager"]["podTemplate"]}
+    kubernetes_validate.validate(pod, "1.31", strict=True)
+    main, workers = pod["spec"]["containers"]
+    assert main == {"name": "flink-main-container"}
+    assert workers["args"] == ["--worker_pool"]
+    assert workers["image"] in job
