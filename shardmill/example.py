@@ -12,7 +12,7 @@ import numpy as np
 FeatureValue = Sequence[bytes] | np.ndarray
 
 _BYTES, _FLOAT, _INT64 = 1, 2, 3  # field numbers in `message Feature`
-_ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
+_ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))  # varints below 128, by their value
 
 
 def varint(value: int) -> bytes:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-MAX_INTEGER = (1 << 63) - 1
+MAX_INTEGER = (1 << 63) - 1  # the largest int64
 _SHOWN = 60  # letters of a value that is no good
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from shardmill.errors import UserError
 from shardmill.features import Features
 
-_MAX_NAME_BYTES = 200
+_MAX_NAME_BYTES = 200  # a file of 255 may be named by it: that of a label
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from shardmill.errors import CorruptDataError
 from shardmill.manifest import ShardEntry
 
 _THREADS = 32  # an object store answers a request in some 50 ms
-_BLOCK_BYTES = 8 << 20
+_BLOCK_BYTES = 8 << 20  # read at once, as in shardmill.tensor_records
 
 
 def check_sizes(dataset: Dataset, shards: Sequence[ShardEntry]) -> None:

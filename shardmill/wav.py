@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# wFormatTag: WAVE_FORMAT_* of mmreg.h
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
+# By tag and bits of a sample
 _ENCODINGS = {(_PCM, 8): "pcm8", (_PCM, 16): "pcm16", (_PCM, 24): "pcm24", (_PCM, 32): "pcm32", (_FLOAT, 32): "float32"}
 ENCODINGS = tuple(_ENCODINGS.values())
 # Of a subformat that is one of the tags: KSDATAFORMAT_SUBTYPE_*

@@ -12,7 +12,7 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from pipelines.config.files import FilesConfig
 from pipelines.graphs.files import FileRoute, plan_files
 from pipelines.reports.figures import human_size
-from pipelines.reports.summary import readable
+from pipelines.reports.summary import shortened
 from shardmill.printable import printable
 from shardmill.rejects import Reject
 from transforms.files.plan import numpy_column
@@ -20,7 +20,7 @@ from transforms.inputs.summary import InputSummary
 from transforms.layout.files import Layout
 from transforms.sharding.shards import ShardKey
 
-_EXAMPLES_SHOWN, _LAST_SHOWN = 10, 3
+_EXAMPLES_SHOWN, _LAST_SHOWN = 10, 3  # classes of many, by --dry_run: the first, and the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,5 +112,5 @@ def _classes(plan: DryRun, config: FilesConfig) -> list[str]:
         if _EXAMPLES_SHOWN <= label < last:
             continue
         counts = ", ".join(f"{plan.labels[split, label]:,} {split}" for split in plan.layout.splits)
-        lines.append(f"  {label} {readable(name)}: {counts}")
+        lines.append(f"  {label} {shortened(name)}: {counts}")
     return lines

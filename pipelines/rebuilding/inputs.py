@@ -36,8 +36,8 @@ from transforms.workers.batches import batches
 FILES = pa.schema([pa.field("name", pa.string()), pa.field("size", pa.int64()), pa.field("stamp", pa.string())])
 _MANIFEST = "--manifest"  # the name of that file among those that it lists
 _TICK = 0.02  # seconds, in which a file may be written twice and bear one time: twice the longest of Linux
-_NO_SIZE = -1
-_THREADS, _REMOTE_THREADS = 8, 32
+_NO_SIZE = -1  # bytes, of a file that cannot be looked at
+_THREADS, _REMOTE_THREADS = 8, 32  # that read whole files: a disk has a queue, a store answers late
 _BLOCK = 8 << 20  # bytes
 
 _Named = tuple[str, FileStat]  # a file by its name in the input

@@ -7,7 +7,7 @@ from typing import Any
 from transforms.options.declare import ValueMistake
 
 DAY = 86_400  # seconds
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": DAY, "w": 7 * DAY}
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": DAY, "w": 7 * DAY}  # seconds
 _MAX_SECONDS = 36_500 * DAY  # a hundred years: what is older than that is a slip of the pen
 
 

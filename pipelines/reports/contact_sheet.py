@@ -31,6 +31,7 @@ _Position = tuple[int, int]  # of a record: shard, index in it
 _CELL, _PAD, _GAP, _LINE = 128, 6, 8, 16
 _MAX_COLUMNS = 12  # of cards
 _CANDIDATES = 4  # records looked at for each one shown: among them, classes are evened out
+# Red, green and blue, 0 to 255
 _PAGE, _CARD, _FRAME = (241, 243, 245), (255, 255, 255), (213, 217, 221)
 _INK, _FAINT = (28, 32, 36), (112, 118, 124)
 _CRISP, _SMOOTH = Image.Resampling.NEAREST, Image.Resampling.BICUBIC

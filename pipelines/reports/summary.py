@@ -55,11 +55,11 @@ def class_lines(manifest: Manifest) -> list[str]:
 def first_and_last(names: Sequence[str]) -> str:
     """All of some names, or the first and the last three of many."""
     shown = [*names[:3], "…", *names[-3:]] if len(names) > _CLASSES_SHOWN else names
-    return ", ".join(readable(name) for name in shown)
+    return ", ".join(shortened(name) for name in shown)
 
 
-def readable(name: str) -> str:
-    """A name on one line of a terminal, cut to its first letters: what is not printable is escaped."""
+def shortened(name: str) -> str:
+    """A name as a terminal is given it, what is not printable escaped, cut to its first letters."""
     shown = printable(name)
     return shown if len(shown) <= _LETTERS_SHOWN else f"{shown[: _LETTERS_SHOWN - 1]}…"
 

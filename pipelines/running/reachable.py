@@ -7,7 +7,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 
 from shardmill.errors import UserError
 
-_SECONDS = 5
+_SECONDS = 5  # waited for a job server that answers at all
 _BEAMS_SECONDS = 300  # its default for --job_server_timeout, for which it waits without a word
 _EMBEDDED = "embed"  # Beam's word for a job server in its own process
 

@@ -24,7 +24,7 @@ _IS_BYTES = (
     pa.types.is_fixed_size_binary,
 )
 _IS_TEXTUAL = (pa.types.is_date, pa.types.is_time, pa.types.is_timestamp, pa.types.is_duration, pa.types.is_decimal)
-_INT64_MAX = (1 << 63) - 1
+_INT64_MAX = (1 << 63) - 1  # the largest int64, which a uint64 may exceed
 
 
 class UnsupportedTypeError(ValueError):

@@ -15,6 +15,7 @@ _INTEGER = re.compile(rb"[+-]?(0|[1-9][0-9]*)")  # no leading zeros: a code such
 _FLOAT = re.compile(rb"[+-]?(((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)
 # A column of booleans alone is stored as int64; beside anything else, true and false are words.
 Spelled = Literal["bool", "int64", "float32", "bytes"]
+# Of two types, the one of the higher rank holds the values of both
 _RANK: dict[Spelled, int] = {"bool": 0, "int64": 0, "float32": 1, "bytes": 2}
 _VARIABLE = -1  # in place of a length: lists differ in theirs
 

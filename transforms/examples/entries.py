@@ -11,7 +11,7 @@ from shardmill.example import varint
 from transforms.examples.pieces import PieceWriter
 from transforms.examples.varints import Sizes, varint_widths
 
-_NO_BOUNDS = np.zeros(1, np.int64)
+_NO_BOUNDS = np.zeros(1, np.int64)  # of a part without lists
 
 
 class Payload(NamedTuple):

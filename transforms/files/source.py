@@ -8,7 +8,7 @@ import pyarrow as pa
 from transforms.files.references import sorted_by_key
 from transforms.writing.source import EncodedChunk
 
-_CHUNK_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 20  # of files encoded at once, about
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from transforms.stores import storage
 from transforms.stores.failures import raise_if_store_failed
 
 _GAP_BYTES = 256 << 10  # between two records: to read that much costs less than to ask again
-_TASK_BYTES = 2 << 20
+_TASK_BYTES = 2 << 20  # of records read by one task, about
 
 Task = tuple[pa.RecordBatch, pa.RecordBatch]
 

@@ -17,7 +17,7 @@ _NOT_OF_FILES = (
 )
 MARK_ERRORS = "shardmill.mark"  # the name of the error handler that marks what cannot be decoded
 _MARK = "\udcff"  # a lone surrogate: no decoder makes one, and no UTF-8 holds one
-_ASCII = bytes(range(128))
+_ASCII = bytes(range(128))  # every character of it
 
 
 def _mark(error: UnicodeError) -> tuple[str, int]:

@@ -15,7 +15,7 @@ from transforms.stores.failures import raise_if_store_failed
 
 BOM = b"\xef\xbb\xbf"  # U+FEFF in UTF-8, which some editors write before everything else
 STAGE = "read"
-_LF = 10
+_LF = 10  # as a byte
 _INDEX_BYTES = 1 << 20  # read at once: more falls out of the processor's cache before its newlines are counted
 
 Transcode = Callable[[Iterator[bytes]], Iterator[bytes]]

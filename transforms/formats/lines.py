@@ -20,7 +20,7 @@ from transforms.formats.encodings import MARK_ERRORS, encoding_name
 from transforms.formats.line_blocks import STAGE, Piece, index_lines, line_count, read_pieces
 
 TEXT, LINE_NUMBER = "text", "line_number"
-_LF, _CR = 10, 13
+_LF, _CR = 10, 13  # as bytes
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 Positions = npt.NDArray[np.int64]

@@ -19,7 +19,7 @@ from transforms.options.declare import Options, ValueMistake, flag, options_of
 from transforms.options.output import parse_path
 from transforms.stores import storage
 
-_WORDS = {"off": OFF, "warn": Limits(warn=0.0), "error": Limits(error=0.0)}
+_WORDS = {"off": OFF, "warn": Limits(warn=0.0), "error": Limits(error=0.0)}  # at 0, anything at all is told
 OF_ONE_FEATURE = (
     *("presence_drop", "classes_gone", "classes_new", "classes_moved", "min_examples_per_class"),
     *("label_drift", "string_drift", "numeric_drift", "label_skew", "string_skew", "numeric_skew"),
@@ -59,13 +59,15 @@ def _number(value: Any, whole: Any) -> float:
     return number
 
 
-def _in_order(limits: Limits) -> str | None:
+def _why_not_rising(limits: Limits) -> str | None:
+    """What is wrong with a ceiling, of which more is worse."""
     if limits.warn is not None and limits.error is not None and limits.warn > limits.error:
         return "expected to warn before it is an error"
     return None
 
 
-def _in_falling_order(limits: Limits) -> str | None:
+def _why_not_falling(limits: Limits) -> str | None:
+    """What is wrong with a ground, of which less is worse."""
     if limits.warn is not None and limits.error is not None and limits.warn < limits.error:
         return "expected to warn before it is an error"
     return None
@@ -120,14 +122,15 @@ def parse_constraints(value: Any) -> Constraints:
 
 
 def _ceiling(help: str, warn: float | None = None, error: float | None = None) -> Any:
-    return flag(Limits(warn, error), help, parse=parse_limits, check=_in_order, shapes=False)
+    return flag(Limits(warn, error), help, parse=parse_limits, check=_why_not_rising, shapes=False)
 
 
 def _ground(help: str, warn: float | None = None, error: float | None = None) -> Any:
-    return flag(Limits(warn, error), help, parse=parse_limits, check=_in_falling_order, shapes=False)
+    return flag(Limits(warn, error), help, parse=parse_limits, check=_why_not_falling, shapes=False)
 
 
-def _is_baseline(name: str) -> str | None:
+def _why_no_baseline(name: str) -> str | None:
+    """What is wrong with the name of what is compared with."""
     fits = naming.is_version(name) or re.fullmatch(r"[A-Za-z_][\w.-]*", name, re.ASCII)
     return None if fits else "expected a version, such as 1.0.0, LATEST, or a tag"
 
@@ -169,7 +172,7 @@ class CheckOptions(Options):
         shapes=False,
     )
     baseline: str = flag(
-        "LATEST", "what is compared with: a version, LATEST, or a tag", check=_is_baseline, shapes=False
+        "LATEST", "what is compared with: a version, LATEST, or a tag", check=_why_no_baseline, shapes=False
     )
     keep_failed: float = flag(
         3.0,

@@ -13,6 +13,7 @@ from transforms.options.declare import Options, ValueMistake, flag
 
 DEFAULT_SHARD_SIZE = 128 << 20  # bytes: the 100 to 200 MB that TensorFlow's and TFDS's guides recommend
 MAX_SHARDS = 99_999  # the five digits of `-SSSSS-of-NNNNN`
+# Bytes, by the unit in lower case
 _UNITS = {
     "": 1,
     "b": 1,

@@ -15,7 +15,7 @@ from shardmill.json_values import Value, parse_json
 from transforms.stores import storage
 
 FORMAT = 1  # raised when a reader of the former format would misread the file
-_MAX_KEY = (1 << 64) - 1
+_MAX_KEY = (1 << 64) - 1  # the largest uint64
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from transforms.publishing.latest import announce, parent
 from transforms.stores import conditional, storage
 from transforms.stores.stored import ChangedError
 
-_READ_BYTES = 8 << 20
+_READ_BYTES = 8 << 20  # at once
 
 
 class LostFilesError(JobError):

@@ -20,7 +20,7 @@ from transforms.stores import storage
 from transforms.workers.batches import concatenate
 from transforms.writing.source import EncodedChunk
 
-SEGMENT_BYTES = 8 << 20
+SEGMENT_BYTES = 8 << 20  # of a shard, merged at once
 
 Slice = tuple[str, int, int, int, int, int]  # a row of transforms.records.slices.SLICE
 

@@ -11,7 +11,7 @@ import numpy as np
 
 # 65,536 bins: 10^9 keys leave 15,000 in a bin, and a full histogram, of which a runner holds copies, is 0.8 MB
 BIN_BITS = 16
-_SHIFT = np.uint64(64 - BIN_BITS)
+_SHIFT = np.uint64(64 - BIN_BITS)  # of a key of 64 bits to its bin
 _MANY = 1 << 12  # keys, or bins, from which adding them up where they stand is faster than sorting them
 
 

@@ -12,7 +12,7 @@ from transforms.columns.buffers import data_of, offsets_of
 # highest
 # bits, is left out: hashes are compared, and the highest bits decide.
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-_SHIFTS = (30, 27)
+_SHIFTS = (30, 27)  # bits, before each multiplication
 _AT_ONCE = 1 << 13  # numbers mixed at once: few enough to stay in a processor's nearest cache through all steps
 
 

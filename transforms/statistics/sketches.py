@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 KEPT = 1024  # hashes: so many distinct values are counted, of more 3 % (1 / sqrt(1022)) is the standard error
 SAMPLED = 1024  # values drawn, by which the most frequent of many are told
-_LARGEST = (1 << 64) - 1
+_LARGEST = (1 << 64) - 1  # the largest uint64, as hashes are
 
 Hashes = NDArray[np.uint64]
 Counts = NDArray[np.int64]

@@ -15,7 +15,7 @@ from transforms.statistics.hashes import hash_bytes
 from transforms.statistics.sketches import KEPT, SAMPLED, DistinctValues, Sample, unique_hashes
 from transforms.statistics.values import RangeStats, Ties, distinct_of, most_frequent
 
-SHOWN_BYTES = 48
+SHOWN_BYTES = 48  # of a string, in stats.json
 _FIRST = 2048  # values looked at to tell whether finding equal ones pays
 _FEWEST_SAMPLED = 8  # of 1,024: no value that is as rare as 1,024 others gets there by chance
 

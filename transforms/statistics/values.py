@@ -17,7 +17,7 @@ from transforms.statistics.exact_sums import FLOAT32_FRACTION_BITS, ExactSums
 from transforms.statistics.hashes import mix, unmix
 from transforms.statistics.sketches import DistinctValues, run_starts
 
-TOP_VALUES = 20
+TOP_VALUES = 20  # in stats.json
 _PERCENTS = [1, 5, 10, 25, 50, 75, 90, 95, 99]  # of the quantiles in stats.json
 
 Ties = NDArray[np.uint64]

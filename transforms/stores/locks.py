@@ -60,7 +60,7 @@ def release(descriptor: int | None) -> None:
         os.close(descriptor)
 
 
-_BUSY = -1
+_BUSY = -1  # in place of a descriptor: another process holds the lock
 
 
 def _lock(path: str, wait: bool) -> int | None:

@@ -27,7 +27,7 @@ from transforms.stores.failures import raise_if_store_failed
 from transforms.workers.threads import map_in_order
 
 RECORD_FAULTS_SHOWN = 20  # of a shard; a data set of the wrong kind has one in every record
-_READ_BYTES = 1 << 20
+_READ_BYTES = 1 << 20  # at once
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from shardmill.checks.profile import Profile
 from shardmill.printable import printable
 from shardmill.stats_file import FeatureSummary
 
-MAX_BYTES = 2_000_000
+MAX_BYTES = 2_000_000  # of a page, which a mail or a ticket still takes
 
 
 @dataclass(frozen=True, slots=True)

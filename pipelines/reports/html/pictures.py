@@ -23,7 +23,7 @@ from shardmill.stats_file import Extreme
 from transforms.stores import storage
 
 CLASSES = 24  # shown at most
-OF_A_CLASS = 6
+OF_A_CLASS = 6  # pictures
 _OF_NO_CLASS = 24  # where there are no labels
 _EXTREMES = 4  # of all splits
 _SHARDS, _RECORDS, _BYTES = 24, 480, 64_000_000  # looked at, in all

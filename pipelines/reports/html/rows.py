@@ -8,7 +8,7 @@ from pipelines.reports.html.charts import bars, shares_of_bins
 from shardmill.stats_file import FeatureSummary
 
 _MANY_CLASSES = 50  # more are shown by their ends
-_ENDS = 25
+_ENDS = 25  # classes at either end
 _ABSENT_SHOWN = 12  # classes
 
 

@@ -11,7 +11,7 @@ from shardmill.image_pixels import open_image, to_rgb
 
 SIDE = 96  # pixels of the longest side, on the page
 _CRISP = SIDE // 2  # an image up to so long is enlarged by whole factors, so that its pixels stay pixels
-_QUALITY = 70
+_QUALITY = 70  # of a JPEG, 1 to 95 as Pillow has it
 
 
 @dataclass(frozen=True, slots=True)

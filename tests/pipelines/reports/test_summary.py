@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.kinds.images import ImagesConfig
 from pipelines.reports.figures import human_size
-from pipelines.reports.summary import class_lines, reading_code, splits_table, summary
+from pipelines.reports.summary import class_lines, reading_code, shortened, splits_table, summary
 from shardmill import naming
 from shardmill.dataset import open_dataset
 from shardmill.features import Feature, Features
@@ -61,6 +61,19 @@ def test_classes_are_told_by_what_features_are_for(
     features: Features, lines: list[str], configuration: dict[str, str]
 ) -> None:
     assert class_lines(Manifest("n", "1.0.0", "", features, (), configuration=configuration)) == lines
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("a" * 40, "a" * 40),
+        ("a" * 41, "a" * 39 + "…"),
+        ("\x1b" * 10, r"\x1b" * 10),
+        ("\x1b" * 11, r"\x1b" * 9 + r"\x1" + "…"),  # cut as it is shown: what is escaped takes four times the room
+    ],
+)
+def test_a_name_is_cut_to_the_room_that_it_takes(name: str, shown: str) -> None:
+    assert shortened(name) == shown
 
 
 def test_the_whole_report(tmp_path: Path) -> None:

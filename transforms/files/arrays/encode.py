@@ -10,7 +10,7 @@ from shardmill.renames import NO_RENAMES, Renames
 from shardmill.stats_file import FeatureSummary, Numbers
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.arrays.layout import ArrayLayout
-from transforms.files.arrays.npy import ArrayType, NpyError, read_array
+from transforms.files.arrays.npy import ArrayType, NpyError, expected_in_words, read_array
 from transforms.files.encode import Encoded, FileEncoder
 from transforms.statistics.files import ClassNames, NumberStats, label_summaries
 from transforms.stores import storage
@@ -76,29 +76,29 @@ class ArrayEncoder(FileEncoder):
       root: the folder that names are relative to.
       feature: the name of the array's feature.
       expected: what all arrays are; others are rejects.
-      because: why that is expected, as rejects say it.
+      example: the name of the file that says so, for rejects; "" where --shape and --dtype do.
       renames: what the features are called.
     """
 
     refusal = NpyError
-    said = ("because",)
+    said = ("example",)
 
     root: str
     feature: str = "image"
     expected: ArrayType | None = None
-    because: str = ""
+    example: str = ""
     renames: Renames = NO_RENAMES
 
     def of_layout(self, layout: ArrayLayout) -> "ArrayEncoder":
         """The encoder for the arrays of an input."""
-        return replace(self, expected=layout.array, because=f", {layout.reason}")
+        return replace(self, expected=layout.array, example=layout.example)
 
     def encode_file(self, path: str, size: int) -> Encoded:
         """Read an array and check its type."""
         assert self.expected is not None
         if size > MAX_RECORD_BYTES:  # not read: it would fill the memory
-            raise NpyError(f"a file of {size:,} bytes; expected {self.expected}{self.because}")
-        return Encoded(read_array(storage.read_bytes(path), self.expected, self.because))
+            raise NpyError(f"a file of {size:,} bytes; {expected_in_words(self.expected, self.example)}")
+        return Encoded(read_array(storage.read_bytes(path), self.expected, self.example))
 
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> ArrayStats:
         """The statistics of some arrays."""

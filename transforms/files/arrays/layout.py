@@ -37,11 +37,11 @@ class ArrayLayout(Layout):
 
     Attributes:
       array: what all of them are.
-      reason: why, as it stands behind what is expected.
+      example: the name of the file that says so; "" where --shape and --dtype do.
     """
 
     array: ArrayType
-    reason: str
+    example: str
 
 
 def make_array_layout(summary: InputSummary, options: LayoutOptions, arrays: ArrayOptions) -> ArrayLayout:
@@ -54,7 +54,7 @@ def make_array_layout(summary: InputSummary, options: LayoutOptions, arrays: Arr
     layout = make_layout(summary, options)
     if arrays.given is not None:
         _check_size(arrays.given, "--shape and --dtype: ", "")
-        return _with_array(layout, arrays.given, "as --shape and --dtype say")
+        return _with_array(layout, arrays.given, "")
     if summary.first is None:
         raise UserError(f"{options.source} has no file that says what the arrays are; {_REMEDY}")
     name, uri = summary.first
@@ -68,11 +68,13 @@ def make_array_layout(summary: InputSummary, options: LayoutOptions, arrays: Arr
         raise UserError(f"{what}it cannot be read: {error_text(error)}; {_REMEDY}") from None
     _check_size(found, what, f"; {_REMEDY}")
     notice = f"the arrays are {found}, as is {name!r}, the first by name; others are rejected"
-    return _with_array(replace(layout, notices=(*layout.notices, notice)), found, f"as in {name}")
+    return _with_array(replace(layout, notices=(*layout.notices, notice)), found, name)
 
 
-def _with_array(layout: Layout, array: ArrayType, reason: str) -> ArrayLayout:
-    return ArrayLayout(**{item.name: getattr(layout, item.name) for item in fields(layout)}, array=array, reason=reason)
+def _with_array(layout: Layout, array: ArrayType, example: str) -> ArrayLayout:
+    return ArrayLayout(
+        **{item.name: getattr(layout, item.name) for item in fields(layout)}, array=array, example=example
+    )
 
 
 def array_features(layout: ArrayLayout, rows: int, feature: str) -> Features:

@@ -80,20 +80,25 @@ def read_header(data: bytes) -> Header:
     return Header(_checked_type(dtype, shape), dtype, column_major, file.tell())
 
 
-def read_array(data: bytes, expected: ArrayType | None = None, because: str = "") -> bytes:
+def expected_in_words(expected: ArrayType, example: str) -> str:
+    """What is expected, and why: by the file called `example`, or, where that is "", by the user's word."""
+    return f"expected {expected}, as {f'in {example}' if example else '--shape and --dtype say'}"
+
+
+def read_array(data: bytes, expected: ArrayType | None = None, example: str = "") -> bytes:
     """The values of the array in a .npy file, little-endian and row-major.
 
     Args:
       data: the whole file.
       expected: the type it must have; None for any.
-      because: why that is expected, for the error.
+      example: as expected_in_words has it.
 
     Raises:
       NpyError: there is no such array in it.
     """
     header = read_header(data)
     if expected is not None and header.type != expected:
-        raise NpyError(f"{header.type}; expected {expected}{because}")
+        raise NpyError(f"{header.type}; {expected_in_words(expected, example)}")
     more = len(data) - header.offset - header.type.size_bytes
     if more < 0:
         raise NpyError(f"truncated: {-more:,} of the {header.type.size_bytes:,} bytes of {header.type} are missing")

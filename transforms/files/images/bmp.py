@@ -10,8 +10,9 @@ from transforms.files.images.errors import ImageError, UnreadableError
 
 _FILE_HEADER, _CORE_HEADER, _INFO_HEADER = 14, 12, 40  # bytes; the core header is OS/2's
 _MASKS = (0xFF0000, 0xFF00, 0xFF)  # of red, green and blue in four bytes that lie blue first
-_COMPRESSIONS = {1: "RLE of 8 bits", 2: "RLE of 4 bits", 4: "JPEG", 5: "PNG"}
-_RGB, _BITFIELDS = 0, 3
+_COMPRESSIONS = {1: "RLE of 8 bits", 2: "RLE of 4 bits", 4: "JPEG", 5: "PNG"}  # biCompression: not decoded
+_RGB, _BITFIELDS = 0, 3  # biCompression
+# A palette as bytes: blue, green, red and one unused
 _GREYS = b"".join(bytes((level, level, level, 0)) for level in range(256))
 
 

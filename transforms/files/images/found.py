@@ -18,7 +18,7 @@ _IMAGE = re.compile(
     rb"|(?P<bmp>BM.{12}[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0)",
     re.DOTALL,
 )
-_HEAD_BYTES = 18
+_HEAD_BYTES = 18  # of an image, in which its format is told
 _OTHER = ""  # the format of a value that is no image
 
 Formats = Mapping[str, Counter[str]]  # of each feature's values

@@ -2,7 +2,7 @@
 
 from transforms.files.images.errors import ImageError
 
-_EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B
+_EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B  # how blocks begin
 
 
 def measure(data: bytes) -> tuple[int, int]:

@@ -11,7 +11,9 @@ _SOF = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # frame headers; C4, C
 # Sequential and progressive, Huffman and arithmetic, as libjpeg-turbo does
 _DECODED = frozenset({0xC0, 0xC1, 0xC2, 0xC9, 0xCA})
 _ALONE = frozenset(range(0xD0, 0xD8)) | {0x01}  # markers without a length: RSTn, TEM
+# Markers (ITU T.81, table B.1)
 _SOI, _EOI, _SOS, _DHT, _DAC, _DQT, _DNL, _DRI, _APP1, _COM = 0xD8, 0xD9, 0xDA, 0xC4, 0xCC, 0xDB, 0xDC, 0xDD, 0xE1, 0xFE
+# Which may follow a scan
 _AFTER_SCAN = frozenset({_SOS, _DHT, _DAC, _DQT, _DNL, _DRI, _COM, *range(0xE0, 0xF0)})
 _IN_SCAN = {0x00, *range(0xD0, 0xD8), 0xFF}  # what may follow FF among compressed pixels: stuffing, RSTn, fill
 _STRAY = bytes(byte not in _IN_SCAN for byte in range(256))

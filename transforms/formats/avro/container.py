@@ -30,7 +30,7 @@ from transforms.formats.damage import UnreadableError
 from transforms.stores.error_text import error_text
 
 _MAGIC = b"Obj\x01"
-_MARKER_BYTES = 16
+_MARKER_BYTES = 16  # behind each block (Avro 1.11, object container files)
 _HEADER = parse_schema(
     {
         "type": "record",

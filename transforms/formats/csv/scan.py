@@ -21,7 +21,7 @@ from transforms.formats.csv.dialect import Dialect
 
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-_LF, _CR = 10, 13
+_LF, _CR = 10, 13  # as bytes
 _SCAN_BYTES = 1 << 20  # at once: the positions of newlines and quotes are eight times as many bytes
 
 

@@ -17,8 +17,9 @@ from shardmill.example import varint
 
 ENCRYPTED = b"PARE"  # ends a file whose footer is encrypted, in the place of PAR1
 TAIL_BYTES = 8  # of a file: the length of its footer, and PAR1
-_ROW_GROUPS, _COLUMNS, _CRYPTO_METADATA = 4, 1, 8  # in FileMetaData, RowGroup and ColumnChunk
+_ROW_GROUPS, _COLUMNS, _CRYPTO_METADATA = 4, 1, 8  # numbers of fields in FileMetaData, RowGroup and ColumnChunk
 _ARROW_SCHEMA = b"ARROW:schema"
+# Types of fields (Thrift, compact protocol)
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
 
 

@@ -27,7 +27,7 @@ from transforms.workers.batches import to_batch
 from transforms.writing.source import EncodedChunk
 
 FLOATS = ArrayType("float32", (2, 3))
-LAYOUT = ArrayLayout(("train",), None, CLASSES, ClassNames(("a", "b")), array=FLOATS, reason="as in a.npy")
+LAYOUT = ArrayLayout(("train",), None, CLASSES, ClassNames(("a", "b")), array=FLOATS, example="a.npy")
 
 
 def npy(array: Any) -> bytes:

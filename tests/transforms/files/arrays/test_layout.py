@@ -47,7 +47,7 @@ def test_the_first_file_of_all_batches_says_the_type(tmp_path: Path) -> None:
             summary = summary.merge(part)
         layout = make_array_layout(summary, OPTIONS, ArrayOptions(str(tmp_path)))
 
-        assert (layout.array, layout.reason) == (FLOATS, "as in a/1.npy")
+        assert (layout.array, layout.example) == (FLOATS, "a/1.npy")
         assert layout.notices == (
             "the arrays are float32 of 4 x 3, as is 'a/1.npy', the first by name; others are rejected",
         )
@@ -66,7 +66,7 @@ def test_what_is_said_is_not_looked_up() -> None:
     summary = summarize_batch(found("gone.npy"))
     layout = make_array_layout(summary, OPTIONS, ArrayOptions("/nowhere", "scan", FLOATS))
 
-    assert (layout.array, layout.reason, layout.notices) == (FLOATS, "as --shape and --dtype say", ())
+    assert (layout.array, layout.example, layout.notices) == (FLOATS, "", ())
     assert array_features(layout, 1, "scan") == (
         Feature("scan", "bytes", "array", (4, 3), element="float32"),
         Feature("filename", "bytes", "text", role="source"),

@@ -152,7 +152,7 @@ def test_arrays_of_another_type(array: np.ndarray) -> None:
     shape = " x ".join(map(str, array.shape))
 
     with pytest.raises(NpyError, match=f"^{array.dtype} of {shape}; expected float32 of 64 x 64, as in a.npy$"):
-        read_array(npy(array), ArrayType("float32", (64, 64)), ", as in a.npy")
+        read_array(npy(array), ArrayType("float32", (64, 64)), "a.npy")
 
 
 def test_a_header_of_python_2(recwarn: pytest.WarningsRecorder) -> None:
