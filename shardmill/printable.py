@@ -12,8 +12,11 @@ def printable(text: str) -> str:
 
     Doing it twice changes nothing more.
     """
-    return text if text.isprintable() else "".join(sign if _is_shown(sign) else repr(sign)[1:-1] for sign in text)
+    if text.isprintable():
+        return text
+    return "".join(character if _is_shown(character) else repr(character)[1:-1] for character in text)
 
 
-def _is_shown(sign: str) -> bool:
-    return sign.isprintable() or sign in _JOINERS or unicodedata.category(sign) == "Zs"  # spaces of other widths
+def _is_shown(character: str) -> bool:
+    is_space = unicodedata.category(character) == "Zs"  # of other widths, too
+    return is_space or character.isprintable() or character in _JOINERS

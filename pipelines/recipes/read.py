@@ -162,9 +162,9 @@ class _Builder:
     def _node(self, event: Any, key: str, line: int, depth: int) -> Node:
         own = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-            sign = "*" if isinstance(event, yaml.AliasEvent) else "&"
+            indicator = "*" if isinstance(event, yaml.AliasEvent) else "&"
             raise self._error(
-                own, f"{sign}{event.anchor}: anchors and aliases are not taken; write out what they stand for"
+                own, f"{indicator}{event.anchor}: anchors and aliases are not taken; write out what they stand for"
             )
         if event.tag is not None and event.tag != "!":
             raise self._error(
