@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
+from shardmill.duplicates import Duplicates
 from shardmill.errors import CorruptDataError
 from shardmill.json_values import MAX_INTEGER, Value, parse_json
 from shardmill.tfds_metadata import dump_json
@@ -311,13 +312,15 @@ class SplitSummary:
 
 @dataclass(frozen=True, slots=True)
 class StatsFile:
-    """The whole file: splits by name."""
+    """The whole file: splits by name, and which examples have equal content; None where nobody looked."""
 
     splits: Mapping[str, SplitSummary]
+    duplicates: Duplicates | None = None
 
     def to_json(self) -> str:
         """The text of the file."""
-        return dump_json({"splits": {name: split.to_json() for name, split in self.splits.items()}})
+        splits = {name: split.to_json() for name, split in self.splits.items()}
+        return dump_json({"splits": splits, **_there(duplicates=_object(self.duplicates))})
 
     @classmethod
     def from_json(cls, text: str | bytes, name: str) -> "StatsFile":
@@ -328,8 +331,9 @@ class StatsFile:
           CorruptDataError: it is not such a file; the message names the file and the field.
         """
         try:
-            splits = parse_json(text)["splits"].entries()
-            return cls({split: SplitSummary.from_json(found) for split, found in splits.items()})
+            content = parse_json(text)
+            splits = {split: SplitSummary.from_json(found) for split, found in content["splits"].entries().items()}
+            return cls(splits, _maybe(content, "duplicates", Duplicates.from_json))
         except ValueError as error:
             raise CorruptDataError(f"{name} is damaged: {error}") from error
 
@@ -345,7 +349,7 @@ def _there(**members: Any) -> Json:
     return {name: value for name, value in members.items() if value is not None}
 
 
-def _object(part: Numbers | Distinct | None) -> Json | None:
+def _object(part: Numbers | Distinct | Duplicates | None) -> Json | None:
     return None if part is None else part.to_json()
 
 

@@ -20,6 +20,7 @@ ROOMS = {
             "workers",
             "columns",
             "statistics",
+            "contents",
             "sharding",
             "examples",
             "writing",

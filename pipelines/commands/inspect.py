@@ -33,7 +33,7 @@ from shardmill.features import Feature, of_kind
 from shardmill.kinds.registry import kind_of
 from shardmill.manifest import SplitEntry
 from shardmill.printable import printable
-from shardmill.stats_file import FeatureSummary, SplitSummary
+from shardmill.stats_file import FeatureSummary, StatsFile
 from transforms.columns.nested import in_words
 from transforms.files.images.errors import ImageError
 from transforms.files.images.header import read_header
@@ -143,6 +143,7 @@ def describe(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> I
     if stats is not None:
         yield from _statistics(stats)
     yield from _classes(dataset, splits, stats, why)
+    yield from _duplicates(stats)
     yield from (f"NOTE: {notice}" for notice in manifest.notices)
     yield from (f"shardmill.load: {hint}" for hint in pixel_hints(dataset))
     for number, (split, example) in enumerate(_first(dataset, splits, examples)):
@@ -182,6 +183,7 @@ def to_json(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> di
     manifest = dataset.manifest
     known = {feature.name: feature for feature in manifest.features}
     stats, why = _stats(dataset, splits)
+    statistics = None if stats is None else {name: statistics_entry(split) for name, split in stats.splits.items()}
     return {
         "format": FORMAT,
         "name": manifest.name,
@@ -189,8 +191,9 @@ def to_json(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> di
         "directory": dataset.directory,
         "features": feature_entries(manifest),
         "splits": [split_entry(split) for split in splits],
-        "statistics": None if stats is None else {name: statistics_entry(split) for name, split in stats.items()},
+        "statistics": statistics,
         "statistics_missing": why,
+        "duplicates": None if stats is None or stats.duplicates is None else stats.duplicates.to_json(),
         "notices": list(manifest.notices),
         "examples": [
             {"split": split, "features": {name: show(values, known.get(name)) for name, values in example.items()}}
@@ -207,26 +210,24 @@ def _first(
     return ((split, decode_example(record)) for split, record in islice(records, number))
 
 
-def _stats(dataset: Dataset, splits: Sequence[SplitEntry]) -> tuple[dict[str, SplitSummary] | None, str]:
-    """The statistics of these splits by name; or None, and what is wrong with them."""
+def _stats(dataset: Dataset, splits: Sequence[SplitEntry]) -> tuple[StatsFile | None, str]:
+    """The statistics of these splits; or None, and what is wrong with them."""
     try:
         stats = dataset.stats()
-        return {split.name: stats.splits[split.name] for split in splits}, ""
+        return replace(stats, splits={split.name: stats.splits[split.name] for split in splits}), ""
     except FileNotFoundError:
         return None, "missing"
     except (CorruptDataError, KeyError):
         return None, "damaged"
 
 
-def _statistics(stats: Mapping[str, SplitSummary]) -> Iterator[str]:
-    for name, split in stats.items():
+def _statistics(stats: StatsFile) -> Iterator[str]:
+    for name, split in stats.splits.items():
         if table := statistics_table(split):
             yield from ("", f"{name}:", *table.split("\n"))
 
 
-def _classes(
-    dataset: Dataset, splits: Sequence[SplitEntry], stats: Mapping[str, SplitSummary] | None, why: str
-) -> Iterator[str]:
+def _classes(dataset: Dataset, splits: Sequence[SplitEntry], stats: StatsFile | None, why: str) -> Iterator[str]:
     labels = of_kind(dataset.manifest.features, "class_label")
     if stats is None:
         counted = (
@@ -235,13 +236,23 @@ def _classes(
         yield from ("", f"{naming.STATS} is {why}{counted}")
         return
     counts = {
-        (label.name, split.name): stats[split.name].features.get(label.name, FeatureSummary()).classes
+        (label.name, split.name): stats.splits[split.name].features.get(label.name, FeatureSummary()).classes
         for label in labels
         for split in splits
     }
     for label in labels:
         yield from ("", f"{len(label.class_names):,} classes of {label.name!r}:")
         yield from (f"  {split.name}: {_balance(counts[label.name, split.name] or {})}" for split in splits)
+
+
+def _duplicates(stats: StatsFile | None) -> Iterator[str]:
+    duplicates = stats.duplicates if stats is not None else None
+    if duplicates is None or not duplicates.pairs:
+        return
+    yield from ("", f"Equal contents ({duplicates.content}):")
+    yield from (f"  {sentence}" for sentence in duplicates.sentences())
+    for split, found in duplicates.within.items():
+        yield f"  {found.examples:,} examples of {split!r} have {found.contents:,} contents between them"
 
 
 def _balance(counts: Mapping[str, int]) -> str:

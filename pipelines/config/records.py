@@ -310,6 +310,18 @@ class RecordsConfig(JobConfig):
         shards = partial(about_how_many, self.shard_counts)
         return RunSize(self.block_size, shards, not is_local(self.directory))
 
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The features that say which record it is, and not what it holds."""
+        key = () if self.key is None else (self.key,)
+        return (*key, "filename", "line_number") if self.line_numbers else key
+
+    @property
+    def content(self) -> str:
+        """What of two records is compared where equal ones are looked for, in words."""
+        without = f" without {', '.join(map(repr, self.apart))}" if self.apart else ""
+        return f"records{without}"
+
     def to_json(self) -> dict[str, Any]:
         """As the base says; the features of --schema by the names of the input."""
         names = None if self._own_schema is None else [feature.name for feature in self._own_schema]

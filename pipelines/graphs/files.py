@@ -12,9 +12,11 @@ from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 from pipelines.config.files import FilesConfig, ListedFilesConfig
 from pipelines.graphs.publishing import prepared, publish_options, renamed, report_divisions
 from pipelines.graphs.reuse import Reuse, find_reuse
+from shardmill.duplicates import Duplicates
 from shardmill.features import Features
 from shardmill.rejects import Reject
 from shardmill.renames import Renames
+from transforms.contents.find import find_duplicates
 from transforms.files.encode import FileEncoder
 from transforms.files.plan import AssignStrata, KeepOrder, PlanShards
 from transforms.files.resolve import ResolveOptions, resolve
@@ -141,16 +143,24 @@ def build_files(
         progress_folder,
     )
     written = plan.shards | "ByShard" >> beam.GroupByKey() | "Write" >> write
+    duplicates = plan.summary | "Duplicates" >> beam.Map(
+        _duplicates, AsIter(written["shards"]), f"{config.kind.plural}, as they are stored"
+    ).with_output_types(Duplicates)
     rejects = (plan.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
     return plan.summary | "Publish" >> beam.FlatMap(
         _publish,
         AsSingleton(plan.layout),
         AsSingleton(plan.divisions),
+        AsSingleton(duplicates),
         AsIter(written["shards"]),
         AsIter(rejects),
         route.describe,
         options,
     ).with_output_types(str)
+
+
+def _duplicates(_: InputSummary, shards: Iterable[ShardInfo], content: str) -> Duplicates:
+    return find_duplicates(content, [shard.section for shard in shards if shard.section is not None])
 
 
 def _source(
@@ -184,6 +194,7 @@ def _publish(
     summary: InputSummary,
     layout: Layout,
     divisions: Divisions,
+    duplicates: Duplicates,
     shards: Iterable[ShardInfo],
     rejects: Iterable[Reject],
     describe: Describe,
@@ -202,5 +213,6 @@ def _publish(
         rejects=list(rejects),
         stats=stats,
         notices=(*layout.notices, *notices),
+        duplicates=duplicates,
     )
     return publish.publish(*renamed(build, features, options), options)

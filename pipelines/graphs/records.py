@@ -13,10 +13,12 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipelines.config.records import RecordsConfig
 from pipelines.graphs.publishing import prepared, publish_options, renamed, report_divisions
+from shardmill.duplicates import Duplicates
 from shardmill.errors import UserError
 from shardmill.features import Feature, Features
 from shardmill.rejects import Reject
 from transforms.columns.inferred import Inferred
+from transforms.contents.find import find_duplicates
 from transforms.examples.kinds import Kinds, mixed_kinds, most_frequent
 from transforms.files.images.found import mark_images
 from transforms.formats.damage import settle
@@ -121,12 +123,16 @@ def build_records(root: beam.Pipeline, progress_folder: str | None, config: Reco
         )
     )
     report_divisions(divisions, progress_folder)
+    duplicates = reading.indexed.summary | "Duplicates" >> beam.Map(
+        _duplicates, AsIter(staged.staged), config.content
+    ).with_output_types(Duplicates)
     rejects = (reading.indexed.rejects, staged.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
     return reading.indexed.summary | "Publish" >> beam.FlatMap(
         _publish,
         AsSingleton(layout),
         AsSingleton(divisions),
         AsIter(staged.staged),
+        AsSingleton(duplicates),
         AsIter(written["shards"]),
         AsIter(rejects),
         config.table_options,
@@ -141,13 +147,19 @@ def _stage(
     config: RecordsConfig,
     progress_folder: str | None,
 ) -> StagedRuns:
-    staging = Staging(config.format, config.encoder, config.key_options, config.block_size, config.run_size)
+    staging = Staging(
+        config.format, config.encoder, config.key_options, config.block_size, config.run_size, config.apart
+    )
     strata = None
     if config.stratify_by is not None:
         keys = tasks | "KeyStrata" >> KeyStrata(staging, layout, temporary, config.threads)
         fractions = tuple(fraction for _, fraction in config.splits or DEFAULT_SPLITS)
         strata = keys | "CutStrata" >> FindExampleCuts(read_keys, partial(_stratum_ranks, fractions), config.threads)
     return tasks | "Stage" >> StageRuns(staging, layout, temporary, strata, config.threads, progress_folder)
+
+
+def _duplicates(_: InputSummary, all_staged: Iterable[Staged], content: str) -> Duplicates:
+    return find_duplicates(content, [section for staged in all_staged for section in staged.sections])
 
 
 def _stratum_ranks(fractions: tuple[Fraction, ...], stratum: str, examples: int, size_bytes: int) -> list[int]:
@@ -170,6 +182,7 @@ def _publish(
     layout: TableLayout,
     divisions: Divisions,
     all_staged: Iterable[Staged],
+    duplicates: Duplicates,
     shards: Iterable[ShardInfo],
     rejects: Iterable[Reject],
     table: TableOptions,
@@ -197,6 +210,7 @@ def _publish(
         rejects=settled,
         stats=staged.stats,
         notices=notices,
+        duplicates=duplicates,
     )
     return publish.publish(*renamed(build, features, options), options)
 

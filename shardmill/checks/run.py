@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable, Iterator
 
-from shardmill.checks import classes, columns, counts, drift
+from shardmill.checks import classes, columns, counts, drift, leakage
 from shardmill.checks.asked import Constraints
 from shardmill.checks.constraints import constraints
 from shardmill.checks.limits import ByFeature, LimitsByCheck
@@ -35,6 +35,7 @@ def run_checks(
         *_strangers(new, told),
         *classes.smallest_class(new, limits, own),
         *drift.skew(new, limits, own),
+        *leakage.shared_contents(new, limits),
         *(constraints(new, old, asked) if asked is not None else ()),
     ]
     if old is None:

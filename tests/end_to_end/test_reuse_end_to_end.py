@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[tuple[str, ...], Files, Files]] = {
     "resized": (
         ("images", "--resize", "9x7"),
         {**image_tree(("cat", "dog"), 6), "cat/bad.jpg": b"no image", "dog/worse.jpg": b"nor this"},
-        {"ant/new.jpg": image(77), "cat/001.jpg": image(78), "dog/002.jpg": b"cut", "cat/bad.jpg": image(79)},
+        {"ant/new.jpg": image(77), "cat/001.jpg": image(77), "dog/002.jpg": b"cut", "cat/bad.jpg": image(79)},
     ),
     "as they are": (
         ("images", "--splits", "train=0.5,test=0.5", "--group_by", "label"),

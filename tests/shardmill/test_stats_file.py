@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from shardmill.duplicates import Duplicates, Member, Pair, Repeated
 from shardmill.errors import CorruptDataError
 from shardmill.stats_file import (
     Bucket,
@@ -48,7 +49,14 @@ FEATURES = {
     "sample_rate": FeatureSummary(frames_by_rate={8000: 12000, 44100: 0}),
     "channels": FeatureSummary(files_by_channels={1: 2}),
 }
-STATS = StatsFile({"train": SplitSummary(10, 999, 1, FEATURES), "test": SplitSummary(0, 0, 0)})
+DUPLICATES = Duplicates(
+    "records",
+    {"train": Repeated(4, 2)},
+    {"train": {"test": 3}, "test": {"train": 1}},
+    {"test": 1, "train": 3},
+    (Pair(Member("test", "a.csv", 0), Member("train", "b.png")),),
+)
+STATS = StatsFile({"train": SplitSummary(10, 999, 1, FEATURES), "test": SplitSummary(0, 0, 0)}, DUPLICATES)
 
 
 def test_what_is_read_is_what_was_written() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.checks.profile import Profile
+from shardmill.duplicates import Duplicates
 from shardmill.features import DType, Feature
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.stats_file import SplitSummary, StatsFile
@@ -59,7 +60,7 @@ def profile(
         rejects={"records": rejected, "reasons": {}},
     )
     # As a reader has it
-    return Profile(manifest, StatsFile.from_json(StatsFile(summaries).to_json(), "stats.json"))
+    return Profile(manifest, StatsFile.from_json(StatsFile(summaries, Duplicates("records")).to_json(), "stats.json"))
 
 
 def _table(columns: Columns) -> pa.Table:

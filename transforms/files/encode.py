@@ -13,6 +13,8 @@ import pyarrow as pa
 from shardmill import example, tfrecord
 from shardmill.rejects import Reject
 from shardmill.renames import Renames
+from transforms.contents.hashes import digest
+from transforms.contents.of_files import FileContents
 from transforms.statistics.files import SplitStats
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
@@ -145,6 +147,7 @@ class FileEncoder(ABC):
         rejects: list[Reject] = []
         files: list[Encoded] = []
         laid: list[Laid] = []
+        held: list[tuple[str, int | None, bytes]] = []
         labels: Counter[int] = Counter()
         places: list[Place | None] = []
         offset = 0
@@ -169,10 +172,12 @@ class FileEncoder(ABC):
             laid.append((name, offset, length))
             offset += length
             files.append(encoded)
+            held.append((name, line, digest(encoded.value, encoded.entries)))
             if label is not None:
                 labels[label] += 1
         stats = self.point_out(self.count(files, labels), files, laid)
-        return EncodedChunk(b"".join(framed), len(files), rejects, stats), places
+        contents = FileContents.of(*zip(*held, strict=True)) if held else None
+        return EncodedChunk(b"".join(framed), len(files), rejects, stats, contents=contents), places
 
     def _recalled(self, former: Remembered) -> Encoded:
         """What became of a file that is known, without reading it; raises as `encode_file`."""

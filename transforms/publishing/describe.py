@@ -9,6 +9,7 @@ from typing import Any
 from shardmill import feature_stats, naming, schema, tfds_metadata
 from shardmill.build_record import BuildRecord
 from shardmill.codecs.base import Codec
+from shardmill.duplicates import Duplicates
 from shardmill.features import Features, of_kind
 from shardmill.labels import check_label_name
 from shardmill.manifest import Manifest, ShardEntry, SplitEntry
@@ -28,6 +29,8 @@ from transforms.sharding.divisions import Divisions
 from transforms.statistics.files import SplitStats
 from transforms.stores import storage
 from transforms.writing.shard_info import ShardInfo
+
+_PAIRS_OF_SPLITS = 3  # that share contents, told one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ class Build:
       splits: in their order, empty ones too.
       stats: of each split that has examples.
       notices: what the user must be told at the end, beside what every route says.
+      duplicates: which examples have equal content; None where nobody looked.
     """
 
     records: int
@@ -117,6 +121,7 @@ class Build:
     rejects: Sequence[Reject]
     stats: Mapping[str, SplitStats]
     notices: Sequence[str] = ()
+    duplicates: Duplicates | None = None
 
 
 def make_manifest(build: Build, features: Features, options: PublishOptions) -> Manifest:
@@ -221,7 +226,8 @@ def stats_file(manifest: Manifest, build: Build) -> StatsFile:
                 ),
             )
             for split in manifest.splits
-        }
+        },
+        build.duplicates,
     )
 
 
@@ -247,9 +253,18 @@ def notices(build: Build, features: Features, options: PublishOptions) -> list[s
             said.append(
                 f"split {split!r} has {division.examples} examples, so {division.parts} shards instead of {asked}"
             )
+    if build.duplicates is not None:
+        said += _duplicate_notices(build.duplicates)
     for feature, names in _class_names(features).items():
         said += _class_notices(build, feature, names, Renames.of(options.configuration).original(feature))
     return said
+
+
+def _duplicate_notices(duplicates: Duplicates) -> list[str]:
+    """That splits share contents."""
+    said = duplicates.sentences()
+    more = len(said) - _PAIRS_OF_SPLITS
+    return [*said[:_PAIRS_OF_SPLITS], *([f"{more} more pairs of splits share contents"] if more > 0 else [])]
 
 
 def _class_names(features: Features) -> dict[str, Sequence[str]]:

@@ -3,13 +3,11 @@
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import xxhash
 
 from shardmill import spans
 from transforms.columns.buffers import data_of, offsets_of
+from transforms.contents.places import place_of
 from transforms.formats.base import FileRef
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 divided by the golden ratio, odd: splitmix64's increment
 
 
 def hash_keys(texts: pa.LargeBinaryArray, seed: int) -> np.ndarray:
@@ -21,17 +19,8 @@ def hash_keys(texts: pa.LargeBinaryArray, seed: int) -> np.ndarray:
 
 
 def position_ties(file: FileRef, lines: np.ndarray) -> np.ndarray:
-    """A hash of each row's file and line: uint64, shape (n,).
-
-    splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014), a bijection, so that no
-    two rows of a file share one.
-    """
-    start = np.uint64(xxhash.xxh3_64_intdigest(file.name.encode()))
-    with np.errstate(over="ignore"):
-        mixed = start + lines.astype(np.uint64) * _GOLDEN
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+    """A hash of each row's file and line: uint64, shape (n,), see transforms.contents.places."""
+    return place_of(file.name, lines)
 
 
 def input_order(file: FileRef, lines: np.ndarray) -> np.ndarray:

@@ -12,12 +12,14 @@ from apache_beam.pvalue import AsSingleton, TaggedOutput
 
 from shardmill.rejects import Reject
 from transforms.columns.inferred import Inferred
+from transforms.contents.section import Section, names_blob
 from transforms.examples.kinds import Kinds, merge_kinds
 from transforms.files.images.found import Formats, formats_of, merge_formats
 from transforms.formats.base import BlockRef, RecordFormat, split_rows
 from transforms.inputs.blocks import Task, total_bytes
 from transforms.inputs.files import REJECTS
 from transforms.layout.tables import TableLayout
+from transforms.records.contents import ContentsOfTask, contents_of
 from transforms.records.encode import KeyOptions, PreparedRows, RecordEncoder, join, keyed, split_stats, stratum_keys
 from transforms.records.run_file import Run, write_keys
 from transforms.records.run_size import RunSize
@@ -34,6 +36,7 @@ STAGED = "staged"
 # Of a run, about: a row of two bytes of text is fifty as a record, and as much again in keys and positions
 MAX_ROWS = 1 << 19
 _RUNS = "runs"
+_CONTENTS = "contents"  # the folder of what records hold
 
 
 class StagedRuns(NamedTuple):
@@ -55,6 +58,7 @@ class Staged:
       inferred: of features whose types are not known before.
       kinds: of the features of existing records.
       images: the formats of features that hold images.
+      sections: where it lies what the records hold.
     """
 
     read: int = 0
@@ -63,6 +67,7 @@ class Staged:
     inferred: Inferred = field(default_factory=Inferred)
     kinds: Kinds = field(default_factory=dict)
     images: Formats = field(default_factory=dict)
+    sections: list[Section] = field(default_factory=list)
 
     def merge(self, other: "Staged") -> "Staged":
         """Add what `other` saw, and return this; `other`, which may be an element that a runner merges again, stays as
@@ -72,6 +77,7 @@ class Staged:
         self.inferred = self.inferred.merge(other.inferred)
         self.kinds = merge_kinds(self.kinds, other.kinds)
         self.images = merge_formats(self.images, other.images)
+        self.sections += other.sections
         for split, stats in other.stats.items():
             self.stats.setdefault(split, TableStats()).merge(stats)
         return self
@@ -87,6 +93,7 @@ class Staging:
       options: of keys and splits.
       block_size: bytes of input that are encoded at once, about.
       run_size: and that become one run, by the bytes of all of it.
+      apart: features that say which record it is, and not what it holds.
     """
 
     format: RecordFormat
@@ -94,6 +101,7 @@ class Staging:
     options: KeyOptions
     block_size: int
     run_size: RunSize
+    apart: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -189,9 +197,12 @@ def stage_task(
     most = staging.run_size(total_bytes(task[0].file))
     size = 0
     run = RunWriter(_new_path(temporary))
+    names = names_blob(dict.fromkeys(block.file.name for block in task))
+    contents = ContentsOfTask(storage.join(temporary, _CONTENTS), names, layout.splits)
     for rows in _prepared(staging, task, layout, staged, out):
         encoded = staging.encoder.encode(rows.batch, layout)
         records = keyed(rows, encoded, layout, staging.options, strata)
+        contents.add(contents_of(encoded, rows.ties, staging.apart), records.groups)
         run.add(records)
         size += rows.batch.nbytes
         if size >= most or most <= staging.block_size:  # no run is put together of what was encoded apart
@@ -202,6 +213,7 @@ def stage_task(
         staged.merge(Staged(stats=stats, inferred=encoded.inferred, kinds=encoded.kinds, images=images))
     if (rest := run.close()) is not None:
         out.append(rest)
+    staged.sections += contents.close()
     return [*out, staged]
 
 

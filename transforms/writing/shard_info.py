@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from shardmill.naming import ShardName
+from transforms.contents.section import Section
 from transforms.statistics.files import SplitStats
 from transforms.writing.remembered import Piece
 
@@ -18,6 +19,7 @@ class ShardInfo:
       crc32c: of the bytes on disk.
       stats: of its examples, where they were gathered in writing.
       piece: what is remembered of its files for the next build, if anything.
+      section: what its examples hold, where that was gathered in writing.
     """
 
     name: ShardName
@@ -29,3 +31,4 @@ class ShardInfo:
     crc32c: int
     stats: SplitStats | None = None
     piece: Piece | None = None
+    section: Section | None = None

@@ -25,6 +25,7 @@ from shardmill.codecs.base import Codec
 from shardmill.codecs.registry import PLAIN
 from shardmill.naming import ShardName, shard_prefix
 from shardmill.rejects import Reject
+from transforms.contents.of_files import ContentsWriter
 from transforms.sharding.divisions import Divisions
 from transforms.sharding.shards import ShardKey
 from transforms.statistics.files import Located, SplitStats
@@ -41,7 +42,7 @@ from transforms.writing.source import ShardSource
 REJECTS = "rejects"
 # Local disks want large writes; object stores buffer anyway. What is this large is not copied to others before.
 _WRITE_BYTES = 1 << 18
-_PIECES = "files"  # the folder of what is remembered of files
+_PIECES, _CONTENTS = "files", "contents"  # the folders of what is remembered of files, and of what they hold
 _SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time
 
 
@@ -164,13 +165,14 @@ class _WriteShardFn(ThreadedFlatMap):
         stats: SplitStats | None = None
         examples = framed_bytes = 0
         rejects: list[Reject] = []
-        pieces = PieceWriter()
+        pieces, contents = PieceWriter(), ContentsWriter()
         try:
             for chunk in map_in_order(self._encoders, source.encode, tasks, self._window):
                 output.write(chunk.framed)
                 if isinstance(chunk.stats, Located):
                     chunk.stats.lie_in(str(name), framed_bytes)
                 pieces.add(chunk, framed_bytes)
+                contents.add(chunk.contents)
                 framed_bytes += len(chunk.framed)
                 if stats is None:
                     stats = chunk.stats
@@ -191,7 +193,9 @@ class _WriteShardFn(ThreadedFlatMap):
         if self._progress is not None:
             self._progress.flush()
         piece = pieces.write(storage.join(storage.join(temporary, _PIECES), f"{split}-{attempt}{PIECE_SUFFIX}"))
-        info = ShardInfo(name, path, planned, examples, len(rejects), output.size_bytes, output.crc32c, stats, piece)
+        section = contents.write(storage.join(storage.join(temporary, _CONTENTS), f"{split}-{attempt}"), split)
+        written = (output.size_bytes, output.crc32c, stats, piece, section)
+        info = ShardInfo(name, path, planned, examples, len(rejects), *written)
         # While other shards are encoded, and not of all at once when they are published
         synced = self._syncing.submit(_synced, info)
         return [*(beam.pvalue.TaggedOutput(REJECTS, reject) for reject in rejects), synced]

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from shardmill.rejects import Reject
+from transforms.contents.of_files import FileContents
 from transforms.statistics.files import SplitStats
 
 
@@ -17,6 +18,7 @@ class EncodedChunk:
     Attributes:
       remembered: for the next build, rows of transforms.writing.remembered.REMEMBERED, offsets from the first record.
       reused: files whose records, or rejects, came from an older version.
+      contents: what the files hold, where that is gathered as shards are written.
       damaged: files whose records should have come from there, but were not whole.
     """
 
@@ -27,6 +29,7 @@ class EncodedChunk:
     remembered: pa.RecordBatch | None = None
     reused: int = 0
     damaged: int = 0
+    contents: FileContents | None = None
 
 
 class ShardSource(Protocol):

@@ -69,6 +69,7 @@ def content(sources: Sources) -> dict[str, Any]:
         "labels": [_label(profile, feature) for feature in profile.labels],
         "features": [_feature(profile, feature) for feature in manifest.features],
         "pictures": _pictures(sources.pictures),
+        "duplicates": None if profile.stats.duplicates is None else profile.stats.duplicates.to_json(),
         "rejects": _rejects(sources),
         "shards": [
             {"split": split.name, "file": shard.file, "examples": shard.examples, "size_bytes": shard.size_bytes}

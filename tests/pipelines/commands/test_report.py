@@ -108,6 +108,7 @@ def test_json_is_the_content(built: Path, run: Run) -> None:
             "labels",
             "features",
             "pictures",
+            "duplicates",
             "rejects",
             "shards",
             "made",

@@ -1,0 +1,202 @@
+"""Examples of equal content, within a split and across splits, on every route: counted, listed, said."""
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from shardmill.example import encode_example
+from shardmill.tfrecord import frame
+from tests.support.command import Run, image, write_files
+from tests.support.sounds import wav
+
+# Contents by their number: 0 and 1 are in both splits, 2 is in train twice
+TRAIN, TEST = (0, 1, 2, 2, 3), (4, 1, 0, 0)
+Rows = list[dict[str, Any]]
+
+
+def _rows(numbers: tuple[int, ...]) -> Rows:
+    return [{"id": 10 * sum(numbers) + place, "x": n, "w": f"word {n}"} for place, n in enumerate(numbers)]
+
+
+def _csv(rows: Rows) -> bytes:
+    return "".join(
+        f"{','.join(map(str, row))}\n" for row in (("id", "x", "w"), *(row.values() for row in rows))
+    ).encode()
+
+
+def _json_lines(rows: Rows) -> bytes:
+    return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+
+
+def _parquet(rows: Rows) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), out)
+    return out.getvalue()
+
+
+def _avro(rows: Rows) -> bytes:
+    out = io.BytesIO()
+    fields = [{"name": name, "type": kind} for name, kind in (("id", "long"), ("x", "long"), ("w", "string"))]
+    fastavro.writer(out, {"type": "record", "name": "row", "fields": fields}, rows)
+    return out.getvalue()
+
+
+def _records(rows: Rows) -> bytes:
+    examples = [{"id": [row["id"]], "x": [row["x"]], "w": [row["w"].encode()]} for row in rows]
+    return b"".join(frame(encode_example(example)) for example in examples)
+
+
+def _npy(number: int) -> bytes:
+    out = io.BytesIO()
+    np.save(out, np.full((2, 3), number, np.float32))
+    return out.getvalue()
+
+
+def in_files(suffix: str, of_number: Callable[[int], bytes]) -> Mapping[str, bytes]:
+    """A file a content, in the folders of their splits."""
+    splits = (("train", TRAIN), ("test", TEST))
+    return {
+        f"{split}/any/{place}.{suffix}": of_number(n) for split, numbers in splits for place, n in enumerate(numbers)
+    }
+
+
+def in_rows(name: str, of_rows: Callable[[Rows], bytes]) -> Mapping[str, bytes]:
+    """A file a split."""
+    return {f"train/{name}": of_rows(_rows(TRAIN)), f"test/{name}": of_rows(_rows(TEST))}
+
+
+def _lines(rows: Rows) -> bytes:
+    return "".join(f"{row['w']}\n" for row in rows).encode()
+
+
+KEY = ("--key", "id")
+ROUTES: dict[str, tuple[tuple[str, ...], Mapping[str, bytes], str]] = {
+    "csv": (("csv", *KEY), in_rows("a.csv", _csv), "records without 'id'"),
+    "csv in order": (("csv", "--drop", "id", "--no_shuffle"), in_rows("a.csv", _csv), "records"),
+    "jsonl": (("jsonl", *KEY), in_rows("a.jsonl", _json_lines), "records without 'id'"),
+    "parquet": (("parquet", *KEY), in_rows("a.parquet", _parquet), "records without 'id'"),
+    "avro": (("avro", *KEY), in_rows("a.avro", _avro), "records without 'id'"),
+    "reshard": (("reshard", *KEY), in_rows("a.tfrecord", _records), "records without 'id'"),
+    "lines": (("text",), in_rows("a.txt", _lines), "records"),
+    "numbered lines": (
+        ("text", "--line_numbers"),
+        in_rows("a.txt", _lines),
+        "records without 'filename', 'line_number'",
+    ),
+    "text files": (("text", "--record", "file"), in_files("txt", b"text %d".__mod__), "text files, as they are stored"),
+    "images": (("images",), in_files("png", lambda n: image(n, "PNG")), "images, as they are stored"),
+    "resized": (
+        ("images", "--resize", "8x8"),
+        in_files("png", lambda n: image(n, "PNG")),
+        "images, as they are stored",
+    ),
+    "gzip": (("images", "--compression", "gzip"), in_files("jpg", image), "images, as they are stored"),
+    "arrays": (("arrays",), in_files("npy", _npy), "arrays, as they are stored"),
+    "audio": (("audio",), in_files("wav", lambda n: wav(number=n)), "audio files, as they are stored"),
+}
+
+
+def stats(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "n/1.0.0/stats.json").read_text())["duplicates"]
+    return found
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_every_route_counts_equal_contents(route: str, run: Run, tmp_path: Path) -> None:
+    words, files, content = ROUTES[route]
+    write_files(tmp_path / "in", files)
+
+    result = run(*words, "--input", tmp_path / "in", "--output", tmp_path, "--name", "n")
+
+    assert result.status == 0, result.err
+    assert "NOTE: 3 examples of 'test' have equal content in 'train', such as 'test/" in result.out
+    found = stats(tmp_path)
+    pairs = found.pop("pairs")
+    assert found == {
+        "content": content,
+        "across": {"test": {"train": 3}, "train": {"test": 2}},
+        "elsewhere": {"test": 3, "train": 2},
+        "within": {"test": {"examples": 2, "contents": 1}, "train": {"examples": 2, "contents": 1}},
+    }
+    assert [(pair["one"]["split"], pair["other"]["split"]) for pair in pairs] == [("test", "train")] * 2 + [
+        ("train", "train")
+    ]
+    assert pairs[2] == _twice(route)
+    assert {pair["other"]["name"] for pair in pairs[:2]} <= files.keys()
+
+
+def _twice(route: str) -> dict[str, Any]:
+    """Where content 2 is in train, by the names that users know."""
+    _, files, _ = ROUTES[route]
+    (name, *others) = (name for name in files if name.startswith("train/"))
+    if others:
+        return {side: {"split": "train", "name": name.replace("0.", f"{n}.")} for side, n in (("one", 2), ("other", 3))}
+    first = {"csv": 4, "csv in order": 4}.get(route, 3)
+    return {
+        side: {"split": "train", "name": name, "line": line} for side, line in (("one", first), ("other", first + 1))
+    }
+
+
+def test_without_a_key_rows_that_differ_in_it_differ(run: Run, tmp_path: Path) -> None:
+    write_files(tmp_path / "in", in_rows("a.csv", _csv))
+
+    result = run("csv", "--input", tmp_path / "in", "--output", tmp_path, "--name", "n")
+
+    assert "equal content" not in result.out
+    assert stats(tmp_path) == {"content": "records", "across": {}, "elsewhere": {}, "within": {}, "pairs": []}
+
+
+def test_how_rows_are_cut_does_not_show(run: Run, tmp_path: Path) -> None:
+    rows = [{"id": n, "x": n % 97, "w": f"word {n % 89}"} for n in range(2_000)]
+    write_files(
+        tmp_path / "in", {"train/a.csv": _csv(rows), "test/a.csv": _csv(rows[::50]), "test/b.csv": _csv(rows[7:9])}
+    )
+    where = ("csv", "--input", tmp_path / "in", "--drop", "id")
+
+    assert run(*where, "--output", tmp_path / "one", "--name", "n").status == 0
+    assert run(*where, "--output", tmp_path / "other", "--name", "n", "--block_size", "1KiB", "--seed", "5").status == 0
+
+    assert stats(tmp_path / "one")["across"] == {"test": {"train": 42}, "train": {"test": 42}}
+    assert stats(tmp_path / "one") == stats(tmp_path / "other")
+
+
+def test_lines_of_a_manifest_are_told_apart(run: Run, tmp_path: Path) -> None:
+    rows = [("a.png", "x", "train"), ("a.png", "y", "test"), ("b.png", "x", "train"), ("c.png", "x", "test")]
+    lines = "".join(f"{','.join(row)}\n" for row in (("file_name", "label", "split"), *rows))
+    files = {"a.png": image(1, "PNG"), "b.png": image(2, "PNG"), "c.png": image(3, "PNG"), "list.csv": lines.encode()}
+    write_files(tmp_path / "in", files)
+
+    assert run("images", "--manifest", tmp_path / "in/list.csv", "--output", tmp_path, "--name", "n").status == 0
+
+    (pair,) = stats(tmp_path)["pairs"]
+    assert pair == {
+        "one": {"split": "test", "name": "a.png", "line": 3},
+        "other": {"split": "train", "name": "a.png", "line": 2},
+    }
+
+
+def test_inspect_report_and_checks_tell_of_them(run: Run, tmp_path: Path) -> None:
+    write_files(tmp_path / "in", in_rows("a.csv", _csv))
+    assert run("csv", "--input", tmp_path / "in", "--output", tmp_path, "--name", "n", *KEY).status == 0
+    known = stats(tmp_path)
+
+    assert json.loads(run("inspect", tmp_path / "n", "--json").out)["duplicates"] == known
+    said = run("inspect", tmp_path / "n").out
+    assert "Equal contents (records without 'id'):\n  3 examples of 'test' have equal content in 'train'" in said
+    assert "  2 examples of 'train' have 1 contents between them" in said
+    found = json.loads(run("report", tmp_path / "n", "--json").out)
+    assert found["duplicates"] == known
+    (check,) = (check for check in found["verdict"]["checks"] if check["check"] == "shared_contents")
+    assert (check["severity"], check["split"], check["value"]) == ("warn", "test", 0.75)
+    assert run("report", tmp_path / "n", "--output", tmp_path / "r.html").status == 0
+    page = (tmp_path / "r.html").read_text()
+    assert "Duplicates" in page
+    assert "test/a.csv:3" in page

@@ -1,0 +1,126 @@
+"""Equal contents are counted exactly, whatever files they lie in and however many ranges they are looked through by."""
+
+from collections import Counter, defaultdict
+from itertools import pairwise, product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardmill.duplicates import SHOWN, Duplicates, Member, Repeated
+from transforms.contents.find import find_duplicates
+from transforms.contents.hashes import Contents, digest, of_digests
+from transforms.contents.places import place_of
+from transforms.contents.section import Section, layout_section, names_blob, number_of_ranges, range_of
+from transforms.stores import storage
+
+SPLITS = ("test", "train", "validation")
+Row = tuple[str, str, int]  # split, content, line of the file that is called like the split
+
+
+def sections(rows: list[Row], path: Path, cuts: list[int]) -> list[Section]:
+    """The rows in sections, cut before each of `cuts`; of a file each."""
+    found = []
+    for start, stop in zip([0, *cuts], [*cuts, len(rows)], strict=True):
+        for split in SPLITS:
+            mine = [row for row in rows[start:stop] if row[0] == split]
+            if mine:
+                places = place_of(f"{split}.csv", np.array([line for _, _, line in mine]))
+                contents = of_digests([digest(content.encode()) for _, content, _ in mine], places)
+                name = str(path / f"{start}-{split}")
+                section, parts = layout_section(contents, split, name, 0, names_blob([f"{split}.csv", "other.csv"]))
+                storage.write_parts(name, parts)
+                found.append(section)
+    return found
+
+
+def found(sections: list[Section], at_once: int = 1 << 20) -> Duplicates:
+    return find_duplicates("rows", sections, at_once)
+
+
+def expected(rows: list[Row]) -> tuple[dict[str, Repeated], dict[str, dict[str, int]], dict[str, int]]:
+    """Counted the slow way: every two rows."""
+    by_content: dict[str, Counter[str]] = defaultdict(Counter)
+    for split, content, _ in rows:
+        by_content[content][split] += 1
+    within: dict[str, Repeated] = {}
+    across: dict[str, dict[str, int]] = defaultdict(dict)
+    elsewhere: dict[str, int] = {}
+    for split in SPLITS:
+        repeated = [counts[split] for counts in by_content.values() if counts[split] > 1]
+        if repeated:
+            within[split] = Repeated(sum(repeated), len(repeated))
+        if shared := sum(counts[split] for counts in by_content.values() if len(counts) > 1 and split in counts):
+            elsewhere[split] = shared
+    for split, other in product(SPLITS, SPLITS):
+        examples = sum(counts[split] for counts in by_content.values() if split in counts and other in counts)
+        if split != other and examples:
+            across[split][other] = examples
+    return within, dict(across), elsewhere
+
+
+rows_in_pieces = st.lists(st.tuples(st.sampled_from(SPLITS), st.text("ab", max_size=3)), max_size=40).flatmap(
+    lambda rows: st.tuples(
+        st.just([(split, content, line) for line, (split, content) in enumerate(rows)]),
+        st.lists(st.integers(0, len(rows)), max_size=3).map(sorted),
+        st.sampled_from([1, 2, 1024]),
+    )
+)
+
+
+@given(rows_in_pieces)
+@settings(max_examples=50)
+def test_counts_are_those_of_all_pairs(drawn: tuple[list[Row], list[int], int]) -> None:
+    rows, cuts, at_once = drawn
+    with TemporaryDirectory() as folder, TemporaryDirectory() as other:
+        duplicates = found(sections(rows, Path(folder), cuts), at_once)
+        whole = found(sections(rows, Path(other), []))
+
+    assert (duplicates.within, duplicates.across, duplicates.elsewhere) == expected(rows)
+    assert duplicates == whole
+    contents = {(f"{split}.csv", line): content for split, content, line in rows}
+    for pair in duplicates.pairs:
+        one, other_one = ((member.name, member.line or 0) for member in (pair.one, pair.other))
+        assert one != other_one
+        assert contents[one] == contents[other_one]
+        assert (pair.one.split, pair.other.split) == (one[0][:-4], other_one[0][:-4])
+    assert len(duplicates.pairs) == sum(number > 1 for number in Counter(content for _, content, _ in rows).values())
+
+
+def test_pairs_in_two_splits_are_listed_first(tmp_path: Path) -> None:
+    rows = [("train", f"{n % 150}", n) for n in range(300)] + [("test", f"{n}", n) for n in range(30)]
+
+    duplicates = found(sections(rows, tmp_path, [100]), 60)
+
+    assert [pair.one.split != pair.other.split for pair in duplicates.pairs] == [True] * 30 + [False] * (SHOWN - 30)
+    assert duplicates.within == {"train": Repeated(300, 150)}
+    assert duplicates.across == {"test": {"train": 30}, "train": {"test": 60}}
+    assert Member("test", "test.csv", 0) in {pair.one for pair in duplicates.pairs}
+
+
+@pytest.mark.parametrize("at_once", [1, 100])
+def test_ranges_smaller_than_a_part_of_a_section(at_once: int, tmp_path: Path) -> None:
+    rows = [("train", f"{n % 400}", n) for n in range(500)]
+
+    assert found(sections(rows, tmp_path, [90]), at_once).within == {"train": Repeated(200, 100)}
+
+
+def test_halves_that_are_equal_are_not_enough(tmp_path: Path) -> None:
+    places = place_of("a", np.arange(4))
+    contents = Contents(np.array([7, 7, 8, 8], np.uint64), np.array([1, 2, 3, 3], np.uint64), places)
+    section, parts = layout_section(contents, "train", str(tmp_path / "one"), 0, names_blob(["a"]))
+    storage.write_parts(section.path, parts)
+
+    assert found([section]).within == {"train": Repeated(2, 1)}
+
+
+@pytest.mark.parametrize(("examples", "ranges"), [(0, 1), (1, 1), (10, 1), (11, 2), (41, 8)])
+def test_ranges(examples: int, ranges: int) -> None:
+    assert number_of_ranges(examples, 10) == ranges
+    bounds = [range_of(index, ranges) for index in range(ranges)]
+    assert bounds[0][0] == 0
+    assert bounds[-1][1] == (1 << 64) - 1
+    assert all(low == high + 1 for (_, high), (low, _) in pairwise(bounds))

@@ -1,0 +1,154 @@
+"""Which contents are there more than once, among those whose hashes are in one range: exact, in little memory."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shardmill.duplicates import SHOWN
+from transforms.contents.hashes import Contents, Hashes
+from transforms.contents.section import BITS, Section
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """An example, of which its section knows the name."""
+
+    split: str
+    place: int
+    section: Section = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Twins:
+    """Two examples of one content, in two splits if it is in more than one."""
+
+    within: bool
+    high: int
+    low: int
+    one: Place
+    other: Place
+
+
+@dataclass(slots=True)
+class Counted:
+    """What was counted; mergeable in any order.
+
+    Attributes:
+      within: by split, examples that equal another of it.
+      contents: by split, how many contents these have.
+      across: by (split, other split), examples of the first whose content the other has too.
+      elsewhere: by split, examples whose content any other has too.
+      twins: the first of them, in their order.
+    """
+
+    within: Counter[str] = field(default_factory=Counter)
+    contents: Counter[str] = field(default_factory=Counter)
+    across: Counter[tuple[str, str]] = field(default_factory=Counter)
+    elsewhere: Counter[str] = field(default_factory=Counter)
+    twins: list[Twins] = field(default_factory=list)
+
+    def merge(self, other: "Counted") -> "Counted":
+        """Add what `other` counted, and return this; `other` stays as it is."""
+        self.within.update(other.within)
+        self.contents.update(other.contents)
+        self.across.update(other.across)
+        self.elsewhere.update(other.elsewhere)
+        self.twins = sorted([*self.twins, *other.twins])[:SHOWN]
+        return self
+
+
+def count_range(
+    bounds: tuple[int, int], sections: Sequence[Section], map_: Callable[..., Iterable[Any]] = map
+) -> Counted:
+    """What is there more than once of the contents whose high halves are within `bounds`, both included.
+
+    Only the high halves of all are held at once, and of those that repeat the rest.
+    """
+    repeated = repeated_values([high for _, high in map_(partial(_high, bounds=bounds), sections)])
+    if not len(repeated):
+        return Counted()
+    held: list[Contents] = []
+    owners: list[int] = []
+    for number, part in enumerate(map_(partial(_held, bounds=bounds, repeated=repeated), sections)):
+        if part is not None:
+            held.append(part)
+            owners += [number] * len(part)
+    return count(Contents.joined(held), np.array(owners), sections)
+
+
+def _held(section: Section, bounds: tuple[int, int], repeated: Hashes) -> Contents | None:
+    """The contents of a section whose high halves are among those that repeat; None of none."""
+    rows, high = _high(section, bounds)
+    among = _among(high, repeated)
+    return section.contents(int(rows[0]), int(rows[-1]) + 1).take(rows[among] - rows[0]) if among.any() else None
+
+
+def _high(section: Section, bounds: tuple[int, int]) -> tuple[NDArray[np.int64], Hashes]:
+    """The rows of a section whose high halves are within `bounds`, and these."""
+    first, last = bounds[0] >> (64 - BITS), (bounds[1] >> (64 - BITS)) + 1
+    start, stop = section.rows(first, last)
+    high = section.high(start, stop)
+    within = (high >= np.uint64(bounds[0])) & (high <= np.uint64(bounds[1]))
+    return np.flatnonzero(within) + start, high[within]
+
+
+def repeated_values(parts: Sequence[Hashes]) -> Hashes:
+    """The values that are there more than once, ascending."""
+    values = np.concatenate(parts) if parts else np.empty(0, np.uint64)
+    values.sort()
+    return np.unique(values[1:][values[1:] == values[:-1]])
+
+
+def _among(values: Hashes, wanted: Hashes) -> NDArray[np.bool_]:
+    places = np.minimum(np.searchsorted(wanted, values), len(wanted) - 1)
+    return wanted[places] == values
+
+
+def count(contents: Contents, owners: NDArray[np.int64], sections: Sequence[Section]) -> Counted:
+    """What is there more than once among some contents.
+
+    Args:
+      contents: any.
+      owners: the section of each, by its index in `sections`, shape (n,).
+    """
+    names = sorted({section.split for section in sections})
+    splits = np.array([names.index(section.split) for section in sections])[owners]
+    order = np.lexsort((contents.places, splits, contents.low, contents.high))
+    contents, splits, owners = contents.take(order), splits[order], owners[order]
+    same = (contents.high[1:] == contents.high[:-1]) & (contents.low[1:] == contents.low[:-1])
+    groups = np.concatenate(([0], np.cumsum(~same))) if len(contents) else np.empty(0, np.int64)
+    counts = np.zeros((int(groups[-1]) + 1 if len(groups) else 0, len(names)), np.int64)
+    np.add.at(counts, (groups, splits), 1)
+    present = counts > 0
+    shared = present.sum(axis=1) > 1
+    across = counts.T @ present
+    found = Counted()
+    for index, name in enumerate(names):
+        mine = counts[:, index]
+        _put(found.within, name, int(mine[mine > 1].sum()))
+        _put(found.contents, name, int(np.count_nonzero(mine > 1)))
+        _put(found.elsewhere, name, int(mine[shared].sum()))
+        for other, their in enumerate(names):
+            if other != index:
+                _put(found.across, (name, their), int(across[index, other]))
+    repeated = np.flatnonzero(counts.sum(axis=1) > 1)
+    chosen = [*repeated[shared[repeated]][:SHOWN], *repeated[~shared[repeated]][:SHOWN]][:SHOWN]
+    starts = np.searchsorted(groups, chosen)
+    for group, start in zip(chosen, starts.tolist(), strict=True):
+        # Sorted by split, then place: the first of all, and the first of the next split, or the second where there is
+        # none
+        first = int(np.argmax(present[group]))
+        other = start + int(counts[group, first]) if shared[group] else start + 1
+        pair = [Place(names[splits[row]], int(contents.places[row]), sections[owners[row]]) for row in (start, other)]
+        found.twins.append(Twins(not shared[group], int(contents.high[start]), int(contents.low[start]), *pair))
+    return found
+
+
+def _put(counter: Counter[Any], key: Any, number: int) -> None:
+    if number:
+        counter[key] = number

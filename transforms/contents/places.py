@@ -1,0 +1,45 @@
+"""Where an example comes from as one integer: a hash of its file and line that can be undone by whoever knows the
+files.
+
+splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014), a bijection: no two lines of
+a file share one.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+_GOLDEN = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio, odd: splitmix64's increment
+_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+_SHIFTS = (30, 27, 31)
+_MASK = (1 << 64) - 1
+
+
+def place_of(name: str, lines: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The place of each of some lines of the file `name`: uint64, shape (n,)."""
+    start = np.uint64(xxhash.xxh3_64_intdigest(name.encode()))
+    with np.errstate(over="ignore"):
+        mixed = start + lines.astype(np.uint64) * np.uint64(_GOLDEN)
+        mixed = (mixed ^ (mixed >> np.uint64(_SHIFTS[0]))) * np.uint64(_MULTIPLIERS[0])
+        mixed = (mixed ^ (mixed >> np.uint64(_SHIFTS[1]))) * np.uint64(_MULTIPLIERS[1])
+    return mixed ^ (mixed >> np.uint64(_SHIFTS[2]))
+
+
+def find_place(place: int, names: Iterable[str]) -> tuple[str, int]:
+    """The file, one of `names`, and the line of a place.
+
+    With another file's name the inverse is any of 2^64 numbers, so the file is the one that gives the smallest line.
+    """
+    mixed = _unshift(place, _SHIFTS[2])
+    for shift, multiplier in zip(_SHIFTS[1::-1], _MULTIPLIERS[::-1], strict=True):
+        mixed = _unshift(mixed * pow(multiplier, -1, 1 << 64) & _MASK, shift)
+    step = pow(_GOLDEN, -1, 1 << 64)
+    line, name = min(((mixed - xxhash.xxh3_64_intdigest(name.encode())) * step & _MASK, name) for name in set(names))
+    return name, line
+
+
+def _unshift(value: int, shift: int) -> int:
+    """Undo x ^ x >> shift, of which three times are above 64 bits."""
+    return value ^ (value >> shift) ^ (value >> 2 * shift)

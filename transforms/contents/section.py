@@ -1,0 +1,111 @@
+"""Contents in a file of the job's temporary directory, so that nothing but where they lie travels between stages.
+
+A section holds those of some examples of one split, by the first eight bits of their hashes: where each of these 256
+parts begins (uint32), the high halves, the low halves, the places (uint64), and the names of the files that they come
+from, with NUL between them, which no file has in its name.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transforms.contents.hashes import Contents, Hashes
+from transforms.contents.places import find_place
+from transforms.stores import storage
+
+BITS = 8
+_PARTS = 1 << BITS
+_STARTS_BYTES = 4 * (_PARTS + 1)
+_ITEM = 8
+_SEPARATOR = b"\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Where contents lie.
+
+    Attributes:
+      split: of all of these examples.
+      path, offset: of the section.
+      examples: in it.
+      names_bytes: of the names.
+      first_line: what stands for the first line of a file; 1 where 0 stands for all of a file.
+    """
+
+    split: str
+    path: str
+    offset: int
+    examples: int
+    names_bytes: int
+    first_line: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the section."""
+        return self._column(3) - self.offset + self.names_bytes
+
+    def _column(self, number: int) -> int:
+        return self.offset + _STARTS_BYTES + number * self.examples * _ITEM
+
+    def rows(self, first: int, last: int) -> tuple[int, int]:
+        """The rows of the parts from `first` to `last`, excluded."""
+        if (first, last) == (0, _PARTS):
+            return 0, self.examples
+        starts = np.frombuffer(storage.read_range(self.path, self.offset, _STARTS_BYTES), "<u4")
+        return int(starts[first]), int(starts[last])
+
+    def high(self, start: int, stop: int) -> Hashes:
+        """The high halves of rows `start` to `stop`."""
+        return self._read(0, start, stop)
+
+    def contents(self, start: int, stop: int) -> Contents:
+        """All that is known of rows `start` to `stop`."""
+        return Contents(*(self._read(number, start, stop) for number in range(3)))
+
+    def _read(self, number: int, start: int, stop: int) -> Hashes:
+        at = self._column(number) + start * _ITEM
+        return np.frombuffer(storage.read_range(self.path, at, (stop - start) * _ITEM), "<u8")
+
+    def find(self, places: Iterable[int]) -> dict[int, tuple[str, int | None]]:
+        """File and line of each place; None for the line where the file is all of the example."""
+        data = storage.read_range(self.path, self._column(3), self.names_bytes)
+        names = [name.decode() for name in data.split(_SEPARATOR)]
+        found = {place: find_place(place, names) for place in places}
+        return {
+            place: (name, None if line < self.first_line else line - self.first_line)
+            for place, (name, line) in found.items()
+        }
+
+
+def names_blob(names: Iterable[str]) -> bytes:
+    """Names as they stand in a section."""
+    return _SEPARATOR.join(name.encode() for name in names)
+
+
+def layout_section(
+    contents: Contents, split: str, path: str, offset: int, names: bytes, first_line: int = 0
+) -> tuple[Section, list[object]]:
+    """A section, and the parts of its bytes, to be written at `offset` of the file at `path`."""
+    code = (contents.high >> np.uint64(64 - BITS)).astype(np.uint8)
+    ordered = contents.take(np.argsort(code, kind="stable"))  # of bytes a radix sort
+    starts: NDArray[np.uint32] = np.zeros(_PARTS + 1, "<u4")
+    np.cumsum(np.bincount(code, minlength=_PARTS), out=starts[1:])
+    section = Section(split, path, offset, len(contents), len(names), first_line)
+    columns = (ordered.high, ordered.low, ordered.places)
+    return section, [starts, *(column.astype("<u8", copy=False) for column in columns), names]
+
+
+def number_of_ranges(examples: int, most: int) -> int:
+    """By how many ranges of high halves some examples are looked through, about `most` at once: a power of 2."""
+    number = 1
+    while number * most < examples:
+        number *= 2
+    return number
+
+
+def range_of(index: int, number: int) -> tuple[int, int]:
+    """The least and the greatest high half of one of `number` ranges."""
+    step = (1 << 64) // number
+    return index * step, (index + 1) * step - 1

@@ -1,0 +1,82 @@
+"""What rows hold, by hash: of their records, without what only says which record it is."""
+
+import uuid
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shardmill import spans
+from transforms.columns.buffers import data_of, offsets_of
+from transforms.contents.hashes import SEEDS, Contents
+from transforms.contents.section import Section, layout_section
+from transforms.examples.encode import encode_examples
+from transforms.records.encode import EncodedRows
+from transforms.sharding.group_rows import rows_of
+from transforms.stores import storage
+
+_MOST_ROWS = 1 << 20  # held at once: 24 MB
+
+
+def contents_of(encoded: EncodedRows, places: NDArray[np.uint64], apart: tuple[str, ...] = ()) -> Contents:
+    """The contents of some rows.
+
+    Args:
+      encoded: the rows as records.
+      places: of each row, see transforms.contents.places.
+      apart: features that say which record it is and not what it holds; where a record has no other, they are all that
+        it holds.
+    """
+    kept = [name for name in encoded.features.schema.names if name not in apart]
+    if not kept or len(kept) == len(encoded.features.schema.names):
+        high, low = (encoded.payload_hashes(seed) for seed in SEEDS)
+        return Contents(high, low, places)
+    records = encode_examples(encoded.features.select(kept))
+    offsets, data = offsets_of(records), data_of(records)
+    high, low = (spans.hashes(data, offsets[:-1], offsets[1:], seed) for seed in SEEDS)
+    return Contents(high, low, places)
+
+
+class ContentsOfTask:
+    """Gathers the contents of a task's rows, and writes them when they are many, and at the end."""
+
+    def __init__(self, folder: str, names: bytes, splits: Sequence[str]) -> None:
+        """Args:
+
+        folder: that files are written to.
+        names: of the files of the task, as they stand in a section.
+        splits: by their number.
+        """
+        self._folder, self._names, self._splits = folder, names, splits
+        self._held: list[tuple[Contents, NDArray[np.int64]]] = []
+        self._rows = 0
+        self._sections: list[Section] = []
+
+    def add(self, contents: Contents, splits: NDArray[np.int64]) -> None:
+        """Take some rows, and the number of the split of each."""
+        self._held.append((contents, splits))
+        self._rows += len(contents)
+        if self._rows >= _MOST_ROWS:
+            self._write()
+
+    def close(self) -> list[Section]:
+        """Where all of them lie."""
+        if self._held:
+            self._write()
+        return self._sections
+
+    def _write(self) -> None:
+        contents = Contents.joined([part for part, _ in self._held])
+        splits = np.concatenate([part for _, part in self._held])
+        # A random name keeps attempts apart
+        path, offset = storage.join(self._folder, uuid.uuid4().hex), 0
+        written: list[object] = []
+        for split, rows in zip(self._splits, rows_of(splits, len(self._splits)), strict=True):
+            if len(rows):
+                mine = contents if len(rows) == len(contents) else contents.take(rows)
+                section, parts = layout_section(mine, split, path, offset, self._names)
+                offset += section.size_bytes
+                written += parts
+                self._sections.append(section)
+        storage.write_parts(path, written)
+        self._held, self._rows = [], 0
