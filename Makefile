@@ -102,6 +102,7 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_load.py
 	$(BIN)/python benchmarks/bench_unchanged.py
 	$(BIN)/python benchmarks/bench_rebuild.py
+	$(BIN)/python benchmarks/bench_report.py
 
 clean:
 	rm -rf $(VENV) $(LEAN) $(NEXT) $(AIRFLOW) demo bench-data build dist *.egg-info

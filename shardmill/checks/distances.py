@@ -182,10 +182,15 @@ def least_jensen_shannon(one: Histogram, other: Histogram) -> Divergence:
 
 
 def _cut(shares: tuple[float, float]) -> float:
+    """`divergence` of the numbers below and above, a hundred thousand times for a wide table."""
     one, other = shares
     if one == other:
-        return 0.0  # as of most bounds
-    return divergence([one, 1 - one], [other, 1 - other])
+        return 0.0
+    whole, other_whole = one + (1 - one), other + (1 - other)
+    pairs = ((one / whole, other / other_whole), ((1 - one) / whole, (1 - other) / other_whole))
+    bits = [p * math.log2(p / ((p + q) / 2)) for p, q in pairs if p > 0]
+    bits += [q * math.log2(q / ((p + q) / 2)) for p, q in pairs if q > 0]
+    return min(max(math.fsum(bits) / 2, 0.0), 1.0)
 
 
 def _nearest(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
@@ -206,8 +211,14 @@ class _Cumulative:
         buckets, total = sorted(histogram.buckets), histogram.total
         self._lows, self._highs = [bucket.low for bucket in buckets], [bucket.high for bucket in buckets]
         self._sums = [0.0, *(numbers / total for numbers in accumulate(bucket.numbers for bucket in buckets))]
-        self._quantiles = [(low, high, share * self._sums[-1]) for low, high, share in histogram.quantiles if buckets]
-        self.bounds = {*self._highs, *(high for _, high, _ in self._quantiles)}
+        quantiles = [(low, high, share * self._sums[-1]) for low, high, share in histogram.quantiles if buckets]
+        by_high = sorted((high, share) for _, high, share in quantiles)
+        self._reached = [high for high, _ in by_high]
+        self._at_least = [0.0, *accumulate((share for _, share in by_high), max)]
+        by_low = sorted((low, share) for low, _, share in quantiles)
+        self._ahead = [low for low, _ in by_low]
+        self._at_most = [*accumulate((share for _, share in reversed(by_low)), min, initial=math.inf)][::-1]
+        self.bounds = {*self._highs, *self._reached}
         self.borders = {low for low, high in zip(self._lows[1:], self._highs) if low == high}
 
     def below(self, bound: float, strictly: bool) -> tuple[float, float]:
@@ -215,7 +226,7 @@ class _Cumulative:
         is_border = bound in self.borders
         whole = (bisect_right if is_border or not strictly else bisect_left)(self._highs, bound)
         begun = (bisect_left if is_border or strictly else bisect_right)(self._lows, bound)
-        reached = [share for _, high, share in self._quantiles if high < bound or (high == bound and not strictly)]
-        ahead = [share for low, _, share in self._quantiles if bound < low]
-        least, most = max([self._sums[whole], *reached]), min([self._sums[max(whole, begun)], *ahead])
+        reached = self._at_least[(bisect_left if strictly else bisect_right)(self._reached, bound)]
+        ahead = self._at_most[bisect_right(self._ahead, bound)]
+        least, most = max(self._sums[whole], reached), min(self._sums[max(whole, begun)], ahead)
         return min(least, most), most  # what is rounded may cross
