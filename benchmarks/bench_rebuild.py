@@ -6,6 +6,7 @@ byte.
 """
 
 import argparse
+import json
 import os
 import random
 import shutil
@@ -14,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
+import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -46,8 +48,8 @@ def command(source: str, output: str, flags: list[str]) -> list[str]:
     return [SHARDMILL, "images", *where, "--resize", "224x224", "--splits", "train=0.9,test=0.1", *flags]
 
 
-def store(folder: Path, stack: ExitStack) -> list[str]:
-    """Start a store over `folder`; returns the flags that reach it."""
+def store(folder: Path, stack: ExitStack) -> str:
+    """Start a store over `folder`; returns its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -62,9 +64,21 @@ def store(folder: Path, stack: ExitStack) -> list[str]:
             break
         except ConnectionRefusedError:
             time.sleep(0.05)
+    return f"http://127.0.0.1:{port}"
+
+
+def reaching(address: str) -> list[str]:
+    """The flags that reach a store."""
     known = {"access_key_id": "key", "secret_access_key": "secret", "region_name": "us-east-1"}
-    flags = {"endpoint_url": f"http://127.0.0.1:{port}", **known}
-    return [f"--s3_{name}={value}" for name, value in flags.items()]
+    return [f"--s3_{name}={value}" for name, value in {"endpoint_url": address, **known}.items()]
+
+
+def requests(address: str) -> str:
+    """What was asked of a store since this was last called."""
+    with urllib.request.urlopen(f"{address}/requests") as answer:
+        counts = json.load(answer)
+    alone = f"one alone for {counts['seconds_alone']:.1f} s"
+    return f"{counts['requests']:,} requests, up to {counts['at_once']} at once, {alone}"
 
 
 def differing(one: Path, other: Path) -> list[str]:
@@ -110,10 +124,14 @@ def main() -> None:
     shutil.copytree(made, images, copy_function=os.link)
     runs: dict[str, list[Measured]] = {}
     with ExitStack() as stack:
-        beam = store(bucket.parent, stack) if args.store else []
+        address = store(bucket.parent, stack) if args.store else ""
+        beam = reaching(address) if address else []
         where = f"s3://{bucket.name}" if args.store else str(bucket)
         first = command(f"{where}/in", f"{where}/reused", beam)
         measure([*first, "--reuse", "record"])
+        asked = dict[str, str]()
+        if address:
+            requests(address)
         for number in range(args.rounds):
             some = changed(images, args.changed, number)
             for name, output, flags in (
@@ -125,11 +143,15 @@ def main() -> None:
                 measured = measure(words)
                 print(f"round {number + 1}: {name}: {measured.seconds:.1f} s", file=sys.stderr)
                 runs.setdefault(name, []).append(measured)
+                if address:
+                    asked[name] = requests(address)
             if wrong := differing(*(bucket / output / "bench" / _VERSION for output in ("full", "reused"))):
                 sys.exit(f"the bytes differ: {', '.join(wrong[:3])}")
     shutil.rmtree(bucket, ignore_errors=True)
     print(f"{args.images:,} JPEGs, {some:,} changed; median of {args.rounds}; {machine()}\n")
     print(table(runs))
+    for name, said in asked.items():
+        print(f"\n{name}, in the last round: {said}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
 """An object store on the loopback that waits: `python slow_store.py FOLDER PORT MILLISECONDS`.
 
 It speaks as much of S3 as reading, listing and writing objects takes, serves the folders below FOLDER as buckets, and
-answers each request that is about an object after so many milliseconds, as a store at some distance does.
+answers each request after so many milliseconds, as a store at some distance does. `GET /requests` tells, and forgets,
+what was asked since that was last asked: how many requests, how many of them at once at most, and for how many seconds
+there was one alone.
 """
 
 import hashlib
+import json
 import sys
 import threading
 import time
@@ -18,6 +21,37 @@ from xml.sax.saxutils import escape
 _PAGE = 1000  # objects in an answer to a listing, as S3 has it
 
 
+class _Counts:
+    """What is counted of requests."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._now, self._since = 0, 0.0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._requests = self._most = 0
+        self._alone = 0.0
+
+    def change(self, by: int) -> None:
+        """A request begins, or ends."""
+        with self._lock:
+            moment = time.monotonic()
+            if self._now == 1:
+                self._alone += moment - self._since
+            self._since = moment
+            self._now += by
+            self._requests += by > 0
+            self._most = max(self._most, self._now)
+
+    def take(self) -> bytes:
+        """All of it as JSON."""
+        with self._lock:
+            answer = json.dumps({"requests": self._requests, "at_once": self._most, "seconds_alone": self._alone})
+            self._clear()
+        return answer.encode()
+
+
 class Store(BaseHTTPRequestHandler):
     """A request each."""
 
@@ -28,14 +62,42 @@ class Store(BaseHTTPRequestHandler):
     seconds = 0.0
     listings: ClassVar[dict[str, list[str]]] = {}
     lock = threading.Lock()
+    counts = _Counts()
+
+    def parse_request(self) -> bool:
+        """Let each request take its time, but that for what was asked."""
+        parsed = super().parse_request()
+        if parsed and self.path != "/requests":
+            self._counted = True
+            self.counts.change(1)
+            time.sleep(self.seconds)
+        return parsed
+
+    def handle_one_request(self) -> None:
+        """One request, counted until it is answered."""
+        self._counted = False
+        try:
+            super().handle_one_request()
+        finally:
+            if self._counted:
+                self.counts.change(-1)
+
+    def handle_expect_100(self) -> bool:
+        """Say at once that a client may send what it holds back until then: boto3 waits a second for that word."""
+        self.send_response_only(100)
+        self.end_headers()
+        self.wfile.flush()
+        return True
 
     def do_GET(self) -> None:
         """An object, a range of it, or a page of a listing."""
         path, query = self._asked()
+        if self.path == "/requests":
+            self._answer(200, self.counts.take())
+            return
         if "list-type" in query:
             self._list(path, query)
             return
-        time.sleep(self.seconds)
         if not path.is_file():
             self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
             return
@@ -48,7 +110,6 @@ class Store(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         """What is known of an object."""
         path, _ = self._asked()
-        time.sleep(self.seconds)
         if path.is_file():
             self._answer(200, b"", {"ETag": _etag(path), "Content-Length": str(path.stat().st_size)})
         else:
@@ -58,7 +119,6 @@ class Store(BaseHTTPRequestHandler):
         """An object, a part of one, or a copy."""
         path, query = self._asked()
         data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        time.sleep(self.seconds)
         source = self.headers.get("x-amz-copy-source")
         if source is not None:
             data = (self.folder / urllib.parse.unquote(source).lstrip("/")).read_bytes()
@@ -74,7 +134,6 @@ class Store(BaseHTTPRequestHandler):
         """An upload's begin or end, or the deletion of several objects."""
         path, query = self._asked()
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
-        time.sleep(self.seconds)
         if "delete" in query:
             for key in body.split("<Key>")[1:]:
                 (path / _unescaped(key.partition("</Key>")[0])).unlink(missing_ok=True)
@@ -111,7 +170,8 @@ class Store(BaseHTTPRequestHandler):
         prefix, after = query.get("prefix", ""), query.get("continuation-token", "")
         with self.lock:  # of one listing, all pages are those of its first moment
             if not after:
-                below = (str(path.relative_to(bucket)) for path in bucket.rglob("*") if path.is_file())
+                folder = bucket / prefix.rpartition("/")[0]  # what lies elsewhere takes a store no time
+                below = (str(path.relative_to(bucket)) for path in folder.rglob("*") if path.is_file())
                 self.listings[prefix] = sorted(name for name in below if name.startswith(prefix))
             names = self.listings[prefix]
         delimiter = query.get("delimiter")
