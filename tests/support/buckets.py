@@ -1,11 +1,13 @@
 """Buckets of object stores, for tests: real clients against emulators, each a process on loopback."""
 
 import json
+import os
 import random
 import socket
 import subprocess
 import sys
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,12 +19,14 @@ from typing import Any, Protocol
 import boto3
 import botocore.session
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage as google_storage
 from PIL import Image
 
 from pipelines import cli
-from tests.support.command import REPOSITORY
+from tests.support.command import REPOSITORY, write_files
+from transforms.stores.clients import reaching
 
 SERVER = REPOSITORY / "tests/support/object_store_server.py"
 Files = dict[str, bytes]
@@ -41,12 +45,44 @@ class Bucket(Protocol):
 
     def files(self, prefix: str = "") -> Files: ...
 
+    def older(self, prefix: str, seconds: float) -> None: ...
+
     def requests(self) -> dict[str, Any]: ...
+
+
+class Disk:
+    """A folder of this machine, as a bucket is told of."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.url, self.flags, self.environment = str(folder), list[str](), dict[str, str]()
+
+    def put(self, name: str, data: bytes) -> None:
+        write_files(self._folder, {name: data})
+
+    def names(self, prefix: str = "") -> list[str]:
+        return [name for name in local_files(self._folder) if name.startswith(prefix)]
+
+    def files(self, prefix: str = "") -> Files:
+        return {name: data for name, data in local_files(self._folder).items() if name.startswith(prefix)}
+
+    def older(self, prefix: str, seconds: float) -> None:
+        for name in self.names(prefix):
+            status = (self._folder / name).stat()
+            os.utime(self._folder / name, (status.st_atime - seconds, status.st_mtime - seconds))
+
+    def requests(self) -> dict[str, Any]:
+        return {"requests": [], "reads_at_once": 0}
 
 
 class _Bucket:
     def __init__(self, url: str, endpoint: str, flags: list[str], environment: dict[str, str]) -> None:
         self.url, self.endpoint, self.flags, self.environment = url, endpoint, flags, environment
+
+    def older(self, prefix: str, seconds: float) -> None:
+        """Let the objects below a prefix be as if they had been written so much earlier."""
+        asked = {"bucket": self.url.partition("://")[2], "prefix": prefix, "seconds": seconds}
+        urllib.request.urlopen(f"{self.endpoint}/older?{urllib.parse.urlencode(asked)}").close()
 
     def requests(self) -> dict[str, Any]:
         """The requests since this was last asked, and how many reads were under way at once."""
@@ -128,6 +164,39 @@ def server(kind: str, log: Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(10)
+
+
+def google_credentials(folder: Path, endpoint: str) -> dict[str, str]:
+    """The environment of whoever uses an emulator of Google's.
+
+    Credentials are as a job has them, so that Beam does not look for some elsewhere; the token comes from the emulator.
+    """
+    (folder / "token").write_text("a token to exchange")
+    credentials = {
+        "type": "external_account",
+        "audience": "//emulator",
+        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+        "token_url": f"{endpoint}/token",
+        "credential_source": {"file": str(folder / "token")},
+    }
+    (folder / "credentials.json").write_text(json.dumps(credentials))
+    return {
+        "STORAGE_EMULATOR_HOST": endpoint,
+        "GOOGLE_APPLICATION_CREDENTIALS": str(folder / "credentials.json"),
+        "GOOGLE_CLOUD_PROJECT": "test",
+    }
+
+
+@contextmanager
+def a_bucket(kind: str, folder: Path) -> Iterator[Bucket]:
+    """A bucket of an emulator of its own, `gs` or `s3`; this process reaches it until the block ends."""
+    with server(kind, folder / "log") as endpoint:
+        environment = google_credentials(folder, endpoint) if kind == "gs" else {}
+        os.environ.update(environment)
+        name = f"bucket-{random.SystemRandom().getrandbits(64):x}"
+        made: Bucket = GoogleBucket(name, endpoint, environment) if kind == "gs" else S3Bucket(name, endpoint)
+        with reaching(PipelineOptions(made.flags)):
+            yield made
 
 
 def jpeg(seed: int) -> bytes:

@@ -2,7 +2,7 @@
 
 Around the emulators of two packages this adds what tests ask: `GET /requests` tells, and forgets, the requests since it
 was last asked, with how many reads of objects were under way at once; every such read takes a moment, as it does on a
-real store.
+real store. `GET /older?bucket=…&prefix=…&seconds=…` lets objects be as if they had been written so much earlier.
 """
 
 import json
@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from datetime import datetime, timedelta
 from functools import partial
 from http.server import ThreadingHTTPServer
 from typing import Any
@@ -61,6 +62,12 @@ class Requests:
             answer = json.dumps({"requests": self._seen, "reads_at_once": self._most})
             self._seen, self._most = [], 0
         return answer.encode()
+
+
+def _older(query: str) -> tuple[str, str, timedelta]:
+    """Bucket, prefix and time of a request that objects be older."""
+    asked = {name: values[0] for name, values in parse_qs(query).items()}
+    return asked["bucket"], asked.get("prefix", ""), timedelta(seconds=float(asked["seconds"]))
 
 
 def serve_gs(port: int) -> None:
@@ -124,6 +131,14 @@ def serve_gs(port: int) -> None:
             if self.path == "/requests":
                 self._answer(requests.take())
                 return
+            if self.path.startswith("/older?"):
+                bucket, prefix, time = _older(urlsplit(self.path).query)
+                for name, item in memory.objects[bucket].items():
+                    if name.startswith(prefix):
+                        moment = datetime.fromisoformat(item["updated"]) - time
+                        item["updated"] = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+                self._answer(b"{}")
+                return
             if reason := refusal("gs", urlsplit(self.path).path):
                 error = {"code": 403, "message": reason, "errors": [{"reason": reason, "message": reason}]}
                 self._answer(json.dumps({"error": error}).encode(), 403)
@@ -156,7 +171,9 @@ def serve_gs(port: int) -> None:
 
 def serve_s3(port: int) -> None:
     """S3."""
+    from moto.core import DEFAULT_ACCOUNT_ID
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from moto.s3.models import s3_backends
     from werkzeug.serving import run_simple
 
     requests = Requests()
@@ -172,6 +189,13 @@ def serve_s3(port: int) -> None:
             start_response("403 Forbidden", [("Content-Type", "application/xml")])
             return [b"" if method == "HEAD" else f"<Error><Code>{reason}</Code></Error>".encode()]
         query = environ.get("QUERY_STRING", "")
+        if path == "/older":
+            bucket, prefix, time = _older(query)
+            for name, key in s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[bucket].keys.items():
+                if name.startswith(prefix):
+                    key.last_modified -= time
+            start_response("200 OK", [])
+            return [b"{}"]
         reads = method == "GET" and path.count("/") > 1 and "list-type" not in query
         conditional = method in ("PUT", "DELETE") and ("HTTP_IF_MATCH" in environ or "HTTP_IF_NONE_MATCH" in environ)
         with requests.record(method, f"{path}?{query}", reads), lock if conditional else nullcontext():

@@ -1,20 +1,24 @@
 """Pairs of commands that start at once, on one version or on two, while somebody reads: `python -m tests.support.pairs`
-runs fifty of each."""
+runs fifty of each on a local disk, with `--store gs` or `--store s3` on an emulator of that store."""
 
+import argparse
 import importlib
 import multiprocessing
 import os
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from shardmill.dataset import Dataset, open_dataset
 from shardmill.naming import LATEST
+from tests.support.buckets import a_bucket
 from tests.support.command import Process, image, write_files
 from transforms.stores import storage
 
@@ -33,6 +37,7 @@ class Reader:
     def __init__(self, parent: str) -> None:
         self._parent, self._ended = parent, threading.Event()
         self.named: list[str] = []
+        self.reads = 0
         self.failures: list[BaseException] = []
         self._thread = threading.Thread(target=self._read)
 
@@ -46,6 +51,7 @@ class Reader:
 
     def _read(self) -> None:
         while not self._ended.is_set():
+            self.reads += 1
             try:
                 if storage.exists(storage.join(self._parent, LATEST)):
                     self.named.append(read_whole(self._parent).manifest.version)
@@ -70,9 +76,9 @@ def race(
     versions: Sequence[str],
     flags: Sequence[str] = (),
     environment: Mapping[str, str] = {},
-) -> list[int]:
+) -> tuple[list[int], int]:
     """Start a command for each of `versions`, which all want the lease at the same moment, and check that all ended as
-    they should; returns their exit statuses.
+    they should; returns their exit statuses, and how often LATEST was read meanwhile.
 
     Args:
       folder: for what the processes say.
@@ -114,7 +120,7 @@ def race(
     assert open_dataset(parent, storage.BeamFiles()).manifest.version == newest
     names = [name for name, _ in storage.list_files(parent)]
     assert not [name for name in names if "beam-temp" in name or name.endswith(("LOCK", "_PUBLISHING", ".tmp"))]
-    return statuses
+    return statuses, reader.reads
 
 
 def _meet(environment: dict[str, str], own: Path, go: Path) -> None:
@@ -133,19 +139,46 @@ def _meet(environment: dict[str, str], own: Path, go: Path) -> None:
     setattr(convert, _TAKE, take)
 
 
-def main(pairs: int) -> None:
+@dataclass(frozen=True)
+class Place:
+    """Where data sets are made, and what commands are told to reach it."""
+
+    url: str
+    flags: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def place(store: str | None, folder: Path) -> Iterator[Place]:
+    """A folder, or a bucket of an emulator."""
+    if store is None:
+        yield Place(str(folder))
+        return
+    with a_bucket(store, folder) as bucket:
+        yield Place(bucket.url, bucket.flags, bucket.environment)
+
+
+def main(pairs: int, store: str | None) -> None:
     """Run so many pairs on one version, and as many on two."""
     for versions in (("1.0.0", "1.0.0"), ("1.0.0", "1.0.1")):
-        begun, counts = time.monotonic(), dict[tuple[int, ...], int]()
-        with tempfile.TemporaryDirectory() as name:
+        begun, counts, reads = time.monotonic(), Counter[tuple[int, ...]](), 0
+        with tempfile.TemporaryDirectory() as name, place(store, Path(name)) as where:
             source = make_source(Path(name) / "in")
             for number in range(pairs):
                 folder = Path(name) / str(number)
                 folder.mkdir()
-                ended = tuple(race(folder, source, str(folder / "out"), versions))
-                counts[ended] = counts.get(ended, 0) + 1
-        print(f"{pairs} pairs on {' and '.join(versions)}: exit statuses {counts}, {time.monotonic() - begun:.0f} s")
+                output = f"{where.url}/{number}/out"
+                ended, read = race(folder, source, output, versions, where.flags, where.environment)
+                counts[tuple(ended)] += 1
+                reads += read
+        what = f"{pairs} pairs on {' and '.join(versions)} on {store or 'disk'}"
+        said = f"exit statuses {dict(counts)}, LATEST read {reads:,} times, {time.monotonic() - begun:.0f} s"
+        print(f"{what}: {said}", flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 50)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pairs", type=int, nargs="?", default=50, help="of each kind (default: %(default)s)")
+    parser.add_argument("--store", choices=["gs", "s3"], help="an emulator of that store; by default a local disk")
+    args = parser.parse_args()
+    main(args.pairs, args.store)

@@ -1,6 +1,5 @@
 """Fixtures of tests on object stores, whose emulators start once a process of tests."""
 
-import json
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from tests.support.buckets import (
     Files,
     GoogleBucket,
     S3Bucket,
+    google_credentials,
     jpeg,
     local_files,
     make_images,
@@ -45,22 +45,7 @@ ODD_NAMES = (
 def gs_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
     folder = tmp_path_factory.mktemp("gs")
     with server("gs", folder / "log") as endpoint, pytest.MonkeyPatch.context() as patch:
-        # Credentials as a job has them, so that Beam does not look for some elsewhere; the token comes from the
-        # emulator.
-        (folder / "token").write_text("a token to exchange")
-        credentials = {
-            "type": "external_account",
-            "audience": "//emulator",
-            "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
-            "token_url": f"{endpoint}/token",
-            "credential_source": {"file": str(folder / "token")},
-        }
-        (folder / "credentials.json").write_text(json.dumps(credentials))
-        environment = {
-            "STORAGE_EMULATOR_HOST": endpoint,
-            "GOOGLE_APPLICATION_CREDENTIALS": str(folder / "credentials.json"),
-            "GOOGLE_CLOUD_PROJECT": "test",
-        }
+        environment = google_credentials(folder, endpoint)
         for name, value in environment.items():
             patch.setenv(name, value)
         yield endpoint, environment

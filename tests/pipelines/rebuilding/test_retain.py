@@ -7,8 +7,10 @@ import pytest
 
 from pipelines.rebuilding.retain import deletable, retain
 from pipelines.recipes.sections import RetainOptions
+from tests.support.buckets import Disk
 from tests.support.command import write_files
 from tests.support.faults import fail, faulty, in_child, kill
+from tests.support.retained import CASES, check_retained
 from tests.support.versions import make_version
 from transforms.publishing import lease
 from transforms.publishing.catalog import VersionState
@@ -72,18 +74,10 @@ def kept(parent: Path) -> list[str]:
     return sorted(path.name for path in parent.iterdir() if path.name.startswith("1."))
 
 
-def test_never_what_is_named(parent: Path) -> None:
-    (parent / "LATEST").write_text("1.0.0\n")  # rolled back
-
-    said = retain(str(parent), RetainOptions(min_versions=1, max_age=5 * DAY), ["1.0.3"])
-    assert kept(parent) == ["1.0.0", "1.0.1", "1.0.3", "1.0.4"]
-    assert said == ["deleted 1.0.2, which is older than 5d; the newest stays"]
-
-
-def test_nothing_goes_unless_the_recipe_says_so(parent: Path) -> None:
-    assert retain(str(parent), RetainOptions()) == []
-
-    assert len(kept(parent)) == 5
+@pytest.mark.parametrize("case", CASES)
+def test_what_goes_and_what_stays(tmp_path: Path, case: str) -> None:
+    """On a disk as on object stores (tests/end_to_end/object_stores/test_retain.py)."""
+    check_retained(Disk(tmp_path), CASES[case])
 
 
 @pytest.mark.parametrize(
@@ -97,13 +91,6 @@ def test_nothing_goes_while_nobody_knows_what_is_named(parent: Path, name: str, 
     (sentence,) = said
     assert sentence.startswith(f"{name} names")
     assert "nothing is deleted" in sentence
-
-
-def test_nothing_goes_without_latest(parent: Path) -> None:
-    (parent / "LATEST").unlink()
-
-    assert retain(str(parent), RetainOptions(min_versions=1, max_age=DAY)) == []
-    assert len(kept(parent)) == 5
 
 
 def test_nothing_goes_while_another_build_may_read_it(parent: Path) -> None:
