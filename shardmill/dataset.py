@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from shardmill import naming
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.files import Files, LocalFiles
+from shardmill.files import Files, LocalFiles, read_if_there, read_whole
 from shardmill.manifest import Manifest, ShardEntry
 from shardmill.seal import crc32c, seal
 from shardmill.stats_file import StatsFile
-from shardmill.tags import find_version
+from shardmill.tags import find_latest, find_version
 from shardmill.versions import published_versions, unended_publications
 
 _SHOWN = 60  # letters of what a file should not hold
@@ -36,8 +36,7 @@ class Dataset:
           FileNotFoundError: it is missing.
           CorruptDataError: it is not what was written.
         """
-        with self.files.open(posixpath.join(self.directory, name)) as file:
-            data = file.read()
+        data = read_whole(self.files, posixpath.join(self.directory, name))
         expected = self.manifest.files.get(name)
         if expected is not None and crc32c(data) != expected:
             raise CorruptDataError(
@@ -94,16 +93,17 @@ def open_dataset(path: str | os.PathLike[str], files: Files | None = None, versi
         _check_above(files, directory, version)
         found, naming_file = find_version(files, directory, version)
         directory = posixpath.join(directory, found)
-    elif files.exists(posixpath.join(directory, naming.LATEST)):
-        found, naming_file = find_version(files, directory, naming.LATEST)
+    elif named := find_latest(files, directory):
+        found, naming_file = named
         directory = posixpath.join(directory, found)
     success, manifest = (posixpath.join(directory, name) for name in (naming.SUCCESS, naming.MANIFEST))
-    if not files.exists(success):
-        named = f"{naming_file} names {posixpath.basename(directory)}, but " if naming_file else ""
-        raise UserError(f"{named}{_why_unpublished(files, directory)}{published_versions(files, directory)}")
-    if not files.exists(manifest):
+    sealed = read_if_there(files, success)
+    if sealed is None:
+        what = f"{naming_file} names {posixpath.basename(directory)}, but " if naming_file else ""
+        raise UserError(f"{what}{_why_unpublished(files, directory)}{published_versions(files, directory)}")
+    text = read_if_there(files, manifest)
+    if text is None:
         raise CorruptDataError(f"{manifest} is missing")
-    sealed, text = _read(files, success), _read(files, manifest)
     content = Manifest.from_json(text, manifest)
     if sealed and sealed != seal(text).encode():  # empty in data sets made before it held anything
         raise CorruptDataError(
@@ -111,11 +111,6 @@ def open_dataset(path: str | os.PathLike[str], files: Files | None = None, versi
             f"{sealed[:_SHOWN].decode(errors='replace').strip()!r}; one of the two was changed"
         )
     return Dataset(directory, content, files)
-
-
-def _read(files: Files, path: str) -> bytes:
-    with files.open(path) as file:
-        return file.read()
 
 
 def _check_above(files: Files, directory: str, version: str) -> None:

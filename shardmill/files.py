@@ -22,6 +22,33 @@ class Folders(Protocol):
         """The names in `path` that may be folders, in any order; raises OSError."""
 
 
+@runtime_checkable
+class Whole(Protocol):
+    """A further operation, for stores where to open a file is a request and to read it another; files need not have
+    it."""
+
+    def read(self, path: str) -> bytes:
+        """The bytes of a small file; raises FileNotFoundError."""
+
+
+def read_whole(files: Files, path: str) -> bytes:
+    """The bytes of a small file, in one request where `files` can; raises FileNotFoundError."""
+    if isinstance(files, Whole):
+        return files.read(path)
+    with files.open(path) as file:
+        return file.read()
+
+
+def read_if_there(files: Files, path: str) -> bytes | None:
+    """As `read_whole`; None if there is no such file."""
+    if not isinstance(files, Whole):
+        return read_whole(files, path) if files.exists(path) else None
+    try:
+        return files.read(path)
+    except FileNotFoundError:
+        return None
+
+
 class LocalFiles:
     """The local file system."""
 

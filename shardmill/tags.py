@@ -5,7 +5,7 @@ import re
 
 from shardmill import naming
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.files import Files
+from shardmill.files import Files, read_if_there
 from shardmill.versions import published_versions
 
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
@@ -34,13 +34,28 @@ def find_version(files: Files, directory: str, wanted: str) -> tuple[str, str]:
     if naming.is_version(wanted):
         return wanted, ""
     path = posixpath.join(directory, naming.LATEST) if wanted == naming.LATEST else tag_path(directory, wanted)
-    if not (wanted == naming.LATEST or is_tag(wanted)) or not files.exists(path):
+    found = _named(files, directory, path) if wanted == naming.LATEST or is_tag(wanted) else None
+    if found is None:
         raise UserError(f"{directory} has no version or tag {wanted!r}{published_versions(files, directory)}")
-    with files.open(path) as file:
-        version = file.read().decode(errors="replace").strip()
+    return found, path
+
+
+def find_latest(files: Files, directory: str) -> tuple[str, str] | None:
+    """As `find_version` of LATEST; None where there is no such file."""
+    path = posixpath.join(directory, naming.LATEST)
+    found = _named(files, directory, path)
+    return None if found is None else (found, path)
+
+
+def _named(files: Files, directory: str, path: str) -> str | None:
+    """The version that a file names, None if there is no such file."""
+    data = read_if_there(files, path)
+    if data is None:
+        return None
+    version = data.decode(errors="replace").strip()
     if not naming.is_version(version):
         raise CorruptDataError(
             f"{path} holds {version[:_SHOWN]!r}; expected a version, such as"
             f" 1.0.0{published_versions(files, directory)}"
         )
-    return version, path
+    return version

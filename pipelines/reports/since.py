@@ -2,7 +2,7 @@
 
 from shardmill.checks.difference import since
 from shardmill.checks.profile import Profile
-from shardmill.dataset import open_dataset
+from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import CorruptDataError, UserError
 from transforms.stores import storage
 
@@ -15,7 +15,11 @@ def profile_of(directory: str) -> Profile | None:
         return None
 
 
-def since_line(directory: str, old: Profile | None) -> str:
-    """What the version in `directory` changes; "" where there was none before, or one of the two cannot be read."""
-    new = profile_of(directory) if old is not None else None
-    return since(new, old) if old is not None and new is not None else ""
+def since_line(dataset: Dataset, old: Profile | None) -> str:
+    """What a version changes; "" where there was none before, or one of the two cannot be read."""
+    if old is None:
+        return ""
+    try:
+        return since(Profile.of(dataset), old)
+    except (UserError, CorruptDataError, OSError):
+        return ""

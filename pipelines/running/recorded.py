@@ -65,7 +65,7 @@ def run_recorded(
         splits=dict(published.splits),
         rejected=published.rejected,
         notices=published.notices + notices,
-        since=since_line(published.directory, before),
+        since=since_line(published.dataset, before),
         reused=None if index is None else index.reused,
         read=None if index is None else index.read,
         seconds=time.monotonic() - begun,

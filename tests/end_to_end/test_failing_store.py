@@ -18,6 +18,7 @@ from tests.support.buckets import S3Bucket, s3_described_once, server
 from tests.support.command import Run, image
 from transforms.stores import storage
 from transforms.stores.clients import reaching
+from transforms.stores.protocol import Rename
 from transforms.stores.s3 import S3
 
 BUSY_SECONDS = 2.0  # more than boto3 waits where nothing is configured
@@ -175,7 +176,7 @@ def test_two_buckets_at_once(endpoint: str, tmp_path: Path, through: str) -> Non
             assert (tmp_path / "final").read_bytes() == b"l"
         else:
             client.delete(gone)
-            client.rename(moves)
+            client.rename([Rename(source, final, 1) for source, final in moves])
         for bucket in (one, two):
             assert bucket.files() == {**kept, "final": b"m"}
         storage.rename([f"{one.url}/final"], [f"{two.url}/from one"])  # from one to another, too

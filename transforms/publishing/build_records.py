@@ -78,9 +78,7 @@ def put_in_place(directory: str, temporary: str) -> None:
         path = record_path(parent, version)
         failed = failed_record_path(parent, version)
         storage.delete([failed, page_path(failed)])
-        storage.rename([staged], [path])
-        if storage.is_local(directory):
-            storage.sync_directories([path.rpartition("/")[0]])
+        storage.put_in_place(staged, path)
 
 
 def _staged(directory: str, temporary: str) -> str:

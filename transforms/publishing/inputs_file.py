@@ -29,11 +29,7 @@ def forget(directory: str) -> None:
 def put_in_place(directory: str, temporary: str) -> None:
     """Let what the job staged in its `temporary` directory be that of the version in `directory`, which is published;
     done once already, or of a job that staged none, this does nothing."""
-    staged = _staged(storage.join(directory, temporary))
-    if storage.exists(staged):
-        storage.rename([staged], [_of(directory)])
-        if storage.is_local(directory):
-            storage.sync_directories([_of(directory).rpartition("/")[0]])
+    storage.put_in_place(_staged(storage.join(directory, temporary)), _of(directory))
 
 
 def _staged(folder: str) -> str:

@@ -12,7 +12,7 @@ both versions lost: until the journal is there the older one is whole, and from 
   there.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import google_crc32c
@@ -110,9 +110,13 @@ def settle(directory: str, journal: Journal, discard: bool, job: str) -> str | N
 
 def dataset_files(directory: str, name: str) -> list[str]:
     """The files of data set `name` in its version directory, but for temporary ones, the journal and LOCK."""
+    return _dataset_files((file for file, _ in storage.list_files(directory)), name)
+
+
+def _dataset_files(files: Iterable[str], name: str) -> list[str]:
     return [
         file
-        for file, _ in storage.list_files(directory)
+        for file in files
         if naming.is_dataset_file(file, name)
         and not file.startswith((naming.TEMP_PREFIX, naming.PUBLISHING, naming.LOCK))
     ]
@@ -144,15 +148,16 @@ def _is_published(directory: str, journal: Journal) -> bool:
 
 
 def _place(directory: str, journal: Journal) -> None:
-    sizes = dict(storage.list_files(directory))
+    sizes = dict(storage.list_files(directory))  # nobody else writes here while the lease is held
     waiting = [move for move in journal.moves if move.temporary in sizes]
     moved = [move for move in journal.moves if move.temporary not in sizes]
     _check_all_there(directory, sizes, waiting, moved)
-    storage.delete([storage.join(directory, naming.SUCCESS)])
-    storage.sync_directories([directory])
+    if naming.SUCCESS in sizes:
+        storage.delete([storage.join(directory, naming.SUCCESS)])
+        storage.sync_directories([directory])
     inputs_file.forget(directory)
     keep = {move.file for move in moved}
-    old = [name for name in dataset_files(directory, journal.name) if name not in keep]
+    old = [name for name in _dataset_files(sizes, journal.name) if name not in keep]
     storage.delete(storage.join(directory, name) for name in old)
     storage.rename(*([storage.join(directory, name) for name in names] for names in _names(waiting)))
     folders = {storage.join(directory, move.file).rpartition("/")[0] for move in journal.moves}

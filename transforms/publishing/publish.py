@@ -142,9 +142,9 @@ def _stage(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: Pub
         )
         for shard in shards
     ]
-    for name, data in files.items():
-        moves.append(_move(f"{options.temporary}/{_METADATA}/{name}", name, data))
-        storage.write_bytes(storage.join(options.directory, moves[-1].temporary), data, sync=False)
+    described = {f"{options.temporary}/{_METADATA}/{name}": data for name, data in files.items()}
+    storage.write_all({storage.join(options.directory, path): data for path, data in described.items()})
+    moves += [_move(path, name, files[name]) for path, name in zip(described, files, strict=True)]
     paths = [storage.join(options.directory, move.temporary) for move in moves]
     storage.sync_files(paths)
     folders = {path.rpartition("/")[0] for path in paths} | {storage.join(options.directory, options.temporary)}

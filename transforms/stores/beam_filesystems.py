@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from transforms.stores.protocol import TIME_STAMP, FileStat
+from transforms.stores.protocol import TIME_STAMP, FileStat, Rename
 from transforms.stores.stored import ChangedError, Stored
 
 
@@ -99,13 +99,13 @@ class BeamStore:
         if there:
             FileSystems.delete(there)
 
-    def rename(self, moves: Sequence[tuple[str, str]]) -> None:
+    def rename(self, moves: Sequence[Rename]) -> None:
         """Rename each source to its destination, which need not be free."""
-        self.delete([destination for _, destination in moves])
-        for folder in sorted({destination.rpartition("/")[0] for _, destination in moves}):
+        self.delete([move.destination for move in moves])
+        for folder in sorted({move.destination.rpartition("/")[0] for move in moves}):
             if not FileSystems.exists(folder):  # a store of folders, such as HDFS, makes none by itself
                 FileSystems.mkdirs(folder)
-        FileSystems.rename([source for source, _ in moves], [destination for _, destination in moves])
+        FileSystems.rename([move.source for move in moves], [move.destination for move in moves])
 
     def abort_uploads(self, prefix: str) -> None:
         """Nothing to do: what FileSystems can do knows of no uploads."""

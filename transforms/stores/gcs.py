@@ -11,7 +11,8 @@ from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound, Prec
 from google.auth.exceptions import GoogleAuthError
 from google.cloud.storage import Blob
 
-from transforms.stores.protocol import CHECKSUM_STAMP, FileStat, split_url
+from transforms.stores.ahead import one_ahead
+from transforms.stores.protocol import CHECKSUM_STAMP, FileStat, Rename, split_url
 from transforms.stores.stored import ChangedError, Stored
 
 # A client each thread: cheap to make, keeps one connection open, and is not promised to be safe to share.
@@ -121,8 +122,9 @@ class GoogleStorage:
         bucket, start = split_url(prefix)
         fields = "items(name,size,crc32c,generation,updated),nextPageToken"
         with _errors(f"gs://{bucket}"):
-            for blob in self._io.client.list_blobs(bucket, prefix=start, fields=fields):
-                yield _stat(f"gs://{bucket}/{blob.name}", blob)
+            for page in one_ahead(map(list, self._io.client.list_blobs(bucket, prefix=start, fields=fields).pages)):
+                for blob in page:
+                    yield _stat(f"gs://{bucket}/{blob.name}", blob)
 
     def list(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Objects by prefix; only the fields that are needed are asked for."""
@@ -144,11 +146,12 @@ class GoogleStorage:
         with _errors(urls[0] if urls else ""):
             _raise_first((url, status) for url, status in self._io.delete_batch(list(urls)))
 
-    def rename(self, moves: Sequence[tuple[str, str]]) -> None:
+    def rename(self, moves: Sequence[Rename]) -> None:
         """Copy, within the store, and delete; a hundred in a request."""
-        with _errors(moves[0][0] if moves else ""):
-            _raise_first((source, status) for source, _, status in self._io.copy_batch(list(moves)))
-        self.delete([source for source, _ in moves])
+        pairs = [(move.source, move.destination) for move in moves]
+        with _errors(pairs[0][0] if pairs else ""):
+            _raise_first((source, status) for source, _, status in self._io.copy_batch(pairs))
+        self.delete([source for source, _ in pairs])
 
     def abort_uploads(self, prefix: str) -> None:
         """Nothing to do: uploads never completed expire, and cost nothing until then."""

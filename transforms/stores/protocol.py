@@ -3,7 +3,7 @@ can."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from shardmill.errors import UserError
 from transforms.stores.stored import Stored
@@ -28,6 +28,14 @@ class FileStat:
     size_bytes: int
     stamp: str
     modified: float
+
+
+class Rename(NamedTuple):
+    """An object that is to have another URL, and how large it is."""
+
+    source: str
+    destination: str
+    size_bytes: int
 
 
 class ObjectStore(Protocol):
@@ -74,7 +82,7 @@ class ObjectStore(Protocol):
     def delete(self, urls: Sequence[str]) -> None:
         """Delete objects; one that is gone already is no error."""
 
-    def rename(self, moves: Sequence[tuple[str, str]]) -> None:
+    def rename(self, moves: Sequence[Rename]) -> None:
         """Copy each source to its destination, then delete the sources."""
 
     def abort_uploads(self, prefix: str) -> None:

@@ -7,17 +7,21 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import boto3
+import botocore.session
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
 
-from transforms.stores.protocol import FileStat, split_url
+from transforms.stores.ahead import one_ahead
+from transforms.stores.protocol import FileStat, Rename, split_url
+from transforms.stores.s3_times import parse_time
 from transforms.stores.stored import ChangedError, Stored
 
 _COPIES = 16  # at once
 _DELETIONS = 1000  # in one request: the limit of S3
 _ATTEMPTS = 3  # at an answer that breaks off midway, which boto3 does not repeat
-_SINGLE_COPY = TransferConfig(multipart_threshold=1 << 30, use_threads=False)  # one request copies up to 5 GB
+_SINGLE_COPY_BYTES = 1 << 30  # one request copies up to 5 GB, and is long about it
+_COPY = TransferConfig(multipart_threshold=_SINGLE_COPY_BYTES, use_threads=False)
 _THERE = ("PreconditionFailed", "ConditionalRequestConflict", "412")
 _MISSING = ("404", "NoSuchKey", "NoSuchBucket")
 # A HEAD has no code but its status. Other codes of a 403 (InvalidAccessKeyId, RequestTimeTooSkewed, …) are of who asks:
@@ -137,7 +141,7 @@ class S3:
         """Objects by prefix."""
         bucket, start = split_url(prefix)
         with _errors(f"s3://{bucket}"), self._clients.one() as client:
-            for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start):
+            for page in one_ahead(client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=start)):
                 for item in page.get("Contents", ()):
                     yield _stat(f"s3://{bucket}/{item['Key']}", item, "Size")
 
@@ -170,17 +174,21 @@ class S3:
                 for error in answer.get("Errors", ()):
                     raise OSError(f"s3://{bucket}/{error['Key']}: {error['Code']}: {error['Message']}")
 
-    def rename(self, moves: Sequence[tuple[str, str]]) -> None:
+    def rename(self, moves: Sequence[Rename]) -> None:
         """Copy, within the store and many at once, and delete."""
         with ThreadPoolExecutor(_COPIES, "shardmill-copy") as pool:
             for _ in pool.map(self._copy, moves):
                 pass
-        self.delete([source for source, _ in moves])
+        self.delete([move.source for move in moves])
 
-    def _copy(self, move: tuple[str, str]) -> None:
-        (bucket, key), (to_bucket, to_key) = map(split_url, move)
-        with _errors(move[0]), self._clients.one() as client:
-            client.copy({"Bucket": bucket, "Key": key}, to_bucket, to_key, Config=_SINGLE_COPY)
+    def _copy(self, move: Rename) -> None:
+        (bucket, key), (to_bucket, to_key) = split_url(move.source), split_url(move.destination)
+        source = {"Bucket": bucket, "Key": key}
+        with _errors(move.source), self._clients.one() as client:
+            if move.size_bytes < _SINGLE_COPY_BYTES:
+                client.copy_object(CopySource=source, Bucket=to_bucket, Key=to_key)
+            else:
+                client.copy(source, to_bucket, to_key, Config=_COPY)
 
     def abort_uploads(self, prefix: str) -> None:
         """Abort unfinished multipart uploads: S3 keeps and charges for their parts, and shows them in no listing.
@@ -227,7 +235,9 @@ class _Clients:
 
     def __init__(self, options: S3Options) -> None:
         self._options = options
-        self._session = boto3.session.Session()
+        core = botocore.session.get_session()
+        core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse_time)
+        self._session = boto3.session.Session(botocore_session=core)
         self._lock = threading.Lock()  # the session's: threads may share clients, but not that
         self._idle = [self._make()]  # the first here: what is wrong with the options is said at once
 

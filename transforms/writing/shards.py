@@ -40,8 +40,9 @@ from transforms.writing.shard_info import ShardInfo
 from transforms.writing.source import ShardSource
 
 REJECTS = "rejects"
-# Local disks want large writes; object stores buffer anyway. What is this large is not copied to others before.
+# Local disks want large writes. What is this large is not copied to others before.
 _WRITE_BYTES = 1 << 18
+_PART_BYTES = 8 << 20  # Beam's client of S3 sends what it is given at once, from 5 MiB on, and waits for the answer
 _PIECES, _CONTENTS = "files", "contents"  # the folders of what is remembered of files, and of what they hold
 _SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time
 
@@ -161,7 +162,8 @@ class _WriteShardFn(ThreadedFlatMap):
         # attempts apart: a retried or speculative one must never write to another's file.
         attempt = f"{shard:05d}-{uuid.uuid4().hex}"
         file = TemporaryFile(self._sink, temporary, f"{shard_prefix(self._name, split, self._codec)}-{attempt}")
-        output = _ShardFile(file, self._codec)
+        blocks = _WRITE_BYTES if storage.is_local(temporary) else _PART_BYTES
+        output = _ShardFile(file, self._codec, blocks)
         stats: SplitStats | None = None
         examples = framed_bytes = 0
         rejects: list[Reject] = []
@@ -210,8 +212,8 @@ def _synced(info: ShardInfo) -> ShardInfo:
 class _ShardFile:
     """Gathers small writes into large ones, encodes them as the file has them; keeps size and crc32c of the outcome."""
 
-    def __init__(self, file: TemporaryFile, codec: Codec) -> None:
-        self._file, self._encoder = file, codec.encoder()
+    def __init__(self, file: TemporaryFile, codec: Codec, block_bytes: int) -> None:
+        self._file, self._encoder, self._block_bytes = file, codec.encoder(), block_bytes
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self.size_bytes = self.crc32c = 0
@@ -219,7 +221,7 @@ class _ShardFile:
     def write(self, data: bytes) -> None:
         self._pending.append(data)
         self._pending_bytes += len(data)
-        if self._pending_bytes >= _WRITE_BYTES:
+        if self._pending_bytes >= self._block_bytes:
             self._flush()
 
     def finish(self) -> None:

@@ -1,0 +1,54 @@
+"""How often object stores are asked: each request is a wait of some tens of milliseconds."""
+
+import re
+import urllib.parse
+from pathlib import Path
+
+import pytest
+
+from shardmill.dataset import open_dataset
+from tests.support.buckets import Bucket, jpeg, make_images, upload
+from tests.support.command import tree_bytes
+from tests.support.versions import make_version
+from transforms.stores import storage
+
+# Of a rebuild with one shard in which one image changed: those that follow one another, and some that do not
+_REQUESTS = {"gs": 104, "s3": 100}
+
+
+_OF_BUCKETS = re.compile(r"GET /storage/v1/b/[^/?]+[?]")  # which Google's client asks in a thread of its own
+
+
+def asked(bucket: Bucket) -> list[str]:
+    """The requests since this was last called that are about objects."""
+    requests = map(urllib.parse.unquote, bucket.requests()["requests"])
+    return [request for request in requests if not _OF_BUCKETS.match(request)]
+
+
+def test_an_image_that_is_reused_is_no_request(bucket: Bucket) -> None:
+    """A rebuild asks as often whether it takes 11 images from the older version or 59."""
+    counts = []
+    flags = ("--output", f"{bucket.url}/sets", "--num_shards", "1")
+    for number, images in enumerate((12, 60)):
+        source = upload(bucket, "photos", {f"rose/{index:02d}.jpg": jpeg(index) for index in range(images)})
+        assert make_images(bucket, "--input", source, *flags, "--version", f"1.{number}.0", "--reuse", "record") == 0
+        upload(bucket, "photos", {"rose/03.jpg": jpeg(900 + number)})
+        asked(bucket)
+        assert make_images(bucket, "--input", source, *flags, "--version", f"1.{number}.1", "--reuse", "LATEST") == 0
+        requests = asked(bucket)
+        assert len([request for request in requests if request.startswith("GET") and "/03.jpg" in request]) == 1
+        counts.append(len(requests))
+    assert counts[0] == counts[1] <= _REQUESTS[bucket.url.partition(":")[0]], "\n".join(requests)
+
+
+@pytest.mark.parametrize("named", ["LATEST", "the version"])
+def test_each_file_of_a_data_set_is_one_request(bucket: Bucket, tmp_path: Path, named: str) -> None:
+    make_version(tmp_path / "n", "1.0.0", latest=True)
+    for name, data in tree_bytes(tmp_path).items():
+        bucket.put(f"out/{name}", data)
+    asked(bucket)
+    dataset = open_dataset(f"{bucket.url}/out/n{'' if named == 'LATEST' else '/1.0.0'}", storage.BeamFiles())
+    dataset.metadata("features.json")
+    requests = asked(bucket)
+    assert len(requests) == 4, requests  # LATEST, looked for in both, _SUCCESS, the manifest and that file
+    assert all(request.startswith("GET") for request in requests)
