@@ -40,7 +40,7 @@ def thumbnail(data: bytes) -> Thumbnail:
             width, height = source.size
             if width * height > MAX_PIXELS:
                 return Thumbnail("", width, height)
-            source.draft("RGB", (2 * SIDE, 2 * SIDE))  # a JPEG is decoded at a fraction of its size
+            source.draft("RGB", (SIDE, SIDE))  # a JPEG is decoded at a fraction of its size, no smaller than that
             image = to_rgb(ImageOps.exif_transpose(source))
     except Exception:  # Pillow's readers raise what their parsing happens to raise
         return Thumbnail()
