@@ -8,7 +8,7 @@ NEXT := $(VENV)-next-beam
 AIRFLOW := $(VENV)-airflow
 BROWSER := tests/support/browser
 
-.PHONY: airflow demo lean next-beam page screenshots test lint format bench clean
+.PHONY: airflow demo flink lean next-beam page screenshots test lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -88,6 +88,10 @@ next-beam: $(VENV)/installed
 	  --override $(NEXT)/overrides.txt -e '.[test]'
 	$(NEXT)/bin/python -c 'import apache_beam; print("Beam", apache_beam.__version__)'
 	$(NEXT)/bin/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+# A real Flink cluster, by Maven and Java; a few minutes, and 4 GB of memory.
+flink: $(VENV)/installed
+	$(BIN)/python -m pytest tests/check_flink.py
 
 bench: export SHARDMILL := $(abspath $(LEAN))/bin/shardmill
 bench: $(VENV)/installed $(LEAN)/installed

@@ -1,13 +1,12 @@
-"""The options that only a job server knows, such as Flink's `--number_of_execution_retries`."""
+"""The options that only a job server knows, such as Flink's `--max_bundle_size`."""
 
 import argparse
 from collections.abc import Sequence
 
 _SECONDS = 5
-# What jobs on Flink are given where nothing else is said. Without them a job is lost with the first TaskManager.
-_RETRIES = {"number_of_execution_retries": "3", "execution_retry_delay": "1000"}  # milliseconds
 # Flink ends the workers as soon as no step has anything for them, and starts others for the next, seconds each.
-_KEPT = ("environment_cache_millis", "60000")
+_KEPT = "--environment_cache_millis"
+_MILLISECONDS = 60_000
 
 
 def is_portable(known: argparse.Namespace) -> bool:
@@ -36,10 +35,6 @@ def flags_of_server(known: argparse.Namespace) -> frozenset[str] | None:
     return frozenset(f"--{option.name}" for option in found.options)
 
 
-def defaults(known: argparse.Namespace, rest: Sequence[str], theirs: frozenset[str] | None) -> list[str]:
-    """What to add to the words `rest`, so that a job outlives a worker, on a cluster as it comes."""
-    wanted = dict([_KEPT])
-    if "FlinkRunner" in (known.runner or "") or f"--{next(iter(_RETRIES))}" in (theirs or ()):
-        wanted |= _RETRIES
-    given = {word.partition("=")[0] for word in rest}
-    return [f"--{name}={value}" for name, value in wanted.items() if f"--{name}" not in given]
+def defaults(rest: Sequence[str]) -> list[str]:
+    """What to add to the words `rest` of a job on a cluster."""
+    return [] if any(word.partition("=")[0] == _KEPT for word in rest) else [f"{_KEPT}={_MILLISECONDS}"]

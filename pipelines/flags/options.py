@@ -127,7 +127,7 @@ def check_known(rest: Sequence[str], own: argparse.ArgumentParser) -> list[str]:
                 _refuse_first(unknown[place:], own, beams)
         elif not (place and unknown[place - 1].startswith("--") and "=" not in unknown[place - 1]):
             _refuse_first(unknown[place:], own, beams)
-    return defaults(known, rest, theirs)
+    return defaults(rest)
 
 
 def _refuse_first(unknown: Sequence[str], own: argparse.ArgumentParser, beams: Sequence[str]) -> None:

@@ -56,8 +56,9 @@ def run(
             stack.enter_context(_quiet_beam())  # until its workers have ended
             workers = stack.enter_context(WorkerProcesses())
         else:
-            watch = partial(Watch, options=options)
-            options = stack.enter_context(loopback_workers(options))
+            asked = threading.Event()
+            watch = partial(Watch, options=options, asked=asked)
+            options = stack.enter_context(loopback_workers(options, asked))
         build(pipeline := _pipeline(options, workers), folder)
         report = storage.join(place, FILE) if (place := folder or shared) is not None else None
         if report is not None:

@@ -21,13 +21,15 @@ _GRACE = 1  # seconds, at the end, for answers that are under way
 class _WorkerPool(BeamFnExternalWorkerPoolServicer):
     """Beam's pool, to which workers of one name are others where others have asked for them."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, asked: threading.Event, **settings: Any) -> None:
         super().__init__(**settings)
+        self._asked = asked
         self._lock = threading.Lock()
         self._started: dict[tuple[str, str], Any] = {}
 
     def StartWorker(self, request: Any, context: Any) -> Any:
         """Start one for whoever asks."""
+        self._asked.set()
         with self._lock:
             answer = super().StartWorker(request, context)
             if not answer.error:
@@ -45,10 +47,12 @@ class _WorkerPool(BeamFnExternalWorkerPoolServicer):
 
 
 @contextmanager
-def loopback_workers(options: PipelineOptions) -> Iterator[PipelineOptions]:
+def loopback_workers(options: PipelineOptions, asked: threading.Event) -> Iterator[PipelineOptions]:
     """While the context lasts, workers in this process; `options` with where they are asked for.
 
-    Options that ask for others are returned as they are.
+    Args:
+      options: Beam's; those that ask for other workers are returned as they are.
+      asked: set once the cluster asks for a worker.
     """
     debug = options.view_as(DebugOptions)
     if options.view_as(PortableOptions).environment_type != "LOOPBACK" or debug.lookup_experiment(
@@ -58,7 +62,7 @@ def loopback_workers(options: PipelineOptions) -> Iterator[PipelineOptions]:
         return
     import grpc
 
-    pool = _WorkerPool(state_cache_size=options.view_as(WorkerOptions).max_cache_memory_usage_mb << 20)
+    pool = _WorkerPool(asked, state_cache_size=options.view_as(WorkerOptions).max_cache_memory_usage_mb << 20)
     pings = [("grpc.http2.max_pings_without_data", 0), ("grpc.http2.max_ping_strikes", 0)]
     server = grpc.server(thread_pool_executor.shared_unbounded_instance(), options=pings)
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)

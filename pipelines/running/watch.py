@@ -1,6 +1,7 @@
 """A job on a cluster, watched by its launcher: what will not get better is said within a minute, and the job
 cancelled, where the cluster itself would wait, or try again."""
 
+import threading
 import time
 from importlib import metadata
 
@@ -25,13 +26,14 @@ class Watch:
       works_here: whether the job's workers end with the launcher.
     """
 
-    def __init__(self, report: str, options: PipelineOptions) -> None:
+    def __init__(self, report: str, options: PipelineOptions, asked: threading.Event) -> None:
         """Args:
 
         report: where steps say with which error they end.
         options: of the job, as it was asked for.
+        asked: set once the cluster has asked the launcher itself for a worker, whose first step may take its time.
         """
-        self._report, self._options = report, options
+        self._report, self._options, self._asked = report, options, asked
         self.works_here = works_here(options)
         portable = options.view_as(PortableOptions)
         self._patience = seconds_to_wait(portable, _SECONDS)
@@ -48,7 +50,7 @@ class Watch:
         if failure is not None and failure.kind in KINDS:
             return failure
         if not self._has_begun:
-            self._has_begun = storage.exists(begun_path(self._report))
+            self._has_begun = self._asked.is_set() or storage.exists(begun_path(self._report))
             if not self._has_begun and now - self._since > self._patience:
                 return JobError(f"{self._nothing_began()}; the job was cancelled")
         return None

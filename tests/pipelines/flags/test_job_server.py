@@ -70,14 +70,12 @@ def test_a_job_server_that_is_still_to_be_started_is_not_asked() -> None:
         beam_options([*runner, "--num_shard", "8"], PARSER)
 
 
-def test_what_is_set_where_nothing_else_is_said(portable: list[str]) -> None:
-    options = beam_options(portable, PARSER)
-    assert options.view_as(PortableOptions).environment_cache_millis == "60000"
-    assert told(options, "number_of_execution_retries") == "3"
-    given = beam_options([*portable, "--number_of_execution_retries", "0", "--environment_cache_millis=1"], PARSER)
-    assert given.view_as(PortableOptions).environment_cache_millis == "1"
-    assert told(given, "number_of_execution_retries") == "0"
-    local = beam_options([], PARSER)
-    assert local.view_as(PortableOptions).environment_cache_millis == 0
-    spark = beam_options(["--runner", "SparkRunner"], PARSER)
-    assert told(spark, "number_of_execution_retries") is None
+def test_workers_stay_where_nothing_else_is_said(portable: list[str]) -> None:
+    for words, milliseconds in (
+        (portable, "60000"),
+        (["--runner", "FlinkRunner"], "60000"),
+        ([*portable, "--environment_cache_millis=1"], "1"),
+        ([*portable, "--environment_cache_millis", "2"], "2"),
+        ([], 0),
+    ):
+        assert beam_options(words, PARSER).view_as(PortableOptions).environment_cache_millis == milliseconds

@@ -1,6 +1,7 @@
 """Workers in the launcher, asked for by several TaskManagers, each of which counts its workers from one."""
 
 import queue
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -64,11 +65,14 @@ def task_managers(pool: str) -> Iterator[tuple[TaskManager, TaskManager]]:
 
 def test_a_task_manager_stops_its_own_worker_alone() -> None:
     options = PipelineOptions(FLAGS)
-    with loopback_workers(options) as external:
+    asked = threading.Event()
+    with loopback_workers(options, asked) as external:
         portable = external.view_as(PortableOptions)
         assert portable.environment_type == "EXTERNAL"
         with task_managers(portable.environment_config) as (one, other):
+            assert not asked.is_set()
             one.start_worker("1-1")
+            assert asked.is_set()
             other.start_worker("1-1")
             one.stop_worker("1-1")
             assert one.ended.get(timeout=60) == "1-1"
@@ -82,5 +86,5 @@ def test_a_task_manager_stops_its_own_worker_alone() -> None:
 def test_other_workers_are_left_to_beam() -> None:
     for flags in ([*FLAGS[:-1], "DOCKER"], [*FLAGS, "--experiments", "use_loopback_process_worker"], []):
         options = PipelineOptions(flags)
-        with loopback_workers(options) as same:
+        with loopback_workers(options, threading.Event()) as same:
             assert same is options

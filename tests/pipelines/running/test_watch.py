@@ -1,5 +1,6 @@
 """What a launcher sees of a job on a cluster, and when it gives up."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_worker_begins(tmp_path: Path) -> None:
     flags = [*FLAGS, "--parallelism", "8", "--job_server_timeout", "0"]
-    gave_up = Watch(str(tmp_path / "failure"), PipelineOptions(flags)).look()
+    gave_up = Watch(str(tmp_path / "failure"), PipelineOptions(flags), threading.Event()).look()
     assert isinstance(gave_up, JobError)
     assert str(gave_up).startswith("no worker has begun within 0 seconds; expected 8 free slots, as --parallelism asks")
     assert "workers at here:50000 that have apache-beam 2." in str(gave_up)
@@ -29,21 +30,28 @@ def test_no_worker_begins(tmp_path: Path) -> None:
 
 def test_a_worker_may_take_a_minute_and_an_image_longer(tmp_path: Path) -> None:
     path = str(tmp_path / "failure")
-    assert Watch(path, PipelineOptions(FLAGS)).look() is None
+    assert Watch(path, PipelineOptions(FLAGS), threading.Event()).look() is None
     docker = ["--runner", "PortableRunner", "--environment_type", "DOCKER", "--job_server_timeout", "0"]
-    assert Watch(path, PipelineOptions(docker)).look() is None
+    assert Watch(path, PipelineOptions(docker), threading.Event()).look() is None
 
 
 def test_a_job_that_has_begun_may_take_its_time(tmp_path: Path) -> None:
     path = str(tmp_path / "failure")
     Path(begun_path(path)).touch()
-    assert Watch(path, PipelineOptions([*FLAGS, "--job_server_timeout", "0"])).look() is None
+    assert Watch(path, PipelineOptions([*FLAGS, "--job_server_timeout", "0"]), threading.Event()).look() is None
+
+
+def test_a_cluster_that_has_asked_for_a_worker_has_slots(tmp_path: Path) -> None:
+    asked = threading.Event()
+    asked.set()
+    loopback = [*FLAGS[:2], "--environment_type", "LOOPBACK", "--job_server_timeout", "0"]
+    assert Watch(str(tmp_path / "failure"), PipelineOptions(loopback), asked).look() is None
 
 
 def test_a_mistake_is_not_tried_again_and_a_fault_is(tmp_path: Path) -> None:
     path = str(tmp_path / "failure")
     Path(begun_path(path)).touch()
-    looking = Watch(path, PipelineOptions(FLAGS))
+    looking = Watch(path, PipelineOptions(FLAGS), threading.Event())
     report(path, Failure("Read", "", "OSError: the store is away"))
     assert looking.look() is None
     report(path, Failure("Layout", UserError.__name__, "no label"))

@@ -1,0 +1,52 @@
+"""Steps run twice, and either result counts: the bytes are those of one run, and nothing else is left."""
+
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+
+from pipelines.running import launch
+from tests.support.command import Run
+from tests.support.golden_cases import CASES, write_inputs
+from tests.support.replay import Replay
+from transforms.workers.reported import report_failures
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("inputs")
+    write_inputs(folder)
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files below a folder, but for the records of builds, which hold times."""
+    files = (path for path in folder.rglob("*") if path.is_file() and "builds" not in path.parts)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("case", ["images-stratified", "images-by-bytes", "csv-label", "reshard"])
+def test_every_bundle_twice(run: Run, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    monkeypatch.chdir(inputs)
+    words = (*CASES[case], "--max_reject_fraction", "0.9", "--name", "d")
+    assert run(*words, "--output", tmp_path / "once").status == 0
+    steps: list[list[str]] = []
+
+    def replayed(pipeline: beam.Pipeline, *arguments: Any, **named: Any) -> None:
+        report_failures(pipeline, *arguments, **named)
+        replay = Replay(keep)
+        pipeline.visit(replay)
+        steps.append(replay.steps)
+
+    monkeypatch.setattr(launch, "report_failures", replayed)
+    for keep in (0, 1):
+        result = run(*words, "--output", tmp_path / str(keep))
+        assert result.status == 0, result.err
+        assert contents(tmp_path / str(keep)) == contents(tmp_path / "once")
+        folders = {path.name for path in (tmp_path / str(keep)).rglob("*") if path.is_dir()}
+        assert folders <= {"d", "1.0.0", "rejects", "builds"}
+    for labels in steps:
+        assert {"List", "Layout", "Prepare", "Write", "Publish"} <= {
+            word for label in labels for word in label.split("/")
+        }
