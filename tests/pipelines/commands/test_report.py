@@ -180,3 +180,33 @@ def test_mistakes(built: Path, run: Run, flags: tuple[str, ...], said: str) -> N
 
     assert (result.status, result.out) == (2, "")
     assert said in result.err
+
+
+@pytest.mark.parametrize("known", [{}, {"age": {"count": 30, "missing": 0}}])
+def test_statistics_of_a_former_time(built: Path, tmp_path: Path, run: Run, known: dict[str, object]) -> None:
+    """Of before there were histograms and classes: the page shows what there is, and says what is not known."""
+    parent = Path(shutil.copytree(built, tmp_path / "zoo"))
+    stats, manifest = (parent / "1.0.1" / name for name in ("stats.json", "manifest.json"))
+    of_split = json.loads(stats.read_text())["splits"]["train"]
+    stats.write_text(json.dumps({"splits": {"train": {**of_split, "features": known}}}))
+    content = json.loads(manifest.read_text())
+    del content["files"]["stats.json"]
+    manifest.write_text(json.dumps(content))
+    (parent / "1.0.1" / "_SUCCESS").write_text("")
+
+    assert run("report", parent, "--output", tmp_path / "page.html").status == 0
+    text = (tmp_path / "page.html").read_text()
+    assert "Not on record for train" in text
+    assert "30 examples" in text
+    assert text.rstrip().endswith("</html>")
+
+
+def test_two_data_sets_of_different_features(built: Path, tmp_path: Path, run: Run) -> None:
+    parent = Path(shutil.copytree(built, tmp_path / "zoo"))
+    (tmp_path / "rows.csv").write_text("city,height\n" + "Oslo,2\n" * 30)
+    flags = ("--input", tmp_path / "rows.csv", "--output", tmp_path, "--name", "zoo", "--version", "1.0.2")
+    assert run("csv", *flags).status == 0
+
+    page = (parent / "builds/1.0.2.html").read_text()
+    for shown in ("Since 1.0.1", "column age gone", "column city new", "columns_gone"):
+        assert shown in page
