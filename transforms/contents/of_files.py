@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from transforms.contents.hashes import Contents, of_digests
-from transforms.contents.places import place_of
+from transforms.contents.places import places_of
 from transforms.contents.section import Section, layout_section, names_blob
 from transforms.stores import storage
 
@@ -24,9 +24,8 @@ class FileContents:
     def of(cls, names: Sequence[str], lines: Sequence[int | None], digests: Sequence[bytes]) -> "FileContents":
         """Those of files, at least one, with the lines of a manifest that name them and what
         transforms.contents.hashes.digest gave of each."""
-        numbers = np.array([[0 if line is None else line + _FIRST_LINE] for line in lines], np.int64)
-        places = np.concatenate([place_of(name, number) for name, number in zip(names, numbers, strict=True)])
-        return cls(of_digests(digests, places), names_blob(names))
+        numbers = np.array([0 if line is None else line + _FIRST_LINE for line in lines], np.int64)
+        return cls(of_digests(digests, places_of(names, numbers)), names_blob(names))
 
 
 class ContentsWriter:

@@ -5,7 +5,8 @@ splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generato
 a file share one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -19,12 +20,22 @@ _MASK = (1 << 64) - 1
 
 def place_of(name: str, lines: NDArray[np.int64]) -> NDArray[np.uint64]:
     """The place of each of some lines of the file `name`: uint64, shape (n,)."""
-    start = np.uint64(xxhash.xxh3_64_intdigest(name.encode()))
+    return _mixed(np.uint64(xxhash.xxh3_64_intdigest(name.encode())), lines)
+
+
+def places_of(names: Sequence[str], lines: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The place of a line of each of some files, all at once: uint64, shape (n,)."""
+    starts = np.array([xxhash.xxh3_64_intdigest(name.encode()) for name in names], np.uint64)
+    return _mixed(starts, lines)
+
+
+def _mixed(starts: Any, lines: NDArray[np.int64]) -> NDArray[np.uint64]:
     with np.errstate(over="ignore"):
-        mixed = start + lines.astype(np.uint64) * np.uint64(_GOLDEN)
+        mixed = starts + lines.astype(np.uint64) * np.uint64(_GOLDEN)
         mixed = (mixed ^ (mixed >> np.uint64(_SHIFTS[0]))) * np.uint64(_MULTIPLIERS[0])
         mixed = (mixed ^ (mixed >> np.uint64(_SHIFTS[1]))) * np.uint64(_MULTIPLIERS[1])
-    return mixed ^ (mixed >> np.uint64(_SHIFTS[2]))
+    found: NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(_SHIFTS[2]))
+    return found
 
 
 def find_place(place: int, names: Iterable[str]) -> tuple[str, int]:
