@@ -63,7 +63,7 @@ def test_a_mistake_that_workers_find_is_said_once(
     words = ["images", "--input", inputs / "images", "--labels_file", tmp_path / "labels.txt"]
     result = run(*words, "--output", tmp_path / "out", "--name", "d", *portable(cluster, 1))
     assert result.status == 2
-    assert "is in the input but not in --labels_file" in result.err.splitlines()[-1]
+    assert "in the input but not in --labels_file" in result.err.splitlines()[-1]
     assert not (tmp_path / "out").exists()
 
 
