@@ -97,7 +97,8 @@ def interrupted(parent: str, record: BuildRecord, cause: KeyboardInterrupt) -> I
     with suppress(OSError):
         stands = read_record(record_path(parent, record.version)) if record.version else None
     if stands is not None and stands.is_of(record) and stands.status == "published":
-        made = Interrupted(f"{record.version} is published")
+        became = f"{storage.join(parent, record.version)} is published"
+        made = cause if isinstance(cause, Interrupted) else Interrupted(became)
     else:
         made = cause if isinstance(cause, Interrupted) else Interrupted("nothing was published")
         stands = replace(record, status="interrupted", reason=str(made))

@@ -224,7 +224,8 @@ def test_an_interrupted_night_is_on_record_and_somebody_is_told(
     written = BuildRecord.from_json((tmp_path / "sets/b/builds/1.0.1.json").read_bytes(), "record")
     assert BuildRecord.from_json(result.out, "stdout") == written
     if moment == "old versions are deleted":
-        assert (result.status, result.err.splitlines()[-1]) == (status, "shardmill: interrupted; 1.0.1 is published")
+        said = f"shardmill: interrupted; {tmp_path / 'sets/b/1.0.1'} is published"
+        assert (result.status, result.err.splitlines()[-1]) == (status, said)
         assert (written.status, hook[1]) == ("published", [])
         return
     assert (result.status, result.err.splitlines()[-1]) == (status, "shardmill: interrupted; nothing was published")

@@ -244,10 +244,9 @@ def test_a_shard_is_synced_while_others_are_written_and_before_anybody_hears_of_
 
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
         divisions = pipeline | "Divisions" >> beam.Create([DIVISIONS])
-        temporary = divisions | beam.Map(lambda _: temporary_in(tmp_path))
         shards = pipeline | "Shards" >> beam.Create(ELEMENTS)
         written = shards | WriteShards(
-            str(tmp_path), "photos", Beginning(ImageEncoder(str(images))), divisions, temporary
+            str(tmp_path), "photos", Beginning(ImageEncoder(str(images))), divisions, temporary_in(tmp_path)
         )
         _ = written["shards"] | beam.Map(expect_synced)
 
