@@ -80,7 +80,7 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         """What keys and sizes are computed with."""
         from transforms.files.resolve import ResolveOptions
 
-        return ResolveOptions(self.part(SplitOptions), self.record_bytes, self.renames)
+        return ResolveOptions(self.part(SplitOptions), self.record_bytes, self.renames, self.root)
 
     @property
     def record_bytes(self) -> int | None:

@@ -298,7 +298,7 @@ class RecordsConfig(JobConfig):
         """What keys and splits are computed with."""
         from transforms.records.encode import KeyOptions
 
-        return KeyOptions(self._split, self.key)
+        return KeyOptions(self._split, self.key, self.apart)
 
     @property
     def run_size(self) -> "RunSize":

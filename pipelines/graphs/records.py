@@ -27,6 +27,7 @@ from transforms.inputs.summary import InputSummary
 from transforms.layout.notices import skipped_notices
 from transforms.layout.splits import DEFAULT_SPLITS
 from transforms.layout.tables import TableLayout, TableOptions, wanted_columns
+from transforms.options.splits import CONTENT
 from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.records.infer import InferColumns
@@ -147,9 +148,7 @@ def _stage(
     config: RecordsConfig,
     progress_folder: str | None,
 ) -> StagedRuns:
-    staging = Staging(
-        config.format, config.encoder, config.key_options, config.block_size, config.run_size, config.apart
-    )
+    staging = Staging(config.format, config.encoder, config.key_options, config.block_size, config.run_size)
     strata = None
     if config.stratify_by is not None:
         keys = tasks | "KeyStrata" >> KeyStrata(staging, layout, temporary, config.threads)
@@ -248,7 +247,7 @@ def _features(layout: TableLayout, inferred: Inferred, kinds: Kinds, table: Tabl
         ("--group_by", table.split.group_by),
         ("--stratify_by", table.split.stratify_by),
     ):
-        if column is not None and column not in inferred.types:
+        if column is not None and column not in inferred.types and (flag, column) != ("--group_by", CONTENT):
             raise UserError(f"{flag} {column}: no example has such a feature; {_they_have(column, inferred.types)}")
     features = {name: column.feature(name, inferred.rows) for name, column in sorted(inferred.types.items())}
     if table.schema is not None:

@@ -17,7 +17,6 @@ from importlib import metadata
 from typing import Any
 
 import pyarrow as pa
-import xxhash
 
 import shardmill
 from pipelines.config.files import FilesConfig, ListedFilesConfig
@@ -28,6 +27,7 @@ from shardmill.rejects import Reject
 from transforms.inputs.listing import NO_MATCH, Found, list_input
 from transforms.options.declare import options_of
 from transforms.stores import storage
+from transforms.stores.checksums import UNREADABLE, checksums
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
 from transforms.stores.protocol import CHECKSUM_STAMP, FileStat
@@ -98,7 +98,7 @@ def find_inputs(config: JobConfig, fingerprint: str = "metadata", kept: Mapping[
     missing: list[str] = []
     found = list(_settled(_found(config, missing), started))
     if fingerprint == "content":
-        found = _with_contents(found, not all(storage.is_local(stat.path) for _, stat in found))
+        found = _with_contents(found)
     rows = sorted((name, stat.size_bytes, stat.stamp) for name, stat in found)
     newest = max((stat.modified for _, stat in found if stat.size_bytes != _NO_SIZE), default=None)
     files = pa.Table.from_batches(batches(rows, FILES), FILES)
@@ -151,7 +151,7 @@ def _look(path: str) -> FileStat:
 
 
 def _unreadable(path: str, reason: str) -> FileStat:
-    return FileStat(path, _NO_SIZE, f"reject:{reason}", 0.0)
+    return FileStat(path, _NO_SIZE, f"{UNREADABLE}{reason}", 0.0)
 
 
 def _settled(found: Iterable[_Named], started: float) -> Iterator[_Named]:
@@ -168,29 +168,18 @@ def _settled(found: Iterable[_Named], started: float) -> Iterator[_Named]:
         yield from ((name, _look(path)) for name, path in young)
 
 
-def _with_contents(found: list[_Named], remote: bool) -> list[_Named]:
+def _with_contents(found: list[_Named]) -> list[_Named]:
     """With checksums of their contents for stamps, where these are none."""
-
-    def read(named: _Named) -> _Named:
-        name, stat = named
-        if stat.size_bytes == _NO_SIZE or stat.stamp.startswith(CHECKSUM_STAMP):
-            return named
-        return name, replace(stat, stamp=_checksum(stat.path))
-
-    with ThreadPoolExecutor(_REMOTE_THREADS if remote else _THREADS, "shardmill-read") as pool:
-        return list(pool.map(read, found))
-
-
-def _checksum(path: str) -> str:
-    digest = xxhash.xxh3_128()
-    try:
-        with storage.open_read(path) as file:
-            while block := file.read(_BLOCK):
-                digest.update(block)
-    except OSError as error:
-        raise_if_store_failed(error, path)
-        return f"reject:{error_text(error)}"
-    return f"xxh3:{digest.hexdigest()}"
+    unsaid = [
+        index
+        for index, (_, stat) in enumerate(found)
+        if stat.size_bytes != _NO_SIZE and not stat.stamp.startswith(CHECKSUM_STAMP)
+    ]
+    told = list(found)
+    for index, stamp in zip(unsaid, checksums(found[index][1].path for index in unsaid), strict=True):
+        name, stat = found[index]
+        told[index] = name, replace(stat, stamp=stamp)
+    return told
 
 
 def _code(config: FilesConfig | RecordsConfig) -> dict[str, str]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import shardmill
 from shardmill.example import encode_example
 from shardmill.tfrecord import frame
 from tests.support.command import Run, image, write_files
@@ -200,3 +201,40 @@ def test_inspect_report_and_checks_tell_of_them(run: Run, tmp_path: Path) -> Non
     page = (tmp_path / "r.html").read_text()
     assert "Duplicates" in page
     assert "test/a.csv:3" in page
+
+
+TOGETHER = ("csv", "jsonl", "parquet", "avro", "reshard", "numbered lines", "text files", "images", "arrays", "audio")
+
+
+@pytest.mark.parametrize("route", TOGETHER)
+def test_equal_contents_are_in_one_split(route: str, run: Run, tmp_path: Path) -> None:
+    words, files, _ = ROUTES[route]
+    # Of no split by themselves; names and keys differ, so that without the flag equals are in several
+    several = {f"{number}-{name.replace('/', '-')}": data for number in range(6) for name, data in files.items()}
+    write_files(tmp_path / "in", several)
+    flags = ("--input", tmp_path / "in", "--splits", "train=0.5,test=0.5", "--name", "n")
+
+    apart = run(*words, *flags, "--output", tmp_path / "apart")
+    assert apart.status == 0, apart.err
+    assert stats(tmp_path / "apart")["across"]
+    assert "--group_by content keeps equals in one split" in apart.out
+
+    together = run(*words, *flags, "--output", tmp_path / "together", "--group_by", "content")
+    assert together.status == 0, together.err
+    found = stats(tmp_path / "together")
+    assert found["across"] == {}
+    assert sum(split["examples"] for split in found["within"].values()) > 6
+    assert {split["name"] for split in json.loads((tmp_path / "together/n/1.0.0/manifest.json").read_text())["splits"]}
+
+
+def test_a_column_that_is_called_content_is_that_column(run: Run, tmp_path: Path) -> None:
+    rows = "".join(f"{place % 7},{place}\n" for place in range(200))
+    write_files(tmp_path / "in", {"a.csv": f"content,x\n{rows}".encode()})
+    flags = ("--splits", "train=0.5,test=0.5", "--name", "n", "--group_by", "content")
+    assert run("csv", "--input", tmp_path / "in", "--output", tmp_path, *flags).status == 0
+    splits = {
+        split: {example["content"] for example in shardmill.examples(tmp_path / "n", split)}
+        for split in ("train", "test")
+    }
+    assert splits["train"] | splits["test"] == set(range(7))
+    assert not splits["train"] & splits["test"]

@@ -17,8 +17,10 @@ from transforms.files.manifest_columns import encode_columns
 from transforms.files.references import PLANNED
 from transforms.inputs.folders import split_name
 from transforms.layout.files import Layout
-from transforms.options.splits import SplitOptions
+from transforms.options.splits import CONTENT, SplitOptions
 from transforms.sharding import keys
+from transforms.stores import storage
+from transforms.stores.checksums import UNREADABLE, checksums
 from transforms.workers.batches import to_batch
 
 # Bytes of an image's Example beside payload, name and columns: keys, lengths, label, height, width
@@ -33,11 +35,13 @@ class ResolveOptions:
       split: how files are dealt out to splits; with `stratify_by` that is done later.
       renames: what columns are called in examples.
       record_bytes: the bytes of every encoded image where images are re-encoded to one size, else None.
+      root: the folder that names are relative to.
     """
 
     split: SplitOptions = field(default_factory=SplitOptions)
     record_bytes: int | None = None
     renames: Renames = NO_RENAMES
+    root: str = ""
 
 
 def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> Iterator[pa.RecordBatch | Reject]:
@@ -83,7 +87,10 @@ def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: ResolveOption
     )
     group_by, stratify_by = options.split.group_by, options.split.stratify_by
     order, tie = _order_keys(names, lines, options.split.seed)
-    groups = _column(values, group_by, names) if group_by else names
+    if group_by == CONTENT and CONTENT not in layout.columns:
+        groups = _contents(names, uris, options.root)
+    else:
+        groups = _column(values, group_by, names) if group_by else names
     split_key = keys.split_keys(groups, options.split.split_seed)
     if layout.fractions is not None and stratify_by is None:
         splits = [layout.splits[index] for index in keys.assign(split_key, keys.thresholds(layout.fractions))]
@@ -91,6 +98,14 @@ def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: ResolveOption
     stored_key = split_key if stratify_by else [None] * len(rows)
     columns = [names, sizes, uris, labels, lines, entries, splits, order, tie, strata, stored_key, identities]
     return to_batch(columns, PLANNED)
+
+
+def _contents(names: list[str], uris: list[str | None], root: str) -> list[str]:
+    """What files hold, as groups: a checksum of all of it. One that cannot be read will be no example."""
+    paths = [uri or storage.join(root, name) for name, uri in zip(names, uris, strict=True)]
+    return [
+        name if stamp.startswith(UNREADABLE) else stamp for name, stamp in zip(names, checksums(paths), strict=True)
+    ]
 
 
 def _order_keys(names: list[str], lines: list[int | None], seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -21,7 +21,7 @@ from transforms.inputs.summary import InputSummary
 from transforms.layout.notices import folder_remedy, skipped_notices
 from transforms.layout.splits import Splits, check_split_shards, in_order, splits_by_fraction
 from transforms.options.labels import LabelOptions
-from transforms.options.splits import SplitOptions
+from transforms.options.splits import CONTENT, SplitOptions
 from transforms.stores import storage
 
 
@@ -191,7 +191,7 @@ def _check_no_split_flags(options: LayoutOptions, source: str) -> None:
 def _check_columns(options: LayoutOptions, columns: dict[str, ColumnType], labelled: bool, manifest: bool) -> None:
     known = [*(["label"] if labelled else []), *columns]
     for flag, column in (("--group_by", options.split.group_by), ("--stratify_by", options.split.stratify_by)):
-        if column is not None and column not in known:
+        if column is not None and column not in known and (flag, column) != ("--group_by", CONTENT):
             what = f"the columns are {', '.join(known)}" if known else "there are no labels and no columns"
             hint = "" if manifest else "; further columns come from a --manifest"
             raise UserError(f"{flag} {column}: no such column; {what}{hint}")

@@ -18,7 +18,7 @@ from transforms.inputs.summary import InputSummary
 from transforms.layout.notices import skipped_notices
 from transforms.layout.splits import check_split_shards, splits_of_tables
 from transforms.options.labels import LabelOptions
-from transforms.options.splits import SplitOptions
+from transforms.options.splits import CONTENT, SplitOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,8 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     notices += splits.notices
     label = options.label if class_names is not None else None
     required = options.label if options.label in types else None  # there is no such column where no row could be read
-    keys = tuple(KeyColumn(name, _is_number(options.schema, name)) for name in options.helpers)
+    helpers = [name for name in options.helpers if not header or name in header]  # of `content` there may be none
+    keys = tuple(KeyColumn(name, _is_number(options.schema, name)) for name in helpers)
     return TableLayout(
         types, tuple(features), label, class_names, splits.names, splits.fractions, tuple(notices), required, keys=keys
     )
@@ -220,7 +221,7 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
     }
     for flag, columns in flags.items():
         for column in columns:
-            if column not in known:
+            if column not in known and (flag, column) != ("--group_by", CONTENT):
                 hint = "it stands for the column of --label, which is not given; " if flag in options.says_label else ""
                 raise UserError(f"{flag} {column}: no such column in {options.source}; {hint}{_hint(column, known)}")
     for flag in options.says_label:

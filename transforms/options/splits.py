@@ -12,6 +12,7 @@ from transforms.options.declare import Options, ValueMistake, flag
 Fractions = tuple[tuple[str, Fraction], ...]
 _ROUNDING = Fraction(1, 200)  # by which the fractions may miss 1: 0.333 three times is fine
 _SEEDS = 1 << 64  # what xxh3 takes
+CONTENT = "content"  # --group_by, of what an example holds
 
 
 def parse_splits(value: Any) -> Fractions:
@@ -70,7 +71,10 @@ class SplitOptions(Options):
         default_words="all in train",
         to_json=lambda splits: {name: str(fraction) for name, fraction in splits},
     )
-    group_by: str | None = flag(None, "a column whose equal values stay in one split")
+    group_by: str | None = flag(
+        None,
+        "a column whose equal values stay in one split; content: equal examples do, and files are read twice for that",
+    )
     stratify_by: str | None = flag(None, "label, or a column: exact fractions within each of its values")
     seed: int = flag(0, "of the order", check=check_seed)
     split_seed: int = flag(0, "of the splits", check=check_seed)

@@ -22,6 +22,7 @@ from shardmill.stats_file import FeatureSummary, SplitSummary, StatsFile
 from shardmill.tfds_metadata import SplitInfo
 from transforms.formats.damage import Losses
 from transforms.options.checks import CheckOptions
+from transforms.options.splits import CONTENT
 from transforms.publishing.file_index import FileIndex
 from transforms.publishing.keep_files import RememberOptions
 from transforms.sharding.balance import ShardCount
@@ -254,17 +255,20 @@ def notices(build: Build, features: Features, options: PublishOptions) -> list[s
                 f"split {split!r} has {division.examples} examples, so {division.parts} shards instead of {asked}"
             )
     if build.duplicates is not None:
-        said += _duplicate_notices(build.duplicates)
+        said += _duplicate_notices(build.duplicates, options.configuration)
     for feature, names in _class_names(features).items():
         said += _class_notices(build, feature, names, Renames.of(options.configuration).original(feature))
     return said
 
 
-def _duplicate_notices(duplicates: Duplicates) -> list[str]:
-    """That splits share contents."""
+def _duplicate_notices(duplicates: Duplicates, configuration: Mapping[str, Any]) -> list[str]:
+    """That splits share contents, and what would keep them from it where splits are drawn."""
     said = duplicates.sentences()
     more = len(said) - _PAIRS_OF_SPLITS
-    return [*said[:_PAIRS_OF_SPLITS], *([f"{more} more pairs of splits share contents"] if more > 0 else [])]
+    told = [*said[:_PAIRS_OF_SPLITS], *([f"{more} more pairs of splits share contents"] if more > 0 else [])]
+    if told and configuration.get("splits") is not None and configuration.get("group_by") != CONTENT:
+        told[-1] += f"; --group_by {CONTENT} keeps equals in one split"
+    return told
 
 
 def _class_names(features: Features) -> dict[str, Sequence[str]]:

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from shardmill import spans
-from transforms.columns.buffers import data_of, offsets_of
 from transforms.contents.hashes import SEEDS, Contents
 from transforms.contents.section import Section, layout_section
-from transforms.examples.encode import encode_examples
 from transforms.records.encode import EncodedRows
 from transforms.sharding.group_rows import rows_of
 from transforms.stores import storage
@@ -27,13 +24,7 @@ def contents_of(encoded: EncodedRows, places: NDArray[np.uint64], apart: tuple[s
       apart: features that say which record it is and not what it holds; where a record has no other, they are all that
         it holds.
     """
-    kept = [name for name in encoded.features.schema.names if name not in apart]
-    if not kept or len(kept) == len(encoded.features.schema.names):
-        high, low = (encoded.payload_hashes(seed) for seed in SEEDS)
-        return Contents(high, low, places)
-    records = encode_examples(encoded.features.select(kept))
-    offsets, data = offsets_of(records), data_of(records)
-    high, low = (spans.hashes(data, offsets[:-1], offsets[1:], seed) for seed in SEEDS)
+    high, low = encoded.content_hashes(SEEDS, apart)
     return Contents(high, low, places)
 
 

@@ -8,17 +8,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shardmill import spans
 from shardmill.rejects import Reject
 from shardmill.renames import NO_RENAMES, Renames
+from transforms.columns.buffers import data_of, offsets_of
 from transforms.columns.inferred import Inferred
 from transforms.columns.key_texts import key_texts
 from transforms.examples.decode import decode_parts, infer_examples, key_feature, merge_parts
-from transforms.examples.encode import MAX_RECORD_BYTES, encode_framed, example_sizes
+from transforms.examples.encode import MAX_RECORD_BYTES, encode_examples, encode_framed, example_sizes
 from transforms.examples.framing import frame, payload_hashes
 from transforms.examples.kinds import Kinds, kinds_of, misfits
 from transforms.formats.base import FileRef, Rows, key_column
 from transforms.layout.tables import TableLayout
-from transforms.options.splits import SplitOptions
+from transforms.options.splits import CONTENT, SplitOptions
 from transforms.records.keys import hash_keys, input_order, position_ties
 from transforms.records.run_file import KeyedRecords
 from transforms.sharding import keys
@@ -37,10 +39,12 @@ class KeyOptions:
     Attributes:
       split: how rows are dealt out to splits, and their order there.
       key: the column that is a row's identity; without it, the encoded record is.
+      apart: features that say which record it is, and not what it holds.
     """
 
     split: SplitOptions = field(default_factory=SplitOptions)
     key: str | None = None
+    apart: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +84,16 @@ class EncodedRows:
     def payload_hashes(self, seed: int) -> np.ndarray:
         """The 64-bit xxh3 of each record: uint64, shape (rows,)."""
         return payload_hashes(self.framed, seed)
+
+    def content_hashes(self, seeds: Sequence[int], apart: Sequence[str]) -> list[np.ndarray]:
+        """For each seed the 64-bit xxh3 of what each row holds, uint64, shape (rows,): of its record without the
+        features that stand `apart`; where it has no others, of all of it."""
+        kept = [name for name in self.features.schema.names if name not in apart]
+        if not kept or len(kept) == len(self.features.schema.names):
+            return [self.payload_hashes(seed) for seed in seeds]
+        records = encode_examples(self.features.select(kept))
+        offsets, data = offsets_of(records), data_of(records)
+        return [spans.hashes(data, offsets[:-1], offsets[1:], seed) for seed in seeds]
 
 
 class RecordEncoder(Protocol):
@@ -147,7 +161,8 @@ class TableEncoder:
         """Encode the features."""
         features = batch.select([feature.name for feature in layout.features])
         framed = encode_framed(features.rename_columns(list(map(self.renames, features.schema.names))))
-        return EncodedRows(framed, features, {name: batch[key_column(name)] for name in self.helpers})
+        helpers = {name: batch[key_column(name)] for name in self.helpers if key_column(name) in batch.schema.names}
+        return EncodedRows(framed, features, helpers)
 
 
 @dataclass(frozen=True)
@@ -164,7 +179,7 @@ class LineEncoder(TableEncoder):
             batch = batch.append_column("label", _constant(label, len(batch)))
         if "filename" in names:
             batch = batch.append_column("filename", _constant(file.name, len(batch)))
-        for name in self.helpers:
+        for name in filter(batch.schema.names.__contains__, self.helpers):
             batch = batch.append_column(key_column(name), key_texts(batch[name]))
         return TableEncoder.prepare(self, replace(rows, batch=batch), file, layout)
 
@@ -270,12 +285,14 @@ def split_keys(encoded: EncodedRows, options: KeyOptions) -> np.ndarray:
     """What decides the split of each record: uint64, shape (rows,)."""
     seed = keys.split_salt(options.split.split_seed)
     column = options.split.group_by or options.key
-    if column is None:
-        return encoded.payload_hashes(seed)
+    apart = options.apart if column == CONTENT else ()
+    if column not in encoded.helpers:
+        (hashed,) = encoded.content_hashes([seed], apart)
+        return hashed
     hashed = hash_keys(encoded.helpers[column], seed)
     missing = encoded.helpers[column].is_null().to_numpy(zero_copy_only=False)
-    if missing.any():  # rows of no group are groups of their own
-        hashed[missing] = encoded.payload_hashes(seed)[missing]
+    if missing.any():  # rows of no group are groups of their own, or of their equals
+        hashed[missing] = encoded.content_hashes([seed], apart)[0][missing]
     return hashed
 
 

@@ -93,7 +93,6 @@ class Staging:
       options: of keys and splits.
       block_size: bytes of input that are encoded at once, about.
       run_size: and that become one run, by the bytes of all of it.
-      apart: features that say which record it is, and not what it holds.
     """
 
     format: RecordFormat
@@ -101,7 +100,6 @@ class Staging:
     options: KeyOptions
     block_size: int
     run_size: RunSize
-    apart: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -202,7 +200,7 @@ def stage_task(
     for rows in _prepared(staging, task, layout, staged, out):
         encoded = staging.encoder.encode(rows.batch, layout)
         records = keyed(rows, encoded, layout, staging.options, strata)
-        contents.add(contents_of(encoded, rows.ties, staging.apart), records.groups)
+        contents.add(contents_of(encoded, rows.ties, staging.options.apart), records.groups)
         run.add(records)
         size += rows.batch.nbytes
         if size >= most or most <= staging.block_size:  # no run is put together of what was encoded apart
