@@ -43,8 +43,8 @@ def class_lines(manifest: Manifest) -> list[str]:
     """How many classes there are and which, the first and last few of many: a wrong reading of the folders is seen
     here."""
     labels = of_kind(manifest.features, "class_label")
-    # Where shardmill says of each example which file it is of, the class would be that of the file's folder; it would of
-    # lines, too, which say that only when asked
+    # Where shardmill says of each example which file it is of, the class would be that of the file's folder; it would
+    # be of lines, too, which say that only when asked
     by_folder = manifest.configuration.get("format") == "lines" or any(
         feature.role == "source" for feature in manifest.features
     )

@@ -285,10 +285,10 @@ def split_keys(encoded: EncodedRows, options: KeyOptions) -> np.ndarray:
     """What decides the split of each record: uint64, shape (rows,)."""
     seed = keys.split_salt(options.split.split_seed)
     column = options.split.group_by or options.key
-    apart = options.apart if column == CONTENT else ()
-    if column not in encoded.helpers:
-        (hashed,) = encoded.content_hashes([seed], apart)
-        return hashed
+    by_content = options.split.group_by == CONTENT
+    apart = options.apart if by_content else ()
+    if column is None or (by_content and column not in encoded.helpers):
+        return encoded.content_hashes([seed], apart)[0]
     hashed = hash_keys(encoded.helpers[column], seed)
     missing = encoded.helpers[column].is_null().to_numpy(zero_copy_only=False)
     if missing.any():  # rows of no group are groups of their own, or of their equals
