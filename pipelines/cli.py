@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_usage())
         return 0 if arguments else 2
     if arguments[0] == "--version":
-        from shardmill.spans import COMPILED
+        from shardmill.records.spans import COMPILED
 
         print(f"shardmill {shardmill.__version__}{'' if COMPILED else ', without its compiled module: slower'}")
         return 0

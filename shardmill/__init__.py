@@ -14,22 +14,22 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shardmill.dataset_info import info
     from shardmill.errors import CorruptDataError, JobError, UserError
-    from shardmill.parsing_spec import feature_spec
-    from shardmill.plain_examples import examples
-    from shardmill.tensor_dataset import load
+    from shardmill.reading.dataset_info import info
+    from shardmill.reading.plain_examples import examples
+    from shardmill.tensors.dataset import load
+    from shardmill.tensors.parsing_spec import feature_spec
 
 __version__ = "0.1.0"
 __all__ = ["CorruptDataError", "JobError", "UserError", "examples", "feature_spec", "info", "load"]
 
-# No module has the name of its function: importing it would put the module in the function's place.
+# No room has the name of a function: importing it would put the room in the function's place.
 _MODULES = {
     **dict.fromkeys(("CorruptDataError", "JobError", "UserError"), "errors"),
-    "examples": "plain_examples",
-    "feature_spec": "parsing_spec",
-    "info": "dataset_info",
-    "load": "tensor_dataset",
+    "examples": "reading.plain_examples",
+    "feature_spec": "tensors.parsing_spec",
+    "info": "reading.dataset_info",
+    "load": "tensors.dataset",
 }
 
 

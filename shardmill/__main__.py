@@ -4,8 +4,8 @@ import importlib
 import sys
 from typing import NoReturn
 
-from shardmill import own_packages
 from shardmill.errors import UserError
+from shardmill.installation import own_packages
 
 
 def program() -> NoReturn:

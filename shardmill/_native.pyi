@@ -1,6 +1,6 @@
 from typing import Any
 
-from shardmill.spans import Places
+from shardmill.records.spans import Places
 
 def checksums(data: Any, starts: Places, ends: Places, out: Any) -> None: ...
 def hashes(data: Any, starts: Places, ends: Places, seed: int, out: Any) -> None: ...

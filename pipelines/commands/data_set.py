@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pipelines.flags.options import Parser, beam_options, check_folder_first
 from pipelines.flags.say import add_say_flags, say_options
-from shardmill import naming
 from shardmill.errors import UserError
+from shardmill.metadata import naming
 from transforms.stores import storage
 
 

@@ -17,10 +17,10 @@ from shardmill.checks.difference import differences, since
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
 from shardmill.checks.run import run_checks
-from shardmill.dataset import open_dataset
 from shardmill.errors import UserError
 from shardmill.printable import printable
-from shardmill.tags import find_version
+from shardmill.reading.dataset import open_dataset
+from shardmill.versions.tags import find_version
 from transforms.options.checks import CheckOptions
 from transforms.stores import storage
 

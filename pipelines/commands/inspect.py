@@ -25,15 +25,15 @@ from pipelines.reports.entries import feature_entries, split_entry, statistics_e
 from pipelines.reports.figures import human_size
 from pipelines.reports.statistics import statistics_table
 from pipelines.reports.summary import pixel_hints, splits_table
-from shardmill import naming
-from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.example import FeatureValue, decode_example
-from shardmill.features import Feature, of_kind
+from shardmill.features.feature import Feature, of_kind
 from shardmill.kinds.registry import kind_of
-from shardmill.manifest import SplitEntry
+from shardmill.metadata import naming
+from shardmill.metadata.manifest import SplitEntry
 from shardmill.printable import printable
-from shardmill.stats_file import FeatureSummary, StatsFile
+from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.records.example import FeatureValue, decode_example
+from shardmill.statistics.stats_file import FeatureSummary, StatsFile
 from transforms.columns.nested import in_words
 from transforms.files.images.errors import ImageError
 from transforms.files.images.header import read_header

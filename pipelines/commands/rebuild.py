@@ -18,9 +18,9 @@ from pipelines.recipes.load import Mistaken, load_recipes
 from pipelines.recipes.recipe import Recipe
 from pipelines.recipes.variables import parse_set
 from pipelines.reports import log
-from shardmill import naming
-from shardmill.build_record import BuildRecord
 from shardmill.errors import UserError
+from shardmill.metadata import naming
+from shardmill.versions.build_record import BuildRecord
 from transforms.options.declare import flag, options_of
 from transforms.stores.clients import reaching
 

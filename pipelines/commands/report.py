@@ -9,8 +9,8 @@ from pipelines.reports import log
 from pipelines.reports.html.content import content
 from pipelines.reports.html.page import page
 from pipelines.reports.html.sources import read_sources
-from shardmill.dataset import open_dataset
 from shardmill.errors import UserError
+from shardmill.reading.dataset import open_dataset
 from transforms.stores import storage
 from transforms.stores.error_text import of_output
 

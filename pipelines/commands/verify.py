@@ -20,15 +20,15 @@ from pipelines.reports import log
 from pipelines.running import launch, runner
 from pipelines.running.scratch import scratch_folder
 from pipelines.running.taking_up import repair
-from shardmill import naming, schema, tfds_metadata
-from shardmill.asked_schema import asked_of, with_asked
-from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import JobError, UserError
-from shardmill.features import Feature, of_kind
-from shardmill.manifest import Manifest
-from shardmill.seal import crc32c
-from shardmill.stats_file import StatsFile
-from shardmill.versions import unended_publications
+from shardmill.features.feature import Feature, of_kind
+from shardmill.metadata import naming, schema, tfds_metadata
+from shardmill.metadata.asked_schema import asked_of, with_asked
+from shardmill.metadata.manifest import Manifest
+from shardmill.metadata.seal import crc32c
+from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.statistics.stats_file import StatsFile
+from shardmill.versions.published import unended_publications
 from transforms.stores import storage
 from transforms.stores.clients import set_options
 from transforms.verification.shards import Fault, VerifyShards

@@ -14,10 +14,10 @@ from pipelines.commands.data_set import parse, parser_of
 from pipelines.flags.options import Parser
 from pipelines.reports import log
 from pipelines.reports.figures import human_size
-from shardmill.build_record import BuildRecord, record_path
-from shardmill.dataset import open_dataset
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.printable import printable
+from shardmill.reading.dataset import open_dataset
+from shardmill.versions.build_record import BuildRecord, record_path
 from transforms.publishing.catalog import VersionState, tags_in, versions_in
 from transforms.publishing.latest import latest
 from transforms.stores import storage

@@ -4,10 +4,10 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from shardmill import naming
-from shardmill.build_record import BuildRecord
 from shardmill.errors import UserError
-from shardmill.renames import Renames
+from shardmill.features.renames import Renames
+from shardmill.metadata import naming
+from shardmill.versions.build_record import BuildRecord
 from transforms.inputs.folders import FolderRoles, parse_roles
 from transforms.inputs.listing import input_root
 from transforms.options.checks import CheckOptions
@@ -152,7 +152,7 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
     @property
     def asked(self) -> str:
         """What --schema asks of features beside what they are, by the names that they get; see
-        shardmill.asked_schema."""
+        shardmill.metadata.asked_schema."""
         return ""
 
     @property

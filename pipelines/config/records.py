@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.config.job import JobConfig
 from shardmill.errors import UserError
-from shardmill.features import Features, of_kind
-from shardmill.renames import Renames
+from shardmill.features.feature import Features, of_kind
+from shardmill.features.renames import Renames
 from transforms.formats.csv.dialect import MISSING
 from transforms.inputs.listing import FileKind
 from transforms.options.columns import parse_delimiter, parse_fill, parse_missing, parse_names, parse_quote
@@ -77,7 +77,7 @@ class GivenSchema:
 
     Attributes:
       features: that there are.
-      asked: of them, beside what they are; see shardmill.asked_schema.
+      asked: of them, beside what they are; see shardmill.metadata.asked_schema.
     """
 
     features: Features
@@ -85,8 +85,8 @@ class GivenSchema:
 
     @classmethod
     def from_pbtxt(cls, text: str) -> "GivenSchema":
-        """What the text of a schema.pbtxt says; raises as shardmill.schema.from_pbtxt."""
-        from shardmill import asked_schema, schema
+        """What the text of a schema.pbtxt says; raises as shardmill.metadata.schema.from_pbtxt."""
+        from shardmill.metadata import asked_schema, schema
 
         return cls(schema.from_pbtxt(text), asked_schema.asked_of(text))
 
@@ -252,7 +252,7 @@ class RecordsConfig(JobConfig):
         """As the base says."""
         if self.schema is None or not self.schema.asked:
             return ""
-        from shardmill.asked_schema import asked_of
+        from shardmill.metadata.asked_schema import asked_of
 
         return asked_of(self.schema.asked, lambda name: self.renames(self.renames.original(name)))
 

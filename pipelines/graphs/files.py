@@ -12,10 +12,10 @@ from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 from pipelines.config.files import FilesConfig, ListedFilesConfig
 from pipelines.graphs.publishing import prepared, publish_options, renamed, report_divisions
 from pipelines.graphs.reuse import Reuse, find_reuse
-from shardmill.duplicates import Duplicates
-from shardmill.features import Features
-from shardmill.rejects import Reject
-from shardmill.renames import Renames
+from shardmill.features.feature import Features
+from shardmill.features.renames import Renames
+from shardmill.metadata.rejects import Reject
+from shardmill.statistics.duplicates import Duplicates
 from transforms.contents.find import find_duplicates
 from transforms.files.encode import FileEncoder
 from transforms.files.plan import AssignStrata, KeepOrder, PlanShards

@@ -13,8 +13,8 @@ from pipelines.config.files import FilesConfig
 from pipelines.graphs.files import FileRoute, plan_files
 from pipelines.reports.figures import human_size
 from pipelines.reports.summary import shortened
+from shardmill.metadata.rejects import Reject
 from shardmill.printable import printable
-from shardmill.rejects import Reject
 from transforms.files.plan import numpy_column
 from transforms.inputs.summary import InputSummary
 from transforms.layout.files import Layout

@@ -8,8 +8,8 @@ import apache_beam as beam
 
 import shardmill
 from pipelines.config.job import JobConfig
-from shardmill.features import Features
-from shardmill.renames import Renames
+from shardmill.features.feature import Features
+from shardmill.features.renames import Renames
 from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.sharding.divisions import Divisions

@@ -13,10 +13,10 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipelines.config.records import RecordsConfig
 from pipelines.graphs.publishing import prepared, publish_options, renamed, report_divisions
-from shardmill.duplicates import Duplicates
 from shardmill.errors import UserError
-from shardmill.features import Feature, Features
-from shardmill.rejects import Reject
+from shardmill.features.feature import Feature, Features
+from shardmill.metadata.rejects import Reject
+from shardmill.statistics.duplicates import Duplicates
 from transforms.columns.inferred import Inferred
 from transforms.contents.find import find_duplicates
 from transforms.examples.kinds import Kinds, mixed_kinds, most_frequent

@@ -11,10 +11,10 @@ from pipelines.config.records import RecordsConfig
 from pipelines.graphs.records import read_layout
 from pipelines.reports.figures import human_size
 from pipelines.reports.summary import first_and_last
-from shardmill.features import Feature
+from shardmill.features.feature import Feature
 from shardmill.kinds.registry import kind_of
+from shardmill.metadata.rejects import Reject
 from shardmill.printable import printable
-from shardmill.rejects import Reject
 from transforms.columns.inferred import Inferred
 from transforms.columns.nested import in_words
 from transforms.inputs.summary import InputSummary

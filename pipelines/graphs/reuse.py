@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipelines.config.files import FilesConfig
-from shardmill import naming
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.versions import published_versions
+from shardmill.metadata import naming
+from shardmill.versions.published import published_versions
 from transforms.files.former import Former
 from transforms.options.reuse import LATEST, NO, RECORD
 from transforms.publishing.file_index import files_folder, read_index

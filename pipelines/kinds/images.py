@@ -17,7 +17,7 @@ from transforms.options.output import parse_path
 if TYPE_CHECKING:
     from pipelines.graphs.files import FileRoute
     from pipelines.graphs.jobs import Job
-    from shardmill.features import Features
+    from shardmill.features.feature import Features
     from transforms.files.images.codec import Reencode
     from transforms.inputs.summary import InputSummary
     from transforms.layout.files import Layout, LayoutOptions

@@ -9,7 +9,7 @@ from pipelines.config.job import JobConfig
 from pipelines.config.records import FormatSpec, RecordsConfig
 from pipelines.flags.parser import make_config
 from shardmill.errors import UserError
-from shardmill.extras import install_hint
+from shardmill.installation.extras import install_hint
 from transforms.options.declare import Option, options_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.config.records import FormatSpec, RecordsConfig
 from pipelines.kinds.kind import RecordsKind
-from shardmill.renames import Renames
+from shardmill.features.renames import Renames
 
 if TYPE_CHECKING:
     from pipelines.graphs.jobs import Job

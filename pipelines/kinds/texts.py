@@ -11,14 +11,14 @@ from pipelines.flags.parser import make_config
 from pipelines.kinds.kind import RecordsKind
 from pipelines.kinds.tables import COMPRESSED, records_job
 from shardmill.errors import UserError
-from shardmill.renames import Renames
+from shardmill.features.renames import Renames
 from transforms.inputs.listing import FileKind
 from transforms.options.declare import Option, Options, flag, options_of
 from transforms.options.reuse import NO, ReuseOptions
 
 if TYPE_CHECKING:
     from pipelines.graphs.jobs import Job
-    from shardmill.features import Features
+    from shardmill.features.feature import Features
     from transforms.formats.base import RecordFormat
     from transforms.inputs.summary import InputSummary
     from transforms.layout.files import Layout

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pipelines.config.job import JobConfig
 from pipelines.rebuilding.inputs import FILES, Inputs
 from shardmill.errors import CorruptDataError
-from shardmill.versions import numbers
+from shardmill.versions.published import numbers
 from transforms.publishing import latest as latest_file
 from transforms.publishing.catalog import published
 from transforms.publishing.inputs_file import inputs_path

@@ -23,7 +23,7 @@ from pipelines.config.files import FilesConfig, ListedFilesConfig
 from pipelines.config.job import JobConfig
 from pipelines.config.records import RecordsConfig
 from shardmill.errors import UserError
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.inputs.listing import NO_MATCH, Found, list_input
 from transforms.options.declare import options_of
 from transforms.stores import storage
@@ -189,7 +189,7 @@ def _code(config: FilesConfig | RecordsConfig) -> dict[str, str]:
     for field, value in config.to_json().items():
         shaping.setdefault(flags.get(field, field), []).append(value)  # --num_shards sets two fields
     if isinstance(config, RecordsConfig) and config.schema is not None:
-        from shardmill.schema import to_pbtxt
+        from shardmill.metadata.schema import to_pbtxt
 
         shaping["--schema"] = [to_pbtxt(config.schema.features, config.schema.asked)]
     told = {name: values if len(values) > 1 else values[0] for name, values in shaping.items()}

@@ -9,13 +9,13 @@ from google.protobuf import text_format
 from pipelines.config.job import JobConfig
 from pipelines.config.records import GivenSchema
 from pipelines.recipes.recipe import Recipe
-from shardmill import naming
 from shardmill.checks.asked import Constraints
-from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.features import Feature
-from shardmill.selection import label_of
-from shardmill.tags import find_version
+from shardmill.features.feature import Feature
+from shardmill.metadata import naming
+from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.reading.selection import label_of
+from shardmill.versions.tags import find_version
 from transforms.options.checks import CheckOptions
 from transforms.publishing.before import version_before
 from transforms.stores import storage

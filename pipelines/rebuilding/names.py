@@ -4,10 +4,10 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from shardmill import naming
 from shardmill.errors import JobError, UserError
-from shardmill.tags import find_version, is_tag, tag_path
-from shardmill.versions import numbers
+from shardmill.metadata import naming
+from shardmill.versions.published import numbers
+from shardmill.versions.tags import find_version, is_tag, tag_path
 from transforms.publishing.catalog import published
 from transforms.publishing.latest import latest_path, named, write_latest
 from transforms.publishing.whole import why_not_whole

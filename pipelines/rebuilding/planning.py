@@ -12,9 +12,9 @@ from pipelines.rebuilding.keep import kept_of
 from pipelines.rebuilding.versions import version_to_build
 from pipelines.recipes.recipe import Recipe
 from pipelines.running.outcome import begin_record
-from shardmill import naming
-from shardmill.build_record import BuildRecord
-from shardmill.tags import find_version
+from shardmill.metadata import naming
+from shardmill.versions.build_record import BuildRecord
+from shardmill.versions.tags import find_version
 from transforms.stores import storage
 
 Say = Callable[[str], None]

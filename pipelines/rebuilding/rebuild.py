@@ -18,9 +18,9 @@ from pipelines.running.outcome import (
     write_if_there,
 )
 from pipelines.running.signals import terminable
-from shardmill import naming
-from shardmill.build_record import BuildRecord
 from shardmill.errors import CorruptDataError, JobError, LockedError, UserError
+from shardmill.metadata import naming
+from shardmill.versions.build_record import BuildRecord
 from transforms.stores import storage
 from transforms.stores.error_text import sentence_of
 

@@ -6,9 +6,9 @@ from contextlib import suppress
 
 from pipelines.recipes.durations import shown
 from pipelines.recipes.sections import RetainOptions
-from shardmill import naming
 from shardmill.errors import LockedError
-from shardmill.versions import numbers
+from shardmill.metadata import naming
+from shardmill.versions.published import numbers
 from transforms.publishing import job_folder, lease
 from transforms.publishing.catalog import VersionState, tags_in, versions_in
 from transforms.publishing.deletion import delete_version

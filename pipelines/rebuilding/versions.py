@@ -1,8 +1,8 @@
 """Which version a rebuild makes."""
 
 from pipelines.recipes.sections import AUTO
-from shardmill import naming
-from shardmill.versions import numbers
+from shardmill.metadata import naming
+from shardmill.versions.published import numbers
 from transforms.publishing.build_records import built_versions
 from transforms.publishing.catalog import versions_in
 

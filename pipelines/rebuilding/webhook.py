@@ -5,7 +5,7 @@ import urllib.error
 import urllib.request
 from http.client import HTTPException
 
-from shardmill.build_record import BuildRecord
+from shardmill.versions.build_record import BuildRecord
 
 SECONDS = 10.0  # that an answer may take
 

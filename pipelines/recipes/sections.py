@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pipelines.recipes.durations import parse_days, parse_duration
-from shardmill import naming
 from shardmill.errors import UserError
+from shardmill.metadata import naming
 from transforms.options.declare import Options, ValueMistake, flag
 
 AUTO = "auto"

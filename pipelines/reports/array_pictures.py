@@ -5,8 +5,8 @@ import io
 import numpy as np
 from PIL import Image
 
-from shardmill import arrays
-from shardmill.features import Feature
+from shardmill.features import arrays
+from shardmill.features.feature import Feature
 
 
 def is_drawable(feature: Feature) -> bool:

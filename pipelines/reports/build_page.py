@@ -4,11 +4,11 @@ from pipelines.reports import log
 from pipelines.reports.html.content import content
 from pipelines.reports.html.page import page
 from pipelines.reports.html.sources import sources_of_build
-from shardmill import naming
-from shardmill.build_record import BuildRecord, page_path, record_path
 from shardmill.checks.profile import Profile
-from shardmill.dataset import Dataset, open_dataset
-from shardmill.manifest import Manifest
+from shardmill.metadata import naming
+from shardmill.metadata.manifest import Manifest
+from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.versions.build_record import BuildRecord, page_path, record_path
 from transforms.publishing.build_records import read_record
 from transforms.stores import storage
 

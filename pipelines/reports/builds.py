@@ -1,7 +1,7 @@
 """Builds in a line, for logs and the mails of cron."""
 
-from shardmill.build_record import BuildRecord
-from shardmill.versions import comparison
+from shardmill.versions.build_record import BuildRecord
+from shardmill.versions.published import comparison
 
 
 def published_line(record: BuildRecord) -> str:

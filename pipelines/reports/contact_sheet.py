@@ -13,13 +13,13 @@ from typing import TypeVar, cast
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from pipelines.reports.array_pictures import is_drawable, picture
-from shardmill.dataset import Dataset
-from shardmill.example import FeatureValue, decode_example
-from shardmill.features import Features, known_as, of_kind
-from shardmill.image_limits import MAX_PIXELS
-from shardmill.image_pixels import open_image, to_rgb
+from shardmill.features.feature import Features, known_as, of_kind
 from shardmill.kinds.registry import kind_of
-from shardmill.manifest import ShardEntry, SplitEntry
+from shardmill.media.image_limits import MAX_PIXELS
+from shardmill.media.image_pixels import open_image, to_rgb
+from shardmill.metadata.manifest import ShardEntry, SplitEntry
+from shardmill.reading.dataset import Dataset
+from shardmill.records.example import FeatureValue, decode_example
 from transforms.files.images.codec import orientation
 from transforms.files.images.errors import ImageError
 from transforms.files.images.exif import UPRIGHT

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from shardmill.manifest import Manifest, SplitEntry
-from shardmill.stats_file import SplitSummary
+from shardmill.metadata.manifest import Manifest, SplitEntry
+from shardmill.statistics.stats_file import SplitSummary
 
 
 def feature_entries(manifest: Manifest) -> list[dict[str, Any]]:

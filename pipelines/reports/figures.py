@@ -2,7 +2,7 @@
 
 import math
 
-from shardmill.stats_file import Distinct, FeatureSummary, Number, Numbers
+from shardmill.statistics.stats_file import Distinct, FeatureSummary, Number, Numbers
 
 QUANTILES = ("0.05", "0.5", "0.95")  # that a row has room for
 

@@ -2,8 +2,8 @@
 
 from shardmill.checks.difference import since
 from shardmill.checks.profile import Profile
-from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import CorruptDataError, UserError
+from shardmill.reading.dataset import Dataset, open_dataset
 from transforms.stores import storage
 
 

@@ -10,12 +10,12 @@ from rich.table import Table
 from pipelines.config.job import JobConfig
 from pipelines.reports.figures import human_size
 from pipelines.reports.reuse import reuse_lines
-from shardmill.dataset import Dataset
-from shardmill.features import of_kind
-from shardmill.manifest import Manifest, SplitEntry
-from shardmill.naming import shard_prefix
+from shardmill.features.feature import of_kind
+from shardmill.metadata.manifest import Manifest, SplitEntry
+from shardmill.metadata.naming import shard_prefix
 from shardmill.printable import printable
-from shardmill.selection import supervised_of
+from shardmill.reading.dataset import Dataset
+from shardmill.reading.selection import supervised_of
 from transforms.files.images.features import TFDS_CANNOT
 
 _CLASSES_SHOWN = 7  # names: of more, the first and the last three

@@ -7,10 +7,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.config.job import JobConfig
 from pipelines.running import runner
-from shardmill import naming
-from shardmill.dataset import open_dataset
 from shardmill.errors import UserError
-from shardmill.tags import find_version
+from shardmill.metadata import naming
+from shardmill.reading.dataset import open_dataset
+from shardmill.versions.tags import find_version
 from transforms.inputs.listing import choices, is_glob, matches
 from transforms.stores import storage
 from transforms.stores.clients import check_url

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from pipelines.config.job import JobConfig
-from shardmill import naming
+from shardmill.metadata import naming
 from transforms.publishing import job_folder, lease
 from transforms.publishing.lease import Lease
 from transforms.stores import conditional, storage

@@ -11,9 +11,9 @@ from pipelines.running.cleaning import clean_up, missing_folders, sealed, take_l
 from pipelines.running.outcome import Interrupted, Published
 from pipelines.running.signals import terminable
 from pipelines.running.taking_up import take_up
-from shardmill import naming
-from shardmill.dataset import open_dataset
 from shardmill.errors import JobError, OutrunError, UserError
+from shardmill.metadata import naming
+from shardmill.reading.dataset import open_dataset
 from transforms.publishing import inputs_file
 from transforms.publishing.latest import is_newer, latest
 from transforms.publishing.lease import Lease

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import shardmill
 from pipelines.reports import log
-from shardmill.build_record import BuildRecord, Status, record_path
-from shardmill.dataset import Dataset
 from shardmill.errors import ChecksError, CorruptDataError, JobError, LockedError, OutrunError, UserError
-from shardmill.naming import LATEST
+from shardmill.metadata.naming import LATEST
+from shardmill.reading.dataset import Dataset
+from shardmill.versions.build_record import BuildRecord, Status, record_path
 from transforms.publishing.build_records import read_record, write_record
 from transforms.stores import storage
 from transforms.stores.error_text import sentence_of

@@ -15,8 +15,8 @@ from pipelines.reports.reuse import remembered
 from pipelines.reports.since import profile_of, since_line
 from pipelines.running.convert import run
 from pipelines.running.outcome import Built, Published, failed_record, interrupted, not_written, write_if_there
-from shardmill.build_record import BuildRecord, failed_record_path, record_path
 from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError
+from shardmill.versions.build_record import BuildRecord, failed_record_path, record_path
 from transforms.publishing.build_records import read_record, write_record
 
 

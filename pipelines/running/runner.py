@@ -8,7 +8,7 @@ from apache_beam.runners.runner import create_runner
 
 from pipelines.running.reachable import check_google_credentials, check_job_server
 from shardmill.errors import UserError
-from shardmill.extras import install_hint
+from shardmill.installation.extras import install_hint
 
 if TYPE_CHECKING:
     from pipelines.running.worker_processes import WorkerProcesses

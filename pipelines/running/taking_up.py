@@ -10,9 +10,9 @@ from contextlib import suppress
 from pipelines.config.job import JobConfig
 from pipelines.reports import log
 from pipelines.reports.build_page import write_page_of
-from shardmill import naming
 from shardmill.errors import CorruptDataError, LockedError, UserError
-from shardmill.manifest import Manifest
+from shardmill.metadata import naming
+from shardmill.metadata.manifest import Manifest
 from transforms.publishing import job_folder, lease, publication
 from transforms.publishing.latest import latest_path, write_latest
 from transforms.stores import conditional, locks, storage

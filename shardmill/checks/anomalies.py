@@ -6,8 +6,8 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from shardmill.checks.result import CheckResult, worst
-from shardmill.features import Features
-from shardmill.schema import to_schema
+from shardmill.features.feature import Features
+from shardmill.metadata.schema import to_schema
 
 _Type = anomalies_pb2.AnomalyInfo
 _Measured = anomalies_pb2.DriftSkewInfo.Measurement

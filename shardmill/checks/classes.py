@@ -8,7 +8,7 @@ from shardmill.checks.columns import counted, some
 from shardmill.checks.limits import ALIKE, ByFeature, Limits, LimitsByCheck, limits_of
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
-from shardmill.features import Feature
+from shardmill.features.feature import Feature
 from shardmill.kinds.registry import kind_of
 
 # That all examples of a class fall into one of two samples: a class is there or it is not, so more is taken for a loss

@@ -6,7 +6,7 @@ from shardmill.checks.chance import share_floor
 from shardmill.checks.limits import ALIKE, ByFeature, Limits, LimitsByCheck, limits_of
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
-from shardmill.features import Feature
+from shardmill.features.feature import Feature
 from shardmill.kinds.registry import kind_of
 
 _SHOWN = 5  # names in a sentence

@@ -6,7 +6,7 @@ from shardmill.checks.chance import ratio_ceiling, ratio_floor
 from shardmill.checks.limits import LimitsByCheck
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
-from shardmill.manifest import SplitEntry
+from shardmill.metadata.manifest import SplitEntry
 
 
 def examples(new: Profile, old: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:

@@ -9,7 +9,7 @@ from shardmill.checks.classes import moved_ids
 from shardmill.checks.columns import some, type_in_words
 from shardmill.checks.distances import Frequencies, least_l_infinity
 from shardmill.checks.profile import Profile, frequencies, sample_size
-from shardmill.features import Feature
+from shardmill.features.feature import Feature
 from shardmill.kinds.registry import kind_of
 
 _ROWS = ("csv", "jsonl", "parquet", "avro")  # formats in a manifest's configuration whose examples are rows

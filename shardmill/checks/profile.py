@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from shardmill import naming
 from shardmill.checks.distances import Bucket, Frequencies, Histogram
-from shardmill.dataset import Dataset
-from shardmill.features import Feature, of_kind
-from shardmill.manifest import Manifest
-from shardmill.stats_file import FeatureSummary, Numbers, SplitSummary, StatsFile
+from shardmill.features.feature import Feature, of_kind
+from shardmill.metadata import naming
+from shardmill.metadata.manifest import Manifest
+from shardmill.reading.dataset import Dataset
+from shardmill.statistics.stats_file import FeatureSummary, Numbers, SplitSummary, StatsFile
 
 _TOP = 20  # values that stats.json shows of a feature
 _SAMPLED = 1024  # values that the most frequent are drawn from where there are too many to count each

@@ -10,8 +10,8 @@ class ShardEncoder(Protocol):
     """Turns the records of one shard, in their order, into the bytes of its file."""
 
     def add(self, framed: bytes) -> bytes:
-        """The bytes that follow from whole records, framed as in shardmill.tfrecord: so they come from every route, and
-        lie in runs."""
+        """The bytes that follow from whole records, framed as in shardmill.records.tfrecord: so they come from every
+        route, and lie in runs."""
 
     def end(self) -> bytes:
         """The bytes that end the file."""

@@ -37,19 +37,19 @@ class TFRecords(Codec):
 
     def records(self, file: BinaryIO, name: str) -> Iterator[bytes]:
         """As the base says."""
-        from shardmill.tfrecord import read_records
+        from shardmill.records.tfrecord import read_records
 
         return read_records(file, name)
 
     def blocks(self, file: BinaryIO, name: str) -> Iterator[list[bytes]]:
         """As the base says."""
-        from shardmill.record_blocks import read_blocks
+        from shardmill.records.blocks import read_blocks
 
         return read_blocks(file, name)
 
     def tensors(self, paths: Any, buffer_bytes: int) -> Any:
         """As the base says."""
-        from shardmill.lazy_tensorflow import tf
+        from shardmill.installation.lazy_tensorflow import tf
 
         return tf.data.TFRecordDataset(paths, self.compression_type, buffer_bytes)
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from shardmill.arrays import fixed_sizes, from_bytes, size_bytes, to_bytes
-from shardmill.example import FeatureValue
-from shardmill.features import Feature
+from shardmill.features.arrays import fixed_sizes, from_bytes, size_bytes, to_bytes
+from shardmill.features.feature import Feature
+from shardmill.installation.lazy_tensorflow import tf
 from shardmill.kinds import tfds_entries
 from shardmill.kinds.base import Entry, FeatureKind
 from shardmill.kinds.notes import shape_of
-from shardmill.lazy_tensorflow import tf
+from shardmill.records.example import FeatureValue
 
 # What TFDS cannot read out of bytes: it is tf.io.decode_raw's, but for uint64, which TFDS reads as int64 and casts.
 _UNREADABLE_ELEMENTS = ("uint32",)

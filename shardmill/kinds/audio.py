@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
-from shardmill.audio_tensors import decode_wav
-from shardmill.example import FeatureValue
-from shardmill.features import Feature
+from shardmill.features.feature import Feature
 from shardmill.kinds import tfds_entries
 from shardmill.kinds.base import Entry, FeatureKind
-from shardmill.wav import WavError, decode, read_header
+from shardmill.media.audio_tensors import decode_wav
+from shardmill.media.wav import WavError, decode, read_header
+from shardmill.records.example import FeatureValue
 
 # What TFDS's decoder, pydub, makes of them: 32 bits of 24.
 _INTEGERS = {"pcm8": "int8", "pcm16": "int16", "pcm24": "int32", "pcm32": "int32"}

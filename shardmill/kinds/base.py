@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from shardmill.example import FeatureValue
-from shardmill.features import DType, Feature, Kind
+from shardmill.features.feature import DType, Feature, Kind
 from shardmill.kinds import tfds_entries
+from shardmill.records.example import FeatureValue
 
 Entry = dict[str, Any]
 

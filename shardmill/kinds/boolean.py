@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from shardmill.features import DType, Feature
+from shardmill.features.feature import DType, Feature
 from shardmill.kinds.base import FeatureKind
 
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from shardmill.example import FeatureValue
-from shardmill.features import Feature
+from shardmill.features.feature import Feature
 from shardmill.kinds import tfds_entries
 from shardmill.kinds.base import Entry, FeatureKind
+from shardmill.records.example import FeatureValue
 
 
 class ClassLabelKind(FeatureKind):

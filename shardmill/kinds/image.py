@@ -5,10 +5,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from shardmill.features import Feature
-from shardmill.image_limits import MAX_PIXELS
+from shardmill.features.feature import Feature
 from shardmill.kinds import tfds_entries
 from shardmill.kinds.base import Entry, FeatureKind
+from shardmill.media.image_limits import MAX_PIXELS
 
 _TFDS_ENCODINGS = ("jpeg", "png")
 
@@ -37,7 +37,7 @@ class ImageKind(FeatureKind):
 
     def opened(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
         """The pixels, RGB."""
-        from shardmill.image_pixels import rgb_array
+        from shardmill.media.image_pixels import rgb_array
 
         configured = configuration.get("max_pixels")
         return partial(rgb_array, max_pixels=configured if isinstance(configured, int) else MAX_PIXELS)

@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from shardmill.arrays import ELEMENTS
-from shardmill.features import Feature
+from shardmill.features.arrays import ELEMENTS
+from shardmill.features.feature import Feature
 
 NOTE = re.compile(rf"shape:(-1|\d+)?(,\d+)*|element:({'|'.join(ELEMENTS)})")
 

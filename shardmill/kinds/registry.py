@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from shardmill.features import Feature, Kind
+from shardmill.features.feature import Feature, Kind
 from shardmill.kinds.array import ArrayKind
 from shardmill.kinds.audio import AudioKind
 from shardmill.kinds.base import FeatureKind

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from shardmill.features import Feature
+from shardmill.features.feature import Feature
 from shardmill.kinds import tfds_entries
 from shardmill.kinds.base import Entry, FeatureKind
 

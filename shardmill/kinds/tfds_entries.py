@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shardmill.features import Feature
+from shardmill.features.feature import Feature
 
 PACKAGE = "tensorflow_datasets.core.features"
 # As TFDS's own data sets call [ymin, xmin, ymax, xmax] relative to the image; also objects/bbox

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from pipelines import cli
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from tests.support.bad_images import GOOD, SHARDS
 from tests.support.command import (
     Contents,

@@ -19,8 +19,8 @@ import pytest
 from pipelines import cli
 from pipelines.rebuilding import planning
 from pipelines.rebuilding.inputs import find_inputs
-from shardmill.build_record import BuildRecord
-from shardmill.dataset import open_dataset
+from shardmill.reading.dataset import open_dataset
+from shardmill.versions.build_record import BuildRecord
 from tests.support.command import Process, Run
 from tests.support.faults import kill
 from tests.support.small_disk import SmallDisk

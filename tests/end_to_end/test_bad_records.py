@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill import naming
+from shardmill.metadata import naming
 from tests.support.bad_tables import TOLERANT, check_consistent
 from tests.support.command import Run, write_files
 from tests.support.framed_records import SIZE, WHOLE, flipped, framed, records

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import shardmill
-from shardmill.example import encode_example
-from shardmill.tfrecord import frame
+from shardmill.records.example import encode_example
+from shardmill.records.tfrecord import frame
 from tests.support.command import Run, image, write_files
 from tests.support.sounds import wav
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines import cli
-from shardmill import tfrecord
-from shardmill.example import encode_example
+from shardmill.records import tfrecord
+from shardmill.records.example import encode_example
 from tests.support.command import image, read_back, write_files
 from tests.support.table_results import convert, read_table
 

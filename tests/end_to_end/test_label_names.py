@@ -9,9 +9,9 @@ import pytest
 from pyarrow import parquet
 
 from shardmill.errors import UserError
-from shardmill.example import encode_example
-from shardmill.labels import check_label_name
-from shardmill.tfrecord import frame
+from shardmill.metadata.labels import check_label_name
+from shardmill.records.example import encode_example
+from shardmill.records.tfrecord import frame
 from tests.support.command import Run, check_mistake, tree_bytes, write_files
 from tests.support.reading import make
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shardmill import tfrecord
-from shardmill.example import encode_example
+from shardmill.records import tfrecord
+from shardmill.records.example import encode_example
 from tests.support.command import Run, check_mistake, image_tree, write_files
 from tests.support.table_results import Table, convert, read_table
 

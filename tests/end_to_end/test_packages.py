@@ -89,7 +89,7 @@ def _python(folder: Path, path: str, *words: object) -> tuple[int, str, str]:
 def test_the_launcher_imports_ours(tmp_path: Path, foreign: str) -> None:
     write_files(tmp_path, FOREIGN[foreign])
     program = (
-        "from shardmill.own_packages import put_first; put_first(); import pipelines, transforms;"
+        "from shardmill.installation.own_packages import put_first; put_first(); import pipelines, transforms;"
         " print(transforms.__file__)"
     )
     status, out, err = _python(tmp_path, f".{os.pathsep}{REPOSITORY}", sys.executable, "-c", program)
@@ -132,7 +132,8 @@ def test_a_module_of_the_name_that_is_imported_already_is_named(tmp_path: Path, 
 
 def test_where_no_name_is_in_the_way_nothing_is_changed(tmp_path: Path) -> None:
     program = (
-        "import os, sys; from shardmill.own_packages import put_first; before = [*sys.path], {**os.environ}; "
+        "import os, sys; from shardmill.installation.own_packages import put_first; "
+        "before = [*sys.path], {**os.environ}; "
         "put_first(); print(before == (sys.path, {**os.environ}))"
     )
     assert _python(tmp_path, str(REPOSITORY), sys.executable, "-c", program) == (0, "True\n", "")

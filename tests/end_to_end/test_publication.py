@@ -12,8 +12,8 @@ import pytest
 
 from pipelines.running import taking_up
 from pipelines.running.taking_up import repair
-from shardmill import naming
 from shardmill.errors import JobError
+from shardmill.metadata import naming
 from tests.support.faults import fail, faulty, in_child, kill
 from tests.transforms.publishing.test_publish import FEATURES, build, contents, options, own
 from transforms.publishing.describe import Build

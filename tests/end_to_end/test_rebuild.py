@@ -21,7 +21,7 @@ from PIL import Image
 import shardmill
 from pipelines.recipes.load import load_recipes
 from pipelines.recipes.recipe import Recipe
-from shardmill.build_record import BuildRecord
+from shardmill.versions.build_record import BuildRecord
 from tests.support.command import REPOSITORY, Process, Run
 
 

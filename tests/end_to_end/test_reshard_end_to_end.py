@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 import shardmill
-from shardmill import tfrecord
-from shardmill.dataset import open_dataset
-from shardmill.example import encode_example
+from shardmill.reading.dataset import open_dataset
+from shardmill.records import tfrecord
+from shardmill.records.example import encode_example
 from tests.support.command import Run, check_mistake, write_files
 from tests.support.table_results import Table, convert
 

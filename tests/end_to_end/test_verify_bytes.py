@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.commands.verify import dataset_faults
-from shardmill.dataset import open_dataset
 from shardmill.errors import CorruptDataError
+from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run, image_tree, write_files
 from tests.support.reading import make
 from transforms.verification.shards import verify_shard

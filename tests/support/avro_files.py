@@ -9,7 +9,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.columns.arrow import arrow_type
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType

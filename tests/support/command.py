@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from PIL import Image
 
 from pipelines import cli
-from shardmill.dataset import Dataset, open_dataset
-from shardmill.example import FeatureValue, decode_example
+from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.records.example import FeatureValue, decode_example
 from tests.support.quick_beam import quicken_beam
 
 REPOSITORY = Path(__file__).resolve().parents[2]

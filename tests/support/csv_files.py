@@ -5,7 +5,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType, Spelled
 from transforms.formats.base import BlockRef, FileRef

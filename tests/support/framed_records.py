@@ -1,6 +1,6 @@
 """TFRecords of known length, to damage."""
 
-from shardmill import example, tfrecord
+from shardmill.records import example, tfrecord
 
 
 def framed(payload: bytes) -> bytes:

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines import cli
-from shardmill.example import encode_example
-from shardmill.tfrecord import frame
+from shardmill.records.example import encode_example
+from shardmill.records.tfrecord import frame
 
 DIGESTS = Path(__file__).with_name("golden.json")
 _SPLITS = ("--splits", "train=0.6,test=0.4")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from shardmill.manifest import SplitEntry
+from shardmill.metadata.manifest import SplitEntry
 from tests.support.command import (
     Contents,
     Run,

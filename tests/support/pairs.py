@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from shardmill.dataset import Dataset, open_dataset
-from shardmill.naming import LATEST
+from shardmill.metadata.naming import LATEST
+from shardmill.reading.dataset import Dataset, open_dataset
 from tests.support.buckets import a_bucket
 from tests.support.command import Process, image, write_files
 from transforms.stores import storage

@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.checks.profile import Profile
-from shardmill.duplicates import Duplicates
-from shardmill.features import DType, Feature
-from shardmill.manifest import Manifest, ShardEntry, SplitEntry
-from shardmill.stats_file import SplitSummary, StatsFile
+from shardmill.features.feature import DType, Feature
+from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.statistics.duplicates import Duplicates
+from shardmill.statistics.stats_file import SplitSummary, StatsFile
 from transforms.statistics.tables import TableStats
 
 Columns = Mapping[str, Any]

@@ -8,14 +8,14 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
-from shardmill.example import encode_example
-from shardmill.features import Feature, Features
-from shardmill.manifest import Manifest, ShardEntry, SplitEntry
-from shardmill.roles import assumed
-from shardmill.schema import to_pbtxt
-from shardmill.seal import seal
-from shardmill.tfds_metadata import SplitInfo, supervised_keys, to_dataset_info_json, to_features_json
-from shardmill.tfrecord import frame
+from shardmill.features.feature import Feature, Features
+from shardmill.features.roles import assumed
+from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.metadata.schema import to_pbtxt
+from shardmill.metadata.seal import seal
+from shardmill.metadata.tfds_metadata import SplitInfo, supervised_keys, to_dataset_info_json, to_features_json
+from shardmill.records.example import encode_example
+from shardmill.records.tfrecord import frame
 
 Example = Mapping[str, Any]
 

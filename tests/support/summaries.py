@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shardmill.stats_file import FeatureSummary
+from shardmill.statistics.stats_file import FeatureSummary
 
 
 def as_json(features: Mapping[str, FeatureSummary]) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from pipelines import cli
-from shardmill.dataset import Dataset, open_dataset
-from shardmill.example import decode_example
+from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.records.example import decode_example
 from tests.support.command import tree_bytes
 
 Row = dict[str, Any]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardmill import spans
+from shardmill.records import spans
 from transforms.columns.inferred import MAX_VALUES
 from transforms.columns.types import ColumnType
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Literal
 
-from shardmill.features import Feature, Kind
+from shardmill.features.feature import Feature, Kind
 from transforms.columns.nested import ColumnError, in_words, shape_and_values, shown
 
 TRUE = (b"true", b"True", b"TRUE")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shardmill.duplicates import SHOWN
+from shardmill.statistics.duplicates import SHOWN
 from transforms.contents.hashes import Contents, Hashes
 from transforms.contents.section import BITS, Section
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from shardmill.duplicates import Duplicates, Member, Pair, Repeated
+from shardmill.statistics.duplicates import Duplicates, Member, Pair, Repeated
 from transforms.contents.count import Counted, Place, Twins, count_range
 from transforms.contents.section import Section, number_of_ranges, range_of
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from shardmill.example import is_sequence_example
-from shardmill.features import DType
+from shardmill.features.feature import DType
+from shardmill.records.example import is_sequence_example
 from transforms.columns.arrow import as_text, distinct_texts, to_batch
 from transforms.columns.buffers import data_of, offsets_of
 from transforms.columns.inferred import Inferred

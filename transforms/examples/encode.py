@@ -1,8 +1,8 @@
 """Rows of a table as serialized tf.train.Examples, a column at a time.
 
-The bytes are those of `shardmill.example`, features in the order of the columns. For some thousands of rows at a time,
-the sizes of all pieces of a record are computed first; then each column's pieces are laid side by side in a matrix and
-its rows copied to where they belong.
+The bytes are those of `shardmill.records.example`, features in the order of the columns. For some thousands of rows at
+a time, the sizes of all pieces of a record are computed first; then each column's pieces are laid side by side in a
+matrix and its rows copied to where they belong.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from shardmill import spans
+from shardmill.records import spans
 from transforms.examples.entries import FeatureEntries
 from transforms.examples.features import feature_columns
 from transforms.examples.framing import FOOTER_BYTES, HEADER_BYTES

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shardmill.example import varint
+from shardmill.records.example import varint
 from transforms.examples.pieces import PieceWriter
 from transforms.examples.varints import Sizes, varint_widths
 

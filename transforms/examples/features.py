@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from shardmill.example import varint
+from shardmill.records.example import varint
 from transforms.columns.buffers import buffer_items, offsets_of
 from transforms.examples.entries import FeatureEntries, Payload
 from transforms.examples.framing import windows

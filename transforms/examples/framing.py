@@ -1,12 +1,12 @@
-"""TFRecord framing of many records at once; `shardmill.tfrecord` frames one and has the format's sources."""
+"""TFRecord framing of many records at once; `shardmill.records.tfrecord` frames one and has the format's sources."""
 
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from shardmill import spans
-from shardmill.tfrecord import OVERHEAD
+from shardmill.records import spans
+from shardmill.records.tfrecord import OVERHEAD
 from transforms.columns.buffers import data_of, offsets_of
 
 HEADER_BYTES = 12  # before a payload: 8 of length, 4 of checksum

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from shardmill.features import DType
+from shardmill.features.feature import DType
 from transforms.examples.decode import KINDS, DecodedPart
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from shardmill import spans
-from shardmill.example import varint
+from shardmill.records import spans
+from shardmill.records.example import varint
 from transforms.examples.framing import windows
 from transforms.examples.varints import Sizes, encode_varints, largest, varint_widths
 

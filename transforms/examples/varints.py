@@ -1,8 +1,8 @@
-"""Base-128 varints of many numbers at once, in NumPy; `shardmill.example` has them one at a time."""
+"""Base-128 varints of many numbers at once, in NumPy; `shardmill.records.example` has them one at a time."""
 
 import numpy as np
 
-from shardmill.example import varint
+from shardmill.records.example import varint
 
 Sizes = int | np.ndarray  # in bytes: of all rows, or each row's as int64
 

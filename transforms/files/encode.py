@@ -10,9 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from shardmill import example, tfrecord
-from shardmill.rejects import Reject
-from shardmill.renames import Renames
+from shardmill.features.renames import Renames
+from shardmill.metadata.rejects import Reject
+from shardmill.records import example, tfrecord
 from transforms.contents.hashes import digest
 from transforms.contents.of_files import FileContents
 from transforms.statistics.files import SplitStats

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from shardmill import example
-from shardmill.renames import NO_RENAMES, Renames
+from shardmill.features.renames import NO_RENAMES, Renames
+from shardmill.records import example
 from transforms.columns.nested import ColumnError, leaves
 from transforms.columns.types import TRUE, ColumnType, Spelled, check_shape
 

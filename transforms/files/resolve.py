@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shardmill import tfrecord
-from shardmill.rejects import Reject
-from shardmill.renames import NO_RENAMES, Renames
+from shardmill.features.renames import NO_RENAMES, Renames
+from shardmill.metadata.rejects import Reject
+from shardmill.records import tfrecord
 from transforms.columns.key_texts import key_texts_of_values
 from transforms.columns.nested import ColumnError
 from transforms.files.manifest_columns import encode_columns

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from shardmill import tfrecord
+from shardmill.records import tfrecord
 from transforms.files.encode import Remembered
 from transforms.files.former import Former
 from transforms.stores import storage

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from shardmill.features import Feature, Features
-from shardmill.renames import NO_RENAMES, Renames
-from shardmill.stats_file import FeatureSummary
+from shardmill.features.feature import Feature, Features
+from shardmill.features.renames import NO_RENAMES, Renames
+from shardmill.statistics.stats_file import FeatureSummary
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.encode import Encoded, FileEncoder
 from transforms.layout.files import Layout

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.errors import UserError
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.columns.arrow import as_text, distinct_texts, parse_fill, to_batch
 from transforms.columns.arrow_lists import is_list, list_type
 from transforms.columns.arrow_values import convert_column

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.columns.arrow import missing_values, to_batch
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shardmill.rejects import Count, Reject
+from shardmill.metadata.rejects import Count, Reject
 from transforms.stores.compressed import TruncatedError
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed

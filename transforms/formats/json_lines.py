@@ -12,7 +12,7 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.columns.arrow import as_text, parse_fill, to_batch
 from transforms.columns.inferred import MAX_VALUES, Inferred
 from transforms.columns.json_values import array_of, column_array, column_type, convert, floats_from

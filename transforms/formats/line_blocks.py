@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from shardmill import spans
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
+from shardmill.records import spans
 from transforms.formats.base import MAX_LINES, MAX_TEXT_BYTES, BlockRef, FileRef, too_long
 from transforms.formats.damage import Damage, of_compressed
 from transforms.stores import storage

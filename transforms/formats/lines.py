@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardmill import spans
 from shardmill.errors import UserError
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
+from shardmill.records import spans
 from transforms.columns.arrow import distinct_texts, missing_values, slices, to_batch
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType

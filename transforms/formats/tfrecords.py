@@ -1,4 +1,4 @@
-"""Existing TFRecord files, plain or compressed, whose records pass through; shardmill.tfrecord has the format's
+"""Existing TFRecord files, plain or compressed, whose records pass through; shardmill.records.tfrecord has the format's
 sources."""
 
 import struct
@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from shardmill import spans
-from shardmill.rejects import Reject
-from shardmill.tfrecord import OVERHEAD, mask
+from shardmill.metadata.rejects import Reject
+from shardmill.records import spans
+from shardmill.records.tfrecord import OVERHEAD, mask
 from transforms.columns.arrow import slices
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
@@ -34,7 +34,7 @@ _HEADER = struct.Struct("<QI")
 _GZIP_MAGIC = b"\x1f\x8b"  # RFC 1952, section 2.3.1
 _ZLIB_START = 4 << 10  # more than what zlib takes to say the twelve bytes of a record's header
 _HOP_BYTES = 64 << 10  # read at once where only headers are wanted
-_MASK_DELTA = np.uint32(0xA282EAD8)  # crc32c.h, see shardmill.tfrecord
+_MASK_DELTA = np.uint32(0xA282EAD8)  # crc32c.h, see shardmill.records.tfrecord
 _LENGTH = struct.Struct("<Q")
 _FOOTER = np.dtype("<u4")
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.formats.base import BlockRef, FileRef, RecordFormat
 from transforms.formats.damage import unread_file
 from transforms.inputs.files import REJECTS, SUMMARIES

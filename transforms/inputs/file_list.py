@@ -13,7 +13,7 @@ from typing import Any
 import xxhash
 
 from shardmill.errors import UserError
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.columns.nested import ColumnError
 from transforms.stores import storage
 from transforms.stores.error_text import error_text

@@ -12,7 +12,7 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 import transforms.workers.coder  # noqa: F401, registers the coder of batches
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.columns.nested import ColumnError
 from transforms.columns.types import ColumnType, merge_types, value_type
 from transforms.inputs.file_list import RESERVED, USUAL_NAMES, ManifestNames, Row, is_textual, read_manifest

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from shardmill.errors import UserError
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.stores import storage
 from transforms.stores.clients import object_store
 from transforms.stores.protocol import TIME_STAMP

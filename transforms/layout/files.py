@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from shardmill.errors import UserError
-from shardmill.labels import ClassNames, resolve_class_names
+from shardmill.metadata.labels import ClassNames, resolve_class_names
 from transforms.columns.types import ColumnType
 from transforms.inputs.folders import (
     CLASSES,

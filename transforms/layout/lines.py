@@ -1,8 +1,8 @@
 """How lines of text are to be read: their label is their file's folder, where every file lies in one."""
 
 from shardmill.errors import UserError
-from shardmill.features import Feature
-from shardmill.labels import resolve_class_names
+from shardmill.features.feature import Feature
+from shardmill.metadata.labels import resolve_class_names
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 from transforms.inputs.folders import SPLITS_OF_CLASSES, FolderError, FolderRoles, folder_notices, guess_roles

@@ -1,9 +1,9 @@
 """How existing records are to be read: only of their folders and labels is there something to decide."""
 
-from shardmill import naming
 from shardmill.errors import UserError
 from shardmill.kinds.registry import kind_of
-from shardmill.labels import check_label_name
+from shardmill.metadata import naming
+from shardmill.metadata.labels import check_label_name
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 from transforms.inputs.summary import InputSummary

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from shardmill import naming
 from shardmill.errors import UserError
+from shardmill.metadata import naming
 from transforms.inputs.folders import (
     SPLITS,
     FolderError,

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from shardmill import naming
 from shardmill.errors import UserError
-from shardmill.features import DType, Feature, Features
+from shardmill.features.feature import DType, Feature, Features
 from shardmill.kinds.registry import kind_of
-from shardmill.labels import ClassNames, check_label_name, resolve_class_names
+from shardmill.metadata import naming
+from shardmill.metadata.labels import ClassNames, check_label_name, resolve_class_names
 from transforms.columns.inferred import MAX_VALUES, Inferred
 from transforms.columns.types import ColumnType
 from transforms.formats.base import KeyColumn

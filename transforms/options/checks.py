@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from shardmill import naming
 from shardmill.checks.asked import Constraints
 from shardmill.checks.limits import OFF, ByFeature, Limits
 from shardmill.errors import UserError
+from shardmill.metadata import naming
 from transforms.options.declare import Options, ValueMistake, flag, options_of
 from transforms.options.output import parse_path
 from transforms.stores import storage

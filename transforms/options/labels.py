@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from shardmill.errors import UserError
-from shardmill.labels import LABELS_FILE, ON_NEW_LABEL, parse_labels
+from shardmill.metadata.labels import LABELS_FILE, ON_NEW_LABEL, parse_labels
 from transforms.options.declare import Options, flag
 from transforms.stores import storage
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from shardmill import naming
 from shardmill.errors import UserError
+from shardmill.metadata import naming
 from transforms.options.declare import Options, ValueMistake, flag
 from transforms.stores import storage
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from shardmill.naming import is_version
+from shardmill.metadata.naming import is_version
 from transforms.options.declare import Options, ValueMistake, flag
 
 NO, RECORD, LATEST = "no", "record", "LATEST"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from shardmill import naming
 from shardmill.errors import UserError
+from shardmill.metadata import naming
 from transforms.options.declare import Options, ValueMistake, flag
 
 Fractions = tuple[tuple[str, Fraction], ...]

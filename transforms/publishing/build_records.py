@@ -4,9 +4,9 @@ The record of a version that is published is staged in the temporary directory o
 publication puts it in its place; the launcher, if it still lives, writes it again with the time that all took.
 """
 
-from shardmill import naming
-from shardmill.build_record import BuildRecord, failed_record_path, page_path, record_path
 from shardmill.errors import CorruptDataError
+from shardmill.metadata import naming
+from shardmill.versions.build_record import BuildRecord, failed_record_path, page_path, record_path
 from transforms.stores import storage
 
 _STAGED = "_RECORD"

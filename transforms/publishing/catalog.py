@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from shardmill import naming
-from shardmill.versions import numbers
+from shardmill.metadata import naming
+from shardmill.versions.published import numbers
 from transforms.stores import storage
 from transforms.stores.protocol import FileStat
 

@@ -5,18 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from shardmill import naming
-from shardmill.build_record import BuildRecord
 from shardmill.checks.anomalies import to_pbtxt
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
 from shardmill.checks.run import failures, run_checks
-from shardmill.dataset import open_dataset
 from shardmill.errors import ChecksError, CorruptDataError, UserError
-from shardmill.manifest import Manifest
-from shardmill.stats_file import StatsFile
-from shardmill.tags import find_version
-from shardmill.versions import comparison
+from shardmill.metadata import naming
+from shardmill.metadata.manifest import Manifest
+from shardmill.reading.dataset import open_dataset
+from shardmill.statistics.stats_file import StatsFile
+from shardmill.versions.build_record import BuildRecord
+from shardmill.versions.published import comparison
+from shardmill.versions.tags import find_version
 from transforms.options.checks import CheckOptions
 from transforms.publishing.before import version_before
 from transforms.publishing.build_records import write_record

@@ -12,8 +12,8 @@ goes on with it.
 
 from collections.abc import Callable
 
-from shardmill import naming
-from shardmill.seal import seal
+from shardmill.metadata import naming
+from shardmill.metadata.seal import seal
 from transforms.stores import storage
 
 

@@ -6,20 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shardmill import feature_stats, naming, schema, tfds_metadata
-from shardmill.build_record import BuildRecord
 from shardmill.codecs.base import Codec
-from shardmill.duplicates import Duplicates
-from shardmill.features import Features, of_kind
-from shardmill.labels import check_label_name
-from shardmill.manifest import Manifest, ShardEntry, SplitEntry
-from shardmill.rejects import Reject
-from shardmill.renames import Renames
-from shardmill.roles import with_label
-from shardmill.seal import checksums
-from shardmill.selection import supervised_of
-from shardmill.stats_file import FeatureSummary, SplitSummary, StatsFile
-from shardmill.tfds_metadata import SplitInfo
+from shardmill.features.feature import Features, of_kind
+from shardmill.features.renames import Renames
+from shardmill.features.roles import with_label
+from shardmill.metadata import naming, schema, tfds_metadata
+from shardmill.metadata.labels import check_label_name
+from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.metadata.rejects import Reject
+from shardmill.metadata.seal import checksums
+from shardmill.metadata.tfds_metadata import SplitInfo
+from shardmill.reading.selection import supervised_of
+from shardmill.statistics import feature_stats
+from shardmill.statistics.duplicates import Duplicates
+from shardmill.statistics.stats_file import FeatureSummary, SplitSummary, StatsFile
+from shardmill.versions.build_record import BuildRecord
 from transforms.formats.damage import Losses
 from transforms.options.checks import CheckOptions
 from transforms.options.splits import CONTENT
@@ -46,14 +47,15 @@ class PublishOptions:
       on_damaged_file: "fail" or "reject", where nobody knows for certain how many records of a file cannot be read.
       shard_counts: as asked for, by split; `""` for the splits not named.
       source: the input as the user gave it.
-      configuration, versions: see shardmill.manifest.
+      configuration, versions: see shardmill.metadata.manifest.
       job: the nonce of the job, which its launcher chose; in no file that is published.
       overwrite: whether a published version is replaced.
       checks: what must hold before it is published; None where nothing is checked.
       record: what the record of the build begins with; None where none is written.
       remember: what the next build is told of the files, where it is told anything.
       set_latest: whether LATEST names this version then, although it names a newer one.
-      asked: what --schema asks of the features beside what they are, see shardmill.asked_schema; it is published again.
+      asked: what --schema asks of the features beside what they are, see shardmill.metadata.asked_schema; it is
+        published again.
     """
 
     output: str

@@ -9,9 +9,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from shardmill import naming, seal
 from shardmill.errors import CorruptDataError
-from shardmill.json_values import Value, parse_json
+from shardmill.metadata import naming, seal
+from shardmill.metadata.json_values import Value, parse_json
 from transforms.stores import storage
 
 FORMAT = 1  # raised when a reader of the former format would misread the file

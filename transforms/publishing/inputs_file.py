@@ -5,7 +5,7 @@ its place: so it belongs to the version that stands there, and to no other build
 version, for it holds times.
 """
 
-from shardmill import naming
+from shardmill.metadata import naming
 from transforms.stores import storage
 
 _STAGED = "_INPUTS"

@@ -6,8 +6,8 @@ folder whose publication has begun, which a journal says, stays: all of the new 
 
 from contextlib import suppress
 
-from shardmill import naming
 from shardmill.errors import CorruptDataError
+from shardmill.metadata import naming
 from transforms.publishing import lease
 from transforms.publishing.journal import Journal
 from transforms.stores import storage

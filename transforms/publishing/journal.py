@@ -9,8 +9,8 @@ import json
 import re
 from dataclasses import asdict, dataclass
 
-from shardmill import naming
 from shardmill.errors import CorruptDataError
+from shardmill.metadata import naming
 
 FORMAT = 1  # raised when what was written before would be misread
 _CRC32C = re.compile("[0-9a-f]{8}")

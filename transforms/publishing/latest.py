@@ -3,7 +3,7 @@ what it replaces."""
 
 from contextlib import suppress
 
-from shardmill import naming
+from shardmill.metadata import naming
 from transforms.stores import conditional, storage
 from transforms.stores.stored import ChangedError, Stored
 

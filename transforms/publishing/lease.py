@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from shardmill import naming
 from shardmill.errors import LockedError
+from shardmill.metadata import naming
 from transforms.publishing.owner import Owner
 from transforms.stores import conditional, locks, storage
 from transforms.stores.stored import ChangedError, Stored

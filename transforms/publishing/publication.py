@@ -17,9 +17,9 @@ from contextlib import suppress
 
 import google_crc32c
 
-from shardmill import naming
 from shardmill.errors import CorruptDataError, JobError, LockedError
-from shardmill.seal import seal
+from shardmill.metadata import naming
+from shardmill.metadata.seal import seal
 from transforms.publishing import build_records, inputs_file, lease
 from transforms.publishing.job_folder import read_journal
 from transforms.publishing.journal import Journal, Move

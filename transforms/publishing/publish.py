@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 
 import google_crc32c
 
-from shardmill import naming
 from shardmill.errors import JobError, LockedError
-from shardmill.features import Features
+from shardmill.features.feature import Features
+from shardmill.metadata import naming
 from transforms.formats import damage
 from transforms.publishing import build_records, checking, job_folder, lease, publication
 from transforms.publishing.describe import Build, PublishOptions, described, make_manifest, metadata_files, rejects_text

@@ -1,8 +1,8 @@
 """Whether a published version is whole, by names and sizes: one listing, and no shard is read."""
 
-from shardmill import naming
-from shardmill.dataset import open_dataset
 from shardmill.errors import CorruptDataError, UserError
+from shardmill.metadata import naming
+from shardmill.reading.dataset import open_dataset
 from transforms.stores import storage
 
 

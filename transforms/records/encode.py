@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardmill import spans
-from shardmill.rejects import Reject
-from shardmill.renames import NO_RENAMES, Renames
+from shardmill.features.renames import NO_RENAMES, Renames
+from shardmill.metadata.rejects import Reject
+from shardmill.records import spans
 from transforms.columns.buffers import data_of, offsets_of
 from transforms.columns.inferred import Inferred
 from transforms.columns.key_texts import key_texts

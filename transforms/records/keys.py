@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardmill import spans
+from shardmill.records import spans
 from transforms.columns.buffers import data_of, offsets_of
 from transforms.contents.places import place_of
 from transforms.formats.base import FileRef

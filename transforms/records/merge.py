@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from shardmill import spans
+from shardmill.records import spans
 from transforms.records.run_file import entries, key_order, key_range, read_key_range
 from transforms.records.spool import Range, fetch
 from transforms.sharding.key_histogram import Cuts

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shardmill import spans
+from shardmill.records import spans
 from transforms.columns.buffers import data_of, offsets_of
 from transforms.sharding.divisions import Grouped
 from transforms.stores import storage

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.columns.inferred import Inferred
 from transforms.contents.section import Section, names_blob
 from transforms.examples.kinds import Kinds, merge_kinds

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from operator import mul
 from typing import Protocol, Self, runtime_checkable
 
-from shardmill.stats_file import Bucket, FeatureSummary, Numbers
+from shardmill.statistics.stats_file import Bucket, FeatureSummary, Numbers
 from transforms.statistics.extremes import Extremes
 
 ClassNames = Mapping[str, Sequence[str]]  # by feature

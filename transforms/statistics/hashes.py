@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shardmill import spans
+from shardmill.records import spans
 from transforms.columns.buffers import data_of, offsets_of
 
 # Of the finalizer of splitmix64 (https://prng.di.unimi.it/splitmix64.c). Its last step, which spreads what is in the

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from shardmill.renames import Renames
-from shardmill.stats_file import FeatureSummary
+from shardmill.features.renames import Renames
+from shardmill.statistics.stats_file import FeatureSummary
 from transforms.statistics.files import ClassNames, SplitStats
 
 

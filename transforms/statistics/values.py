@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shardmill.stats_file import Bucket, Distinct, FeatureSummary, Numbers, TopValue
+from shardmill.statistics.stats_file import Bucket, Distinct, FeatureSummary, Numbers, TopValue
 from transforms.statistics.bins import ValueBins
 from transforms.statistics.exact_sums import FLOAT32_FRACTION_BITS, ExactSums
 from transforms.statistics.hashes import mix, unmix

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from shardmill.errors import UserError
-from shardmill.extras import install_hint
+from shardmill.installation.extras import install_hint
 from transforms.stores.protocol import ObjectStore, split_url
 
 if TYPE_CHECKING:

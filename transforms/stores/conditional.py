@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from shardmill.naming import TEMP_SUFFIX
+from shardmill.metadata.naming import TEMP_SUFFIX
 from transforms.stores import locks, storage
 from transforms.stores.clients import object_store
 from transforms.stores.stored import ChangedError, Stored

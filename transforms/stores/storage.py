@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
-from shardmill.files import LocalFiles
-from shardmill.naming import TEMP_SUFFIX
+from shardmill.filesystems.local import LocalFiles
+from shardmill.metadata.naming import TEMP_SUFFIX
 from transforms.stores.clients import object_store, prepare_clients
 from transforms.stores.error_text import NotAFileError, of_writing
 from transforms.stores.object_file import open_object
@@ -452,7 +452,7 @@ def abort_uploads(prefix: str) -> None:
 
 
 class BeamFiles:
-    """shardmill.files.Files for whatever Beam opens."""
+    """shardmill.filesystems.local.Files for whatever Beam opens."""
 
     def open(self, path: str) -> BinaryIO:
         """Open `path` for reading."""

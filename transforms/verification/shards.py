@@ -11,14 +11,14 @@ import apache_beam as beam
 import google_crc32c
 
 from shardmill.codecs.base import Codec
-from shardmill.dataset import Dataset
 from shardmill.errors import CorruptDataError
-from shardmill.example import FeatureValue, decode_example
-from shardmill.features import Feature, Kind
+from shardmill.features.feature import Feature, Kind
 from shardmill.kinds.registry import kind_of
-from shardmill.manifest import Manifest, ShardEntry
-from shardmill.naming import ShardName
+from shardmill.metadata.manifest import Manifest, ShardEntry
+from shardmill.metadata.naming import ShardName
 from shardmill.printable import printable
+from shardmill.reading.dataset import Dataset
+from shardmill.records.example import FeatureValue, decode_example
 from transforms.files.images.codec import check_decodes, measure
 from transforms.files.images.errors import ImageError
 from transforms.files.images.header import check_structure, read_header

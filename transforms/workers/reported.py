@@ -13,7 +13,7 @@ from typing import Any
 import apache_beam as beam
 
 from shardmill.errors import JobError, UserError
-from shardmill.json_values import parse_json
+from shardmill.metadata.json_values import parse_json
 from transforms.stores import storage
 from transforms.stores.error_text import sentence_of
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from shardmill.naming import ShardName
+from shardmill.metadata.naming import ShardName
 from transforms.contents.section import Section
 from transforms.statistics.files import SplitStats
 from transforms.writing.remembered import Piece

@@ -23,8 +23,8 @@ from apache_beam.pvalue import AsSingleton
 import transforms.workers.coder  # noqa: F401, registers the coder of batches
 from shardmill.codecs.base import Codec
 from shardmill.codecs.registry import PLAIN
-from shardmill.naming import ShardName, shard_prefix
-from shardmill.rejects import Reject
+from shardmill.metadata.naming import ShardName, shard_prefix
+from shardmill.metadata.rejects import Reject
 from transforms.contents.of_files import ContentsWriter
 from transforms.sharding.divisions import Divisions
 from transforms.sharding.shards import ShardKey

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.contents.of_files import FileContents
 from transforms.statistics.files import SplitStats
 

@@ -12,13 +12,13 @@ from typing import Any
 from pipelines.reports.entries import split_entry
 from pipelines.reports.html.alerts import alerts
 from pipelines.reports.html.pictures import Picture, Pictures
-from shardmill.build_record import BuildRecord
 from shardmill.checks.difference import differences, since
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult, worst
 from shardmill.errors import CorruptDataError
-from shardmill.features import Feature
+from shardmill.features.feature import Feature
 from shardmill.kinds.registry import kind_of
+from shardmill.versions.build_record import BuildRecord
 
 FORMAT = 1  # raised when a program that reads the former format would misread it
 

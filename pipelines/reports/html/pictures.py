@@ -13,13 +13,13 @@ from itertools import islice, zip_longest
 from typing import TypeVar, cast
 
 from shardmill.checks.profile import Profile
-from shardmill.dataset import Dataset
 from shardmill.errors import CorruptDataError
-from shardmill.example import FeatureValue, decode_example
-from shardmill.features import of_kind
-from shardmill.manifest import ShardEntry
-from shardmill.renames import Renames
-from shardmill.stats_file import Extreme
+from shardmill.features.feature import of_kind
+from shardmill.features.renames import Renames
+from shardmill.metadata.manifest import ShardEntry
+from shardmill.reading.dataset import Dataset
+from shardmill.records.example import FeatureValue, decode_example
+from shardmill.statistics.stats_file import Extreme
 from transforms.stores import storage
 
 CLASSES = 24  # shown at most

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 from pipelines.reports.html.content import Sources
 from pipelines.reports.html.pictures import find_pictures
-from shardmill import naming
-from shardmill.build_record import BuildRecord, record_path
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
 from shardmill.checks.run import run_checks
-from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import CorruptDataError, UserError
-from shardmill.tags import find_version
+from shardmill.metadata import naming
+from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.versions.build_record import BuildRecord, record_path
+from shardmill.versions.tags import find_version
 from transforms.options.checks import CheckOptions
 from transforms.publishing.build_records import read_record
 from transforms.stores import storage

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from PIL import Image, ImageOps
 
-from shardmill.image_limits import MAX_PIXELS
-from shardmill.image_pixels import open_image, to_rgb
+from shardmill.media.image_limits import MAX_PIXELS
+from shardmill.media.image_pixels import open_image, to_rgb
 
 SIDE = 96  # pixels of the longest side, on the page
 _CRISP = SIDE // 2  # an image up to so long is enlarged by whole factors, so that its pixels stay pixels

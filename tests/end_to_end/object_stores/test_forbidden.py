@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shardmill import tfrecord
-from shardmill.example import encode_example
+from shardmill.records import tfrecord
+from shardmill.records.example import encode_example
 from tests.support.buckets import Bucket, S3Bucket, jpeg, upload
 from tests.support.command import Run
 from tests.support.object_store_server import FORBIDDEN, OF_THE_CALLER

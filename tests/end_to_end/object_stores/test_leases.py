@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from shardmill import naming
 from shardmill.errors import LockedError
+from shardmill.metadata import naming
 from tests.support.buckets import Bucket, make_images
 from tests.support.pairs import make_source, race
 from transforms.publishing import lease, publish

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shardmill.codecs.registry import PLAIN
-from shardmill.naming import ShardName
+from shardmill.metadata.naming import ShardName
 from tests.support.buckets import Bucket, Files, upload
 from transforms.inputs.listing import Found, Listed, list_input
 from transforms.options.checks import CheckOptions

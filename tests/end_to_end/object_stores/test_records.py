@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines import cli
-from shardmill.naming import TEMP_PREFIX
+from shardmill.metadata.naming import TEMP_PREFIX
 from tests.support.buckets import Bucket, Files, below, local_files, upload, without_source
 from tests.support.command import write_files
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.dataset import open_dataset
+from shardmill.reading.dataset import open_dataset
 from tests.support.buckets import Bucket, jpeg, make_images, upload
 from tests.support.command import tree_bytes
 from tests.support.versions import make_version

@@ -10,8 +10,8 @@ from pipelines.rebuilding.decide import decide, to_bytes
 from pipelines.rebuilding.inputs import find_inputs
 from pipelines.rebuilding.retain import retain
 from pipelines.recipes.sections import RetainOptions
-from shardmill import naming
-from shardmill.dataset import open_dataset
+from shardmill.metadata import naming
+from shardmill.reading.dataset import open_dataset
 from tests.support.buckets import Bucket
 from tests.support.command import Run, tree_bytes
 from tests.support.versions import make_version

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.build_record import BuildRecord
+from shardmill.versions.build_record import BuildRecord
 from tests.support.command import Run, write_files
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from pipelines.graphs.files_plan import DryRun, describe
 from pipelines.kinds.images import ImagesConfig
-from shardmill.labels import ClassNames
-from shardmill.rejects import Reject
+from shardmill.metadata.labels import ClassNames
+from shardmill.metadata.rejects import Reject
 from transforms.inputs.folders import SPLITS_OF_CLASSES
 from transforms.inputs.summary import InputSummary
 from transforms.layout.files import Layout

@@ -13,9 +13,9 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from pipelines.cli import main
 from pipelines.commands.inspect import features_table, show
-from shardmill.dataset import open_dataset
-from shardmill.features import Feature
-from shardmill.seal import crc32c
+from shardmill.features.feature import Feature
+from shardmill.metadata.seal import crc32c
+from shardmill.reading.dataset import open_dataset
 
 _LONG = "ein_sehr_langer_Name_" * 4
 

@@ -14,7 +14,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from pipelines.cli import main
 from pipelines.commands.verify import dataset_faults
-from shardmill.dataset import open_dataset
+from shardmill.reading.dataset import open_dataset
 from tests.end_to_end.test_bad_input import png_header
 
 _SHARD = "digits-train.tfrecord-00001-of-00002"

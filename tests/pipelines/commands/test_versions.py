@@ -8,8 +8,8 @@ from threading import Barrier
 import pytest
 
 from pipelines.rebuilding.names import delete_tag, set_tag
-from shardmill.build_record import BuildRecord
 from shardmill.errors import JobError, UserError
+from shardmill.versions.build_record import BuildRecord
 from tests.support.command import Run, check_mistake, tree_bytes, write_files
 from tests.support.versions import make_version
 from transforms.stores import conditional

@@ -10,9 +10,9 @@ from pipelines.rebuilding.keep import Kept, keep, kept_of
 from pipelines.recipes.load import load_recipes
 from pipelines.recipes.recipe import Recipe
 from pipelines.running.api import convert
-from shardmill.dataset import open_dataset
 from shardmill.errors import UserError
-from shardmill.manifest import Manifest
+from shardmill.metadata.manifest import Manifest
+from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run, write_files
 
 FIRST = "label,x,note\nb,1,p\nd,2,q\n"

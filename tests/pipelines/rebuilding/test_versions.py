@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.rebuilding.versions import next_patch, version_to_build
-from shardmill.build_record import BuildRecord, Status
+from shardmill.versions.build_record import BuildRecord, Status
 from transforms.publishing.build_records import write_record
 
 

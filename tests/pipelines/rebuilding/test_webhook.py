@@ -3,7 +3,7 @@
 import socket
 
 from pipelines.rebuilding.webhook import notify
-from shardmill.build_record import BuildRecord
+from shardmill.versions.build_record import BuildRecord
 
 RECORD = BuildRecord("n", "1.0.0", "failed", "2026-11-20T03:00:00Z", reason="no such file")
 

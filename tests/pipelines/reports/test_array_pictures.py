@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from pipelines.reports.array_pictures import is_drawable, picture
-from shardmill.features import Feature
+from shardmill.features.feature import Feature
 
 
 def feature(element: str, *shape: int) -> Feature:

@@ -10,13 +10,13 @@ import pytest
 from PIL import Image, ImageFont
 
 from pipelines.reports.contact_sheet import Sample, contact_sheet, count_turned, fit, pick_samples, readable, to_sample
-from shardmill.dataset import Dataset
 from shardmill.errors import CorruptDataError
-from shardmill.example import encode_example
-from shardmill.features import Feature
-from shardmill.files import LocalFiles
-from shardmill.manifest import Manifest, ShardEntry, SplitEntry
-from shardmill.tfrecord import frame
+from shardmill.features.feature import Feature
+from shardmill.filesystems.local import LocalFiles
+from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.reading.dataset import Dataset
+from shardmill.records.example import encode_example
+from shardmill.records.tfrecord import frame
 
 _RED_FRAME = (198, 40, 40)
 _FEATURES = (

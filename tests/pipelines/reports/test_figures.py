@@ -5,7 +5,7 @@ import math
 import pytest
 
 from pipelines.reports.figures import distinct_words, figure, measured, share
-from shardmill.stats_file import Distinct, FeatureSummary, Numbers
+from shardmill.statistics.stats_file import Distinct, FeatureSummary, Numbers
 
 
 @pytest.mark.parametrize(

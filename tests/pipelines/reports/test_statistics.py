@@ -1,7 +1,7 @@
 """The table of what is in the features of a split."""
 
 from pipelines.reports.statistics import statistics_table
-from shardmill.stats_file import Distinct, FeatureSummary, Numbers, SplitSummary
+from shardmill.statistics.stats_file import Distinct, FeatureSummary, Numbers, SplitSummary
 
 
 def test_a_row_a_feature() -> None:

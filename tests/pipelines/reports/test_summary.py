@@ -9,10 +9,10 @@ import pytest
 from pipelines.kinds.images import ImagesConfig
 from pipelines.reports.figures import human_size
 from pipelines.reports.summary import class_lines, reading_code, shortened, splits_table, summary
-from shardmill import naming
-from shardmill.dataset import open_dataset
-from shardmill.features import Feature, Features
-from shardmill.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.features.feature import Feature, Features
+from shardmill.metadata import naming
+from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.reading.dataset import open_dataset
 from transforms.files.images.features import animation_notices
 from transforms.stores.storage import write_text
 

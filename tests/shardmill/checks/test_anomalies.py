@@ -3,7 +3,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from shardmill.checks.anomalies import to_pbtxt
 from shardmill.checks.result import CheckResult
-from shardmill.features import Feature
+from shardmill.features.feature import Feature
 
 RESULTS = [
     CheckResult("examples_under", "error", "there are 4 of 10", value=0.4, threshold=0.5),

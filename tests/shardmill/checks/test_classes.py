@@ -6,7 +6,7 @@ import pytest
 from shardmill.checks import classes
 from shardmill.checks.limits import Limits
 from shardmill.checks.profile import Profile
-from shardmill.stats_file import StatsFile
+from shardmill.statistics.stats_file import StatsFile
 from tests.support.profiles import profile
 from transforms.options.checks import CheckOptions
 

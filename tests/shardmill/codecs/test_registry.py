@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from shardmill.codecs.base import Codec
 from shardmill.codecs.registry import BY_OPTION, CODECS, PLAIN
 from shardmill.errors import CorruptDataError
-from shardmill.naming import ShardName
-from shardmill.tfrecord import frame
+from shardmill.metadata.naming import ShardName
+from shardmill.records.tfrecord import frame
 
 ROOT = Path(__file__).resolve().parents[3]
 every = pytest.mark.parametrize("codec", CODECS.values(), ids=list(BY_OPTION))

@@ -7,15 +7,15 @@ from typing import Any, cast, get_args
 import numpy as np
 import pytest
 
-from shardmill.example import FeatureValue, encode_example
-from shardmill.example_decoder import ExampleDecoder
-from shardmill.features import Feature, Kind
+from shardmill.features.feature import Feature, Kind
 from shardmill.kinds import registry
 from shardmill.kinds.base import Entry, FeatureKind
 from shardmill.kinds.registry import KINDS, kind_of
-from shardmill.manifest import Manifest
-from shardmill.schema import from_pbtxt, to_pbtxt
-from shardmill.tfds_metadata import supervised_keys, to_features_json
+from shardmill.metadata.manifest import Manifest
+from shardmill.metadata.schema import from_pbtxt, to_pbtxt
+from shardmill.metadata.tfds_metadata import supervised_keys, to_features_json
+from shardmill.reading.example_decoder import ExampleDecoder
+from shardmill.records.example import FeatureValue, encode_example
 from transforms.verification.shards import check_example
 
 FEATURES = (
@@ -88,7 +88,7 @@ class RomanKind(FeatureKind):
 
 def test_a_new_kind_is_one_object(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = {RomanKind.name: RomanKind(), **KINDS}
-    for module in (registry, __import__("shardmill.schema", fromlist=["KINDS"])):
+    for module in (registry, __import__("shardmill.metadata.schema", fromlist=["KINDS"])):
         monkeypatch.setattr(module, "KINDS", MappingProxyType(kinds))
     features = (Feature("n", "bytes", RomanKind.name), Feature("label", "int64"))
     good = encode_example({"n": [b"III"], "label": [1]})

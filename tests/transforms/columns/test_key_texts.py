@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shardmill import tfrecord
-from shardmill.example import encode_example
+from shardmill.records import tfrecord
+from shardmill.records.example import encode_example
 from transforms.columns.key_texts import key_texts, key_texts_of_values, without_leading_zeros
 from transforms.columns.types import ColumnType
 from transforms.examples.decode import decode_parts, key_feature

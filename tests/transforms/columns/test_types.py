@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill import example
-from shardmill.features import Feature
+from shardmill.features.feature import Feature
+from shardmill.records import example
 from transforms.columns.nested import ColumnError, leaves
 from transforms.columns.types import ColumnType, merge_types, value_type
 from transforms.files.manifest_columns import encode_columns

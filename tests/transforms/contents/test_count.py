@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.duplicates import SHOWN, Duplicates, Member, Repeated
+from shardmill.statistics.duplicates import SHOWN, Duplicates, Member, Repeated
 from transforms.contents.find import find_duplicates
 from transforms.contents.hashes import Contents, digest, of_digests
 from transforms.contents.places import place_of

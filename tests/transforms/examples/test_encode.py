@@ -1,4 +1,4 @@
-"""Tables to Examples: the bytes of shardmill.example, and what TensorFlow reads in them."""
+"""Tables to Examples: the bytes of shardmill.records.example, and what TensorFlow reads in them."""
 
 import mmap
 from typing import Any
@@ -10,7 +10,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill import example
+from shardmill.records import example
 from transforms.examples.encode import MAX_RECORD_BYTES, encode_examples, encode_framed, example_sizes
 from transforms.examples.framing import frame
 
@@ -87,7 +87,7 @@ def row_values(array: pa.Array, row: int) -> list[Any] | np.ndarray | None:
 
 
 def encode_row(batch: pa.RecordBatch, row: int) -> bytes:
-    """The record by `shardmill.example`, a value at a time."""
+    """The record by `shardmill.records.example`, a value at a time."""
     entries = []
     for field, array in zip(batch.schema, batch.columns):
         values = row_values(array, row)

@@ -1,4 +1,4 @@
-"""Entries of a feature: the headers of shardmill.example around values of any size."""
+"""Entries of a feature: the headers of shardmill.records.example around values of any size."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill import example
-from shardmill.example import varint
+from shardmill.records import example
+from shardmill.records.example import varint
 from transforms.examples.entries import FeatureEntries, Payload
 from transforms.examples.pieces import PieceWriter
 from transforms.examples.varints import Sizes

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shardmill import example
+from shardmill.records import example
 from transforms.examples.features import feature_columns
 from transforms.examples.pieces import PieceWriter
 

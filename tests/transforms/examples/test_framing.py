@@ -1,4 +1,4 @@
-"""Framing of many records: read by shardmill.tfrecord and by TensorFlow."""
+"""Framing of many records: read by shardmill.records.tfrecord and by TensorFlow."""
 
 import io
 from pathlib import Path
@@ -11,7 +11,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill import tfrecord
+from shardmill.records import tfrecord
 from transforms.examples.framing import frame, payload_hashes
 
 RECORDS = st.lists(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.example import varint
+from shardmill.records.example import varint
 from transforms.examples.pieces import PieceWriter, tiles
 
 # On both sides of each limit: items NumPy copies fast, padded values, values similar in size, copies one by one.

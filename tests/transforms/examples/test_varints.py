@@ -1,11 +1,11 @@
-"""Varints of arrays: those of shardmill.example, one by one."""
+"""Varints of arrays: those of shardmill.records.example, one by one."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.example import varint
+from shardmill.records.example import varint
 from transforms.examples.varints import encode_varints, largest, varint_widths
 
 LIMITS = [*(1 << bits for bits in range(0, 64, 7)), (1 << 32), (1 << 64) - 1]

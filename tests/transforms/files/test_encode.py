@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.renames import NO_RENAMES, Renames
+from shardmill.features.renames import NO_RENAMES, Renames
 from transforms.files.encode import Encoded, FileEncoder
 from transforms.files.references import PLANNED
 from transforms.files.texts import TextStats

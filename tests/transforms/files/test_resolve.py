@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from shardmill.labels import ClassNames
-from shardmill.rejects import Reject
+from shardmill.metadata.labels import ClassNames
+from shardmill.metadata.rejects import Reject
 from tests.support.grouped import grouped
 from transforms.columns.types import ColumnType
 from transforms.files.manifest_columns import encode_columns

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.labels import ClassNames
-from shardmill.rejects import Reject
+from shardmill.metadata.labels import ClassNames
+from shardmill.metadata.rejects import Reject
 from transforms.files.former import Former
 from transforms.files.references import SHARD
 from transforms.files.resolve import ResolveOptions, resolve

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from shardmill import example, tfrecord
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
+from shardmill.records import example, tfrecord
 from tests.support.bad_tables import check_consistent
 from tests.support.command import Result, Run, write_files
 from tests.support.table_results import Table, convert

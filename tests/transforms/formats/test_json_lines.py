@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from tests.support.json_strategies import VALUES
 from transforms.columns.arrow import arrow_type, parse_fill
 from transforms.columns.inferred import Inferred

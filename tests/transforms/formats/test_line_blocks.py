@@ -10,7 +10,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.formats import line_blocks
 from transforms.formats.base import BlockRef, FileRef
 from transforms.formats.line_blocks import BOM, Piece, index_lines, read_pieces

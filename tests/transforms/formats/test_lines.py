@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.columns.inferred import MAX_VALUES, Inferred
 from transforms.columns.types import ColumnType
 from transforms.formats.base import FileRef, Rows

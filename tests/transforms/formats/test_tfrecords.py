@@ -13,10 +13,10 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill import tfrecord
-from shardmill.example import decode_example, encode_example
-from shardmill.rejects import Reject
-from shardmill.tfrecord import OVERHEAD
+from shardmill.metadata.rejects import Reject
+from shardmill.records import tfrecord
+from shardmill.records.example import decode_example, encode_example
+from shardmill.records.tfrecord import OVERHEAD
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 from transforms.formats.base import BlockRef, FileRef, Rows

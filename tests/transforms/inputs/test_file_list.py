@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.inputs.file_list import Row, is_textual, read_manifest
 
 

@@ -11,7 +11,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 
 from pipelines.running.runner import make_runner
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.columns.types import ColumnType
 from transforms.inputs.files import ListFiles, ReadManifest, index_listing, measure
 from transforms.inputs.found import FOUND

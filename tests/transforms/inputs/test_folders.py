@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shardmill.dataset import open_dataset
+from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run, check_mistake, image, write_files
 from transforms.inputs.folders import FolderError, FolderRoles, folder_key, guess_roles, parse_roles
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from tests.support.command import Run, write_files
 from transforms.inputs.listing import (
     NO_MATCH,

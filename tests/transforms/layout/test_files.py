@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.labels import ClassNames
+from shardmill.metadata.labels import ClassNames
 from tests.support.grouped import grouped
 from transforms.columns.types import ColumnType
 from transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES, FolderRoles, split_name

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.features import Feature
+from shardmill.features.feature import Feature
 from tests.support.grouped import grouped
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType

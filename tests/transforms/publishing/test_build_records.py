@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from shardmill.build_record import BuildRecord
+from shardmill.versions.build_record import BuildRecord
 from transforms.publishing.build_records import built_versions, put_in_place, read_record, stage, write_record
 
 GOOD = BuildRecord("n", "1.0.0", "published", "2026-11-20T03:00:00Z")

@@ -10,9 +10,9 @@ import pytest
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
-from shardmill import naming
-from shardmill.dataset import open_dataset
 from shardmill.errors import ChecksError, UserError
+from shardmill.metadata import naming
+from shardmill.reading.dataset import open_dataset
 from tests.transforms.publishing.test_publish import FEATURES, build, contents, options, own
 from transforms.options.checks import CheckOptions
 from transforms.publishing import checking

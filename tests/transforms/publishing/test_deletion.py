@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.dataset import open_dataset
 from shardmill.errors import UserError
+from shardmill.reading.dataset import open_dataset
 from tests.support.command import tree_bytes, write_files
 from tests.support.faults import fail, faulty, in_child, kill
 from tests.support.versions import make_version

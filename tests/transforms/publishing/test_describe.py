@@ -11,11 +11,11 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from shardmill.codecs.registry import CODECS, PLAIN
-from shardmill.features import Feature
-from shardmill.manifest import Manifest
-from shardmill.naming import ShardName
-from shardmill.rejects import Reject
-from shardmill.seal import crc32c
+from shardmill.features.feature import Feature
+from shardmill.metadata.manifest import Manifest
+from shardmill.metadata.naming import ShardName
+from shardmill.metadata.rejects import Reject
+from shardmill.metadata.seal import crc32c
 from transforms.publishing.describe import (
     Build,
     PublishOptions,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shardmill.errors import CorruptDataError
-from shardmill.naming import ShardName
+from shardmill.metadata.naming import ShardName
 from transforms.publishing.file_index import FileIndex, IndexedPiece, index_name, read_index
 from transforms.publishing.keep_files import RememberOptions, forget_others, keep_files
 from transforms.writing.remembered import Piece

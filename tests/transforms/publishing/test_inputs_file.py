@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from shardmill import naming
+from shardmill.metadata import naming
 from tests.support.faults import faulty, in_child, kill
 from tests.transforms.publishing.test_publish import FEATURES, build, options
 from transforms.publishing import inputs_file

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shardmill import naming
 from shardmill.errors import CorruptDataError
+from shardmill.metadata import naming
 from transforms.publishing.job_folder import read_journal
 from transforms.publishing.journal import Journal, Move
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shardmill import naming
-from shardmill.naming import SUCCESS
+from shardmill.metadata import naming
+from shardmill.metadata.naming import SUCCESS
 from transforms.publishing import latest
 from transforms.stores import conditional
 from transforms.stores.stored import Stored

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from shardmill import naming
 from shardmill.errors import LockedError
+from shardmill.metadata import naming
 from tests.support.faults import in_child
 from transforms.publishing import lease
 from transforms.publishing.owner import Owner

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.running import taking_up
-from shardmill import naming
 from shardmill.errors import JobError
+from shardmill.metadata import naming
 from tests.support.recording_os import RecordingOs
 from tests.transforms.publishing.test_publish import FEATURES, build, contents, options, own
 from transforms.publishing import lease

@@ -9,13 +9,13 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from shardmill import naming
 from shardmill.codecs.registry import PLAIN
-from shardmill.dataset import open_dataset
 from shardmill.errors import JobError, LockedError
-from shardmill.features import Feature
-from shardmill.naming import ShardName
-from shardmill.rejects import Reject
+from shardmill.features.feature import Feature
+from shardmill.metadata import naming
+from shardmill.metadata.naming import ShardName
+from shardmill.metadata.rejects import Reject
+from shardmill.reading.dataset import open_dataset
 from transforms.publishing import job_folder, lease, publication
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.publishing.publish import check_complete, check_counts, prepare, publish

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill import tfrecord
+from shardmill.records import tfrecord
 from transforms.records.merge import Piece, RunFile, RunShards, segments
 from transforms.records.run_file import KeyedRecords, Part, key_order, read_key_range, read_keys, write_keys, write_run
 from transforms.records.slices import SLICE, slice_run

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill import tfrecord
+from shardmill.records import tfrecord
 from tests.support.command import write_files
 from tests.support.table_results import contents, convert
 from transforms.records import run_size

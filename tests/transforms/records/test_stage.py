@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from tests.support.command import write_files
 from tests.support.table_results import contents, convert
 from transforms.columns.inferred import Inferred

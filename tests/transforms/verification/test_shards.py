@@ -20,13 +20,13 @@ from PIL import Image
 
 from pipelines.cli import main
 from pipelines.running.runner import make_runner
-from shardmill.dataset import Dataset, open_dataset
 from shardmill.errors import CorruptDataError
-from shardmill.example import encode_example
-from shardmill.features import Feature
-from shardmill.files import LocalFiles
-from shardmill.manifest import Manifest, ShardEntry, SplitEntry
-from shardmill.tfrecord import OVERHEAD, frame
+from shardmill.features.feature import Feature
+from shardmill.filesystems.local import LocalFiles
+from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.records.example import encode_example
+from shardmill.records.tfrecord import OVERHEAD, frame
 from tests.support.small_data_set import edit_manifest
 from transforms.verification.shards import RECORD_FAULTS_SHOWN, Fault, VerifyShards, check_example, verify_shard
 

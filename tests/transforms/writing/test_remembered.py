@@ -11,7 +11,7 @@ from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.running.runner import make_runner
-from shardmill.tfrecord import is_whole
+from shardmill.records.tfrecord import is_whole
 from transforms.files.former import Former
 from transforms.files.references import PLANNED
 from transforms.files.reuse import ReusingShards

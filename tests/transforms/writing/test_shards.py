@@ -21,8 +21,8 @@ from PIL import Image
 from pipelines.running.runner import make_runner
 from shardmill.codecs.base import Codec
 from shardmill.codecs.registry import CODECS, PLAIN
-from shardmill.example import decode_example
-from shardmill.naming import TEMP_PREFIX, ShardName
+from shardmill.metadata.naming import TEMP_PREFIX, ShardName
+from shardmill.records.example import decode_example
 from transforms.files.images.encode import ImageEncoder
 from transforms.files.references import PLANNED
 from transforms.files.source import FileShards

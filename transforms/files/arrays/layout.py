@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields, replace
 
 from shardmill.errors import UserError
-from shardmill.features import Feature, Features
+from shardmill.features.feature import Feature, Features
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.arrays.npy import HEADER_BYTES, ArrayType, NpyError, read_header
 from transforms.inputs.summary import InputSummary

@@ -7,7 +7,7 @@ _BEFORE = (b"JUNK", b"bext", b"iXML", b"qlty", b"mext", b"levl", b"link", b"axml
 
 
 def is_decodable(data: bytes) -> bool:
-    """Whether tf.audio.decode_wav takes a WAV file that `shardmill.wav.read_header` took.
+    """Whether tf.audio.decode_wav takes a WAV file that `shardmill.media.wav.read_header` took.
 
     It takes PCM of 16 bits, no extensible header, few chunks before the fmt chunk, and knows no padding behind chunks
     of odd size.

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
-from shardmill import example
-from shardmill.renames import NO_RENAMES, Renames
-from shardmill.wav import Wav, WavError, read_header, samples
+from shardmill.features.renames import NO_RENAMES, Renames
+from shardmill.media.wav import Wav, WavError, read_header, samples
+from shardmill.records import example
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.audio.decodable import is_decodable
 from transforms.files.audio.stats import AudioStats

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TypeVar
 
-from shardmill.features import Feature, Features
+from shardmill.features.feature import Feature, Features
 from transforms.files.audio.stats import AudioStats
 from transforms.files.images.features import TFDS_CANNOT
 from transforms.layout.files import Layout

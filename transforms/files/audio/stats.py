@@ -4,8 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from shardmill.stats_file import FeatureSummary
-from shardmill.wav import Wav
+from shardmill.media.wav import Wav
+from shardmill.statistics.stats_file import FeatureSummary
 from transforms.statistics.files import ClassNames, NumberStats, label_summaries
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from shardmill.image_pixels import open_image, to_rgb
+from shardmill.media.image_pixels import open_image, to_rgb
 from transforms.files.images import foreign as foreign_files
 from transforms.files.images import png as png_file
 from transforms.files.images.errors import ImageError
@@ -69,7 +69,7 @@ def check_decodes(data: bytes) -> None:
 def reencode(data: bytes, how: Reencode) -> tuple[bytes, str, int, int]:
     """The image as RGB, upright by its EXIF orientation, resized and re-encoded: bytes, format, width, height.
 
-    Colours are brought to RGB as shardmill.image_pixels does.
+    Colours are brought to RGB as shardmill.media.image_pixels does.
 
     Raises:
       ImageError: the image does not decode, or cannot be made into what is asked.

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from shardmill.features import Feature, Features
+from shardmill.features.feature import Feature, Features
 from transforms.layout.files import Layout
 
 TFDS_CANNOT = "TFDS cannot decode"  # so begin the notices of what only other readers can

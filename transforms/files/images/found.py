@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardmill.features import Feature, Features
+from shardmill.features.feature import Feature, Features
 from shardmill.kinds.registry import kind_of
 
 # JPEG (T.81, B.1.1.3), PNG (section 5.2), GIF 87a and 89a, BMP with the sizes that its second header may have, WebP in

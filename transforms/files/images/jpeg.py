@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import chain
 
-from shardmill import spans
+from shardmill.records import spans
 from transforms.files.images.errors import ImageError, UnreadableError
 from transforms.files.images.exif import UPRIGHT, orientation
 

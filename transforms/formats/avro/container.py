@@ -21,7 +21,7 @@ from fastavro import parse_schema, schemaless_reader
 from fastavro.schema import SchemaParseException, UnknownType
 
 from shardmill.errors import UserError
-from shardmill.example import varint
+from shardmill.records.example import varint
 from transforms.columns.arrow import to_batch
 from transforms.formats.arrow_rows import check_names
 from transforms.formats.avro.schema import array_of, as_stored, kinds_of

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.columns.arrow import to_batch
 from transforms.columns.arrow_values import spelled_type
 from transforms.columns.inferred import Inferred

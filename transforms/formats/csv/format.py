@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.errors import JobError, UserError
-from shardmill.rejects import Count, Reject
+from shardmill.metadata.rejects import Count, Reject
 from transforms.columns.arrow import to_batch
 from transforms.columns.inferred import MAX_VALUES, Inferred
 from transforms.columns.key_texts import key_texts, without_leading_zeros

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.formats.csv.dialect import Dialect
 from transforms.formats.csv.pieces import Piece, check_length, is_blank
 from transforms.formats.csv.scan import Flags, Positions, Records, count_lines, delimiters, is_malformed, records

@@ -4,8 +4,8 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from shardmill import spans
 from shardmill.errors import UserError
+from shardmill.records import spans
 from transforms.formats.base import MAX_LINES, MAX_TEXT_BYTES
 from transforms.formats.csv.dialect import Dialect
 from transforms.formats.csv.scan import Range, count_lines, records, scan

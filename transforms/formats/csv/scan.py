@@ -16,7 +16,7 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from shardmill import spans
+from shardmill.records import spans
 from transforms.formats.csv.dialect import Dialect
 
 Positions = npt.NDArray[np.int64]

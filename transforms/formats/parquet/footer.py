@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shardmill.example import varint
+from shardmill.records.example import varint
 
 ENCRYPTED = b"PARE"  # ends a file whose footer is encrypted, in the place of PAR1
 TAIL_BYTES = 8  # of a file: the length of its footer, and PAR1

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 from transforms.formats.arrow_rows import (

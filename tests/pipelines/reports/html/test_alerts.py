@@ -3,7 +3,7 @@
 import pytest
 
 from pipelines.reports.html.alerts import alerts
-from shardmill.stats_file import Distinct, FeatureSummary, Numbers
+from shardmill.statistics.stats_file import Distinct, FeatureSummary, Numbers
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import pytest
 
 from pipelines.reports.html.content import Sources, content
 from pipelines.reports.html.page import MAX_BYTES, clip, page
-from shardmill.build_record import BuildRecord
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
-from shardmill.features import Feature
-from shardmill.manifest import Manifest, ShardEntry, SplitEntry
-from shardmill.stats_file import Bucket, Distinct, FeatureSummary, Numbers, SplitSummary, StatsFile, TopValue
+from shardmill.features.feature import Feature
+from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.statistics.stats_file import Bucket, Distinct, FeatureSummary, Numbers, SplitSummary, StatsFile, TopValue
+from shardmill.versions.build_record import BuildRecord
 
 HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 7 * 7 }} \u202e\x1b[31m"
 NUMBERS = Numbers(

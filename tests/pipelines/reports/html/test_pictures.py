@@ -12,7 +12,7 @@ from pipelines.reports.html.pictures import CLASSES, Picture, Pictures, find_pic
 from pipelines.reports.html.sources import read_sources
 from pipelines.reports.html.thumbnails import SIDE, thumbnail
 from shardmill.checks.profile import Profile
-from shardmill.dataset import open_dataset
+from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run, image, write_files
 
 SIZES = {"cat/long.jpg": (300, 20), "dog/tiny.jpg": (3, 4), "dog/large.jpg": (200, 180)}

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill import example
-from shardmill.example import decode_example
-from shardmill.labels import ClassNames
-from shardmill.rejects import Reject
-from shardmill.tfrecord import read_records
+from shardmill.metadata.labels import ClassNames
+from shardmill.metadata.rejects import Reject
+from shardmill.records import example
+from shardmill.records.example import decode_example
+from shardmill.records.tfrecord import read_records
 from tests.support.command import write_files
 from tests.support.summaries import as_json
 from transforms.examples.encode import MAX_RECORD_BYTES

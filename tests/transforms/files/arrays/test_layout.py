@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.features import Feature
+from shardmill.features.feature import Feature
 from tests.support.command import write_files
 from transforms.columns.types import ColumnType
 from transforms.files.arrays.layout import ArrayOptions, array_features, make_array_layout

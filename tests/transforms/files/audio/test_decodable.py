@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from shardmill.wav import read_header
+from shardmill.media.wav import read_header
 from tests.support.sounds import SAMPLES, chunk, form, riff, scipy_wav, wav
 from transforms.files.audio.decodable import is_decodable
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardmill.image_pixels import to_rgb
+from shardmill.media.image_pixels import to_rgb
 from transforms.files.images.codec import Reencode, check_decodes, measure, orientation, reencode
 from transforms.files.images.errors import ImageError
 from transforms.files.images.limits import RESIZE_MODES

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from shardmill.example import decode_example, entry, int64_feature
-from shardmill.tfrecord import read_records
+from shardmill.records.example import decode_example, entry, int64_feature
+from shardmill.records.tfrecord import read_records
 from transforms.files.images.codec import Reencode
 from transforms.files.images.encode import ImageEncoder
 from transforms.files.references import PLANNED

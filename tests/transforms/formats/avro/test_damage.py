@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.errors import UserError
-from shardmill.example import varint
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
+from shardmill.records.example import varint
 from tests.support.avro_files import SYNC, array, avro, file_ref, infer, read, record
 from transforms.columns.types import ColumnType
 from transforms.formats.avro.format import AvroFormat

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.errors import UserError
-from shardmill.example import varint
+from shardmill.records.example import varint
 from tests.support.avro_files import SYNC, Row, array, avro, blocks, column, file_ref, infer, read, record
 from transforms.columns.arrow_values import convert_column
 from transforms.columns.types import ColumnType

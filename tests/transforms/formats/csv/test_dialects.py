@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from shardmill.errors import UserError
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from tests.support.csv_files import CSV, SIZES, blocks, infer, read, reasons, types, write
 from transforms.columns.types import ColumnType
 from transforms.formats.base import BlockRef

@@ -11,7 +11,7 @@ import pytest
 import zstandard
 
 from shardmill.errors import JobError, UserError
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from tests.support.csv_files import CSV, SIZES, blocks, infer, read, reasons, types, write
 from transforms.columns.inferred import MAX_VALUES, Inferred
 from transforms.columns.types import ColumnType

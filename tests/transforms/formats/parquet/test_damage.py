@@ -15,7 +15,7 @@ import pyarrow.parquet.encryption as encryption
 import pytest
 
 from shardmill.errors import UserError
-from shardmill.rejects import Reject
+from shardmill.metadata.rejects import Reject
 from tests.support.command import REPOSITORY
 from tests.support.parquet_files import blocks, file_ref, infer, read, write
 from transforms.columns.inferred import Inferred

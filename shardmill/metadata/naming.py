@@ -1,0 +1,125 @@
+"""Names on disk: TFDS's directory layout and shard file template.
+
+The template is `{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}` of tensorflow_datasets.core.naming, so that
+`tfds.builder_from_directory` finds every shard. gzip shards get the suffix `.gz` that TFX uses.
+"""
+
+import re
+from dataclasses import dataclass
+
+from shardmill.codecs.base import Codec
+from shardmill.codecs.registry import CODECS, PLAIN
+
+FILEPATH_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
+SUCCESS = "_SUCCESS"
+PUBLISHING = "_PUBLISHING"  # the journal of a publication under way; see transforms.publishing.journal
+LOCK = "LOCK"  # who builds a version, in its directory while it is built; see transforms.publishing.lease
+LATEST = "LATEST"
+TAGS = "TAGS"  # a folder beside the versions, of files that hold one each; see shardmill.versions.tags
+FAILED = "failed"  # a folder beside the versions, of those that failed their checks; see transforms.publishing.checking
+BUILDS = "builds"  # a folder beside the versions; see shardmill.versions.build_record
+MANIFEST = "manifest.json"
+STATS = "stats.json"
+FEATURE_STATS = "FeatureStats.pb"  # as TFX calls it; see shardmill.statistics.feature_stats
+SCHEMA = "schema.pbtxt"
+ANOMALIES = "anomalies.pbtxt"  # of a version that failed its checks
+FEATURES = "features.json"
+DATASET_INFO = "dataset_info.json"
+REJECTS_DIR = "rejects"
+REJECTS_FILE = "rejects-00000-of-00001.jsonl"
+TEMP_SUFFIX = ".tmp"  # of a metadata file on a local disk until it is whole
+TEMP_PREFIX = "beam-temp-"  # FileBasedSink's own prefix for temporary directories
+
+_MAX_NAME_BYTES = 255  # of a file, on all the usual file systems
+# What parts of paths are separated by, controls, halves of characters, and what else ends a line.
+_NO_FILE_NAME = re.compile("[/\\\\\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
+_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
+_SPLIT = re.compile(r"\w+", re.ASCII)
+_VERSION = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
+_SHARD = re.compile(
+    r"(?P<name>[A-Za-z]\w*)-(?P<split>\w+)\.(?P<format>\w+)-(?P<shard>\d{5,})-of-(?P<count>\d{5,})(?P<suffix>(?:\.\w+)?)",
+    re.ASCII,
+)
+_CODECS = {(codec.file_format, codec.suffix): codec for codec in CODECS.values()}
+
+
+def is_dataset_name(name: str) -> bool:
+    """Whether TFDS accepts `name` as the name of a data set: a letter, then letters, digits, `_`."""
+    return _NAME.fullmatch(name) is not None
+
+
+def is_split_name(split: str) -> bool:
+    """Whether `split` can stand in a shard's file name: letters, digits, `_`."""
+    return _SPLIT.fullmatch(split) is not None
+
+
+def is_version(version: str) -> bool:
+    """Whether `version` is three numbers, as TFDS wants them: `1.0.0`."""
+    return _VERSION.fullmatch(version) is not None
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a file can be called `name`, anywhere, and have TEMP_SUFFIX behind it; it is then no way to another
+    folder."""
+    if name in ("", ".", "..") or _NO_FILE_NAME.search(name):
+        return False
+    return len(name.encode()) + len(TEMP_SUFFIX) <= _MAX_NAME_BYTES
+
+
+def is_inside(path: str) -> bool:
+    """Whether `path`, relative to a folder, stays in it: every part is a name."""
+    return all(map(is_file_name, path.split("/")))
+
+
+@dataclass(frozen=True, slots=True)
+class ShardName:
+    """The parts of a shard's file name: data set, split, index (from 0), number of shards of that split, and the format
+    of the file."""
+
+    name: str
+    split: str
+    shard: int
+    num_shards: int
+    codec: Codec = PLAIN
+
+    def __str__(self) -> str:
+        prefix = shard_prefix(self.name, self.split, self.codec)
+        return f"{prefix}-{self.shard:05d}-of-{self.num_shards:05d}{self.codec.suffix}"
+
+    @classmethod
+    def parse(cls, text: str) -> "ShardName | None":
+        """The parts of file name `text`, or None if it is not a shard's name."""
+        match = _SHARD.fullmatch(text)
+        codec = None if match is None else _CODECS.get((match["format"], match["suffix"]))
+        if match is None or codec is None:
+            return None
+        return cls(match["name"], match["split"], int(match["shard"]), int(match["count"]), codec)
+
+
+def shard_prefix(name: str, split: str, codec: Codec = PLAIN) -> str:
+    """What WriteToTFRecord calls the file path prefix of a split: `flowers-train.tfrecord`."""
+    return f"{name}-{split}.{codec.file_format}"
+
+
+def labels_file(feature: str) -> str:
+    """TFDS's name for the file that holds a ClassLabel's names, one a line; a feature may be called
+    image/class/label."""
+    return f"{feature.replace('/', '.')}.labels.txt"
+
+
+MAX_LABEL_BYTES = _MAX_NAME_BYTES - len(labels_file("")) - len(TEMP_SUFFIX)
+
+
+def temporary_folder(name: str, job: str) -> str:
+    """The temporary directory, in the version directory, of the job `job` that makes data set `name`."""
+    return f"{TEMP_PREFIX}{name}-{job}"
+
+
+def is_dataset_file(path: str, name: str) -> bool:
+    """Whether `path`, relative to the version directory of data set `name`, is one that shardmill writes there."""
+    head, _, rest = path.removesuffix(TEMP_SUFFIX).partition("/")
+    if rest:
+        return head.startswith(TEMP_PREFIX) or head == REJECTS_DIR
+    known = {SUCCESS, PUBLISHING, LOCK, MANIFEST, STATS, FEATURE_STATS, SCHEMA, FEATURES, DATASET_INFO}
+    shard = ShardName.parse(head)
+    return head in known or head.endswith(".labels.txt") or (shard is not None and shard.name == name)

@@ -1,0 +1,86 @@
+"""Features and splits as TFDS's own JSON files, so that `tfds.builder_from_directory` needs no code.
+
+The files are protobuf JSON of tensorflow_datasets/core/proto/{feature,dataset_info}.proto. A feature that may be
+missing is a tensor of shape (None,), or (None, 4) if its values have shape (n, 4): it reads as zero or one value.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shardmill.codecs.registry import PLAIN
+from shardmill.features.feature import Feature, Features, known_as
+from shardmill.kinds.registry import kind_of
+from shardmill.kinds.tfds_entries import PACKAGE
+from shardmill.metadata.naming import FILEPATH_TEMPLATE
+
+
+@dataclass(frozen=True, slots=True)
+class SplitInfo:
+    """A split as TFDS sees it: the examples in each shard, and the bytes of all of them."""
+
+    name: str
+    shard_lengths: tuple[int, ...]
+    size_bytes: int
+
+
+def to_features_json(features: Features) -> str:
+    """The text of `features.json`."""
+    content = {
+        "pythonClassName": f"{PACKAGE}.features_dict.FeaturesDict",
+        "featuresDict": {"features": {feature.name: kind_of(feature).tfds(feature) for feature in features}},
+    }
+    return dump_json(content)
+
+
+def to_dataset_info_json(
+    name: str,
+    version: str,
+    splits: Sequence[SplitInfo],
+    supervised: tuple[str, str] | None,
+    description: str,
+    file_format: str = PLAIN.file_format,
+) -> str:
+    """The text of `dataset_info.json`; `supervised` names the input and target of `as_supervised=True`."""
+    content: dict[str, Any] = {
+        "name": name,
+        "version": version,
+        "description": description,
+        "fileFormat": file_format,
+        "splits": [
+            {
+                "name": split.name,
+                "filepathTemplate": FILEPATH_TEMPLATE,
+                "shardLengths": [str(length) for length in split.shard_lengths],
+                "numBytes": str(split.size_bytes),
+            }
+            for split in splits
+        ],
+    }
+    if supervised is not None:
+        content["supervisedKeys"] = {"tuple": {"items": [{"featureKey": key} for key in supervised]}}
+    return dump_json(content)
+
+
+def supervised_keys(features: Features, label: str = "label") -> tuple[str, str] | None:
+    """Input and target of `as_supervised=True` among all features, if there are any: image, `text`, array or audio, and
+    `label`."""
+    text = known_as(features, "text")
+    inputs = [(rank, item.name) for item in features if (rank := _input_rank(item, item is text)) is not None]
+    found = min(inputs, key=lambda pair: pair[0])[1] if inputs else label  # the first of those of a rank
+    return (found, label) if found != label and any(item.name == label for item in features) else None
+
+
+def _input_rank(feature: Feature, is_text: bool) -> int | None:
+    """Which feature is the input: that of the least rank; None for one that is none. Of many strings, such as columns,
+    that is the text which is called so."""
+    rank = kind_of(feature).input_rank
+    if rank is None and feature.name == "image":
+        rank = 0
+    return min(1, 1 if rank is None else rank) if is_text else rank
+
+
+def dump_json(content: Mapping[str, Any]) -> str:
+    """JSON the way all our files have it: indented, keys in the order given, one newline at the end."""
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,1 @@
+"""stats.json, FeatureStats.pb and equal contents: what the examples of each split hold."""

@@ -1,0 +1,135 @@
+"""Examples of equal content, within a split and in several, as stats.json has them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shardmill.metadata.json_values import Value
+
+SHOWN = 100  # pairs that are listed
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An example: its split, the file it was made of, and its line or record there, None where the file is all of
+    it."""
+
+    split: str
+    name: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        """As a text shows it."""
+        return self.name if self.line is None else f"{self.name}:{self.line}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As the file has it."""
+        return {"split": self.split, "name": self.name, **({} if self.line is None else {"line": self.line})}
+
+    @classmethod
+    def from_json(cls, value: Value) -> "Member":
+        """What the file has; raises ValueError."""
+        line = value["line"].integer() if "line" in value.mapping() else None
+        return cls(value["split"].text(), value["name"].text(), line)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two examples of equal content."""
+
+    one: Member
+    other: Member
+
+    def to_json(self) -> dict[str, Any]:
+        """As the file has it."""
+        return {"one": self.one.to_json(), "other": self.other.to_json()}
+
+    @classmethod
+    def from_json(cls, value: Value) -> "Pair":
+        """What the file has; raises ValueError."""
+        return cls(Member.from_json(value["one"]), Member.from_json(value["other"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The examples of a split that equal another one of it, and how many contents these have."""
+
+    examples: int
+    contents: int
+
+    def to_json(self) -> dict[str, Any]:
+        """As the file has it."""
+        return {"examples": self.examples, "contents": self.contents}
+
+    @classmethod
+    def from_json(cls, value: Value) -> "Repeated":
+        """What the file has; raises ValueError."""
+        return cls(value["examples"].integer(), value["contents"].integer())
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicates:
+    """What is known of equal contents: every count is exact.
+
+    Attributes:
+      content: what was compared, in words.
+      within: by split; one without any is left out.
+      across: by split and other split, how many examples of the first have the content of an example of the other.
+      elsewhere: by split, how many of its examples have the content of an example of any other split.
+      pairs: one of each content, at most SHOWN, those in two splits first.
+    """
+
+    content: str
+    within: Mapping[str, Repeated] = field(default_factory=dict)
+    across: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    elsewhere: Mapping[str, int] = field(default_factory=dict)
+    pairs: tuple[Pair, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As the file has it."""
+        return {
+            "content": self.content,
+            "across": {split: dict(others) for split, others in self.across.items()},
+            "elsewhere": dict(self.elsewhere),
+            "within": {split: found.to_json() for split, found in self.within.items()},
+            "pairs": [pair.to_json() for pair in self.pairs],
+        }
+
+    @classmethod
+    def from_json(cls, value: Value) -> "Duplicates":
+        """What the file has; raises ValueError."""
+        across = {split: _counts(others) for split, others in value["across"].entries().items()}
+        within = {split: Repeated.from_json(found) for split, found in value["within"].entries().items()}
+        pairs = tuple(map(Pair.from_json, value["pairs"].items()))
+        return cls(value["content"].text(), within, across, _counts(value["elsewhere"]), pairs)
+
+    def sentences(self) -> list[str]:
+        """What is said of each two splits that share contents, those that share most first."""
+        return [_sentence(*found) for found in sorted(self._crossings(), key=lambda found: (-found[2], found))]
+
+    def _crossings(self) -> list[tuple[str, str, int, str]]:
+        """(split, other, examples of the split, a pair's names) of each two splits; `train` is always the other."""
+        found = []
+        for split, others in self.across.items():
+            for other, examples in others.items():
+                if (split == "train", split) > (other == "train", other):
+                    continue
+                found.append((split, other, examples, self._example(split, other)))
+        return found
+
+    def _example(self, split: str, other: str) -> str:
+        for pair in self.pairs:
+            by_split = {pair.one.split: pair.one, pair.other.split: pair.other}
+            if by_split.keys() == {split, other}:
+                return f"{str(by_split[split])!r} and {str(by_split[other])!r}"
+        return ""
+
+
+def _sentence(split: str, other: str, examples: int, names: str) -> str:
+    have = "example of {!r} has" if examples == 1 else "examples of {!r} have"
+    such = f", such as {names}" if names else ""
+    return f"{examples:,} {have.format(split)} equal content in {other!r}{such}"
+
+
+def _counts(value: Value) -> dict[str, int]:
+    return {name: count.integer() for name, count in value.entries().items()}

@@ -1,0 +1,1 @@
+"""A split as a tf.data.Dataset of tensors; needs TensorFlow."""

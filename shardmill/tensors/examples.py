@@ -1,0 +1,127 @@
+"""Serialized examples to what a model is given: a batch parsed at a time, images decoded singly, inputs apart from the
+label."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shardmill.errors import UserError
+from shardmill.installation.lazy_tensorflow import tf
+from shardmill.kinds.registry import kind_of
+from shardmill.reading.selection import Columns
+from shardmill.tensors.images import ImageDecoder
+from shardmill.tensors.parsing_spec import to_spec
+from shardmill.tensors.shapes import Tensors, shape_values
+
+
+@dataclass(frozen=True, slots=True)
+class Assembler:
+    """Turns serialized examples into features or (features, label).
+
+    Attributes:
+      columns: what is read.
+      defaults: what stands for a missing value, by name, as check_defaults has it.
+      decoder: of the images; None where there are none.
+      pad: whether lists of any length are filled up, with their default or else 0 or "".
+    """
+
+    columns: Columns
+    defaults: Mapping[str, Any]
+    decoder: ImageDecoder | None
+    pad: bool
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether there are lists of any length."""
+        return any(kind_of(feature).is_variable(feature) for feature in self.columns.all)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there are images or other files, which are decoded one by one."""
+        return self.decoder is not None or any(kind_of(feature).single(feature) for feature in self.columns.all)
+
+    def parse(self, records: Any) -> Tensors:
+        """A batch of serialized examples, parsed; arrays are decoded, and lists of any length ragged."""
+        parsed = tf.io.parse_example(records, to_spec(self.columns.all, self.defaults, ragged=True))
+        return shape_values(self.columns.all, parsed)
+
+    def batch(self, records: Any) -> Any:
+        """A batch of serialized examples without images, as a model takes it."""
+        return self._padded(self._structure(self.parse(records)))
+
+    def example(self, values: Tensors) -> Any:
+        """One parsed example as a model takes it, images decoded."""
+        decoded = dict(values)
+        for feature in self.columns.all:
+            if feature.kind == "image" and self.decoder is not None:  # whose decoder the reader's options make
+                decoded[feature.name] = self.decoder(values[feature.name])
+            elif decode := kind_of(feature).single(feature):
+                decoded[feature.name] = decode(values[feature.name])
+            elif None in feature.shape:
+                # A ragged tensor of no ragged dimension
+                decoded[feature.name] = tf.convert_to_tensor(values[feature.name])
+        return self._structure(decoded)
+
+    def rebatch(self, examples: Any, batch_size: int, drop_remainder: bool) -> Any:
+        """A dataset of single examples in batches."""
+        if not self.is_variable:
+            return examples.batch(batch_size, drop_remainder)
+        batches = examples.ragged_batch(batch_size, drop_remainder)
+        return batches.map(lambda *parts: self._padded(_whole(parts))) if self.pad else batches
+
+    def augment(self, examples: Any, function: Callable[..., Any], seed: int | None, calls: int) -> Any:
+        """A dataset whose features are those that `function` makes of `examples`'; with a second parameter, it gets a
+        seed."""
+
+        def change(example: Any, *seeds: Any) -> Any:
+            if self.columns.label is None:
+                return function(example, *seeds)
+            features, label = example
+            return function(features, *seeds), label
+
+        if not _takes_seed(function):
+            return examples.map(lambda *parts: change(_whole(parts)), calls)
+        seeds = tf.data.Dataset.random(seed, rerandomize_each_iteration=True).batch(2, drop_remainder=True)
+        return tf.data.Dataset.zip(examples, seeds).map(change, calls)
+
+    def _structure(self, values: Tensors) -> Any:
+        inputs = {feature.name: values[feature.name] for feature in self.columns.inputs}
+        features = inputs if len(inputs) > 1 else next(iter(inputs.values()))
+        return features if self.columns.label is None else (features, values[self.columns.label.name])
+
+    def _padded(self, structure: Any) -> Any:
+        if not self.pad:
+            return structure
+        if self.columns.label is None:
+            return self._filled(structure)
+        features, label = structure
+        return self._filled(features), self._fill(self.columns.label.name, label)
+
+    def _filled(self, features: Any) -> Any:
+        if isinstance(features, Mapping):
+            return {name: self._fill(name, value) for name, value in features.items()}
+        return self._fill(self.columns.inputs[0].name, features)
+
+    def _fill(self, name: str, value: Any) -> Any:
+        return value.to_tensor(self.defaults.get(name)) if isinstance(value, tf.RaggedTensor) else value
+
+
+def _whole(parts: tuple[Any, ...]) -> Any:
+    """What tf.data passes as several arguments, a pair, or as one."""
+    return parts if len(parts) > 1 else parts[0]
+
+
+def _takes_seed(function: Callable[..., Any]) -> bool:
+    """Whether `function` has two parameters without a default; of one that cannot be asked, no."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [item for item in parameters if item.kind in positional and item.default is inspect.Parameter.empty]
+    if len(required) > 2:
+        raise UserError(
+            f"augment takes {len(required)} arguments; expected augment(features) or augment(features, seed)"
+        )
+    return len(required) == 2

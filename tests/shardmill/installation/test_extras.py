@@ -1,0 +1,79 @@
+"""How an extra is added to the installation that runs; never from a package index, where the name may be another's."""
+
+import json
+import re
+import shlex
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from shardmill.errors import UserError
+from shardmill.installation.extras import hint_of, install_hint
+from shardmill.installation.lazy_tensorflow import _Lazy
+
+FOLDER = "in shardmill's folder, run: pip install '.[gcp]'"
+
+
+@pytest.mark.parametrize(
+    "direct_url",
+    [
+        {},
+        None,
+        [],
+        {"url": 7},
+        {"url": "file:///no/such/folder", "dir_info": {}},
+        {"url": "https://host/shardmill.whl", "archive_info": {}},
+        {"url": "https://host/shardmill.git", "vcs_info": None},
+    ],
+)
+def test_where_nobody_knows_it_is_the_folder(direct_url: object) -> None:
+    assert hint_of(direct_url, "gcp") == FOLDER
+
+
+@pytest.mark.parametrize(
+    ("info", "flag"), [({}, ""), ({"editable": True}, "-e "), ({"editable": False}, ""), (None, "")]
+)
+@pytest.mark.parametrize("name", ["plain", "with space", "it's"])
+def test_the_folder_or_wheel_that_pip_was_given(tmp_path: Path, name: str, info: object, flag: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    hint = hint_of({"url": folder.as_uri(), "dir_info": info}, "aws")
+    assert hint.startswith(f"run: pip install {flag}'")
+    assert shlex.split(hint)[-1] == f"{folder}[aws]"
+
+
+def test_the_repository_that_pip_was_given() -> None:
+    url = {"url": "https://host/x.git", "vcs_info": {"vcs": "git", "commit_id": "abc", "requested_revision": "main"}}
+    assert hint_of(url, "gcp") == "run: pip install 'shardmill[gcp] @ git+https://host/x.git@abc'"
+
+
+def test_what_pip_wrote_down_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a distribution as pip leaves it, found before the one that is installed."""
+    info = tmp_path / "madeup-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: madeup\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert metadata.version("madeup") == "1.0"
+    assert install_hint("gcp", "madeup") == FOLDER
+    for text, hint in (("{", FOLDER), (json.dumps({"url": tmp_path.as_uri()}), f"run: pip install '{tmp_path}[gcp]'")):
+        (info / "direct_url.json").write_text(text)
+        assert install_hint("gcp", "madeup") == hint
+    assert install_hint("gcp", "no-such-project") == FOLDER
+
+
+def test_who_lacks_tensorflow_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    with pytest.raises(
+        UserError, match=f"^reading into tensors needs TensorFlow; {re.escape(install_hint('tensorflow'))}$"
+    ):
+        _ = _Lazy().nn
+
+
+def test_no_sentence_names_a_project_of_an_index() -> None:
+    """The name is only in the requirement of a repository, which has the address beside it."""
+    root = Path(__file__).resolve().parents[2]
+    for file in (path for folder in ("shardmill", "transforms", "pipelines") for path in (root / folder).rglob("*.py")):
+        for line in file.read_text().splitlines():
+            assert "shardmill[" not in line or " @ " in line, f"{file}: {line}"

@@ -1,0 +1,89 @@
+"""What a schema.pbtxt asks for beside what features are: it is in every schema that is made of it."""
+
+import pytest
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from shardmill.features.feature import Feature
+from shardmill.metadata.asked_schema import asked_of
+from shardmill.metadata.schema import from_pbtxt, to_pbtxt
+
+GIVEN = """
+feature {
+  name: "amount" type: FLOAT presence { min_fraction: 0.9 min_count: 7 }
+  drift_comparator { jensen_shannon_divergence { threshold: 0.1 } }
+  value_count { min: 1 max: 1 }
+  float_domain { min: 0 max: 10 }
+  annotation { tag: "money" }
+}
+feature {
+  name: "kind" type: INT presence { min_fraction: 1 min_count: 5 } shape {}
+  skew_comparator { infinity_norm { threshold: 0.01 } }
+  int_domain { min: 0 max: 2 is_categorical: true }
+}
+feature { name: "words" type: BYTES value_count { min: 1 max: 9 } domain: "words" lifecycle_stage: BETA }
+feature { name: "plain" type: INT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 3 } } }
+string_domain { name: "words" value: "a" value: "b" }
+dataset_constraints { min_examples_count: 100 }
+default_environment: "TRAINING"
+weighted_feature { name: "weighted" feature { step: "words" } weight_feature { step: "amount" } }
+"""
+
+
+def parsed(text: str) -> schema_pb2.Schema:
+    return text_format.Parse(text, schema_pb2.Schema())
+
+
+def test_what_is_asked_is_published_again() -> None:
+    made = to_pbtxt(from_pbtxt(GIVEN), asked_of(GIVEN))
+
+    assert parsed(made) == parsed(GIVEN)
+    assert from_pbtxt(made) == from_pbtxt(GIVEN)
+    assert asked_of(made) == asked_of(GIVEN)
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [
+        Feature("x", "int64"),
+        Feature("x", "float32", "tensor", (None,), required=False),
+        Feature("x", "float32", "tensor", (None, 4)),
+        Feature("x", "bytes", "image"),
+        Feature("x", "int64", "bool"),
+        Feature("x", "bytes", "array", (28, 28), element="uint8"),
+        Feature("x", "int64", "class_label", class_names=("a", "b")),
+        Feature("x", "bytes", "text", required=False),
+    ],
+)
+def test_what_a_feature_is_is_not_asked(feature: Feature) -> None:
+    assert asked_of(to_pbtxt((feature,))) == ""
+
+
+def test_what_a_feature_has_become_stands_in_place_of_what_is_asked() -> None:
+    """A column of strings that is the label now."""
+    given = """feature {
+      name: "kind" type: BYTES string_domain { value: "a" value: "b" }
+      drift_comparator { infinity_norm { threshold: 0.5 } }
+    }"""
+    label = Feature("kind", "int64", "class_label", class_names=("a", "b"))
+
+    (made,) = parsed(to_pbtxt((label,), asked_of(given))).feature
+
+    assert (made.type, made.int_domain.max, made.WhichOneof("domain_info")) == (schema_pb2.INT, 1, "int_domain")
+    assert made.drift_comparator.infinity_norm.threshold == 0.5
+
+
+def test_of_features_that_are_left_out_nothing_is_asked() -> None:
+    amount = next(feature for feature in from_pbtxt(GIVEN) if feature.name == "amount")
+
+    made = parsed(to_pbtxt((amount,), asked_of(GIVEN)))
+
+    assert [feature.name for feature in made.feature] == ["amount"]
+    assert not made.weighted_feature
+    assert made.dataset_constraints.min_examples_count == 100
+
+
+def test_names_are_those_that_features_get() -> None:
+    asked = parsed(asked_of(GIVEN, lambda name: {"amount": "price"}.get(name, name)))
+
+    assert [feature.name for feature in asked.feature] == ["price", "kind", "words"]

@@ -1,0 +1,131 @@
+"""Features as a tensorflow-metadata Schema."""
+
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+from hypothesis import given
+from hypothesis import strategies as st
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tensorflow_transform.tf_metadata import schema_utils
+
+from shardmill.features.arrays import ELEMENTS
+from shardmill.features.feature import Feature
+from shardmill.metadata.schema import from_pbtxt, to_pbtxt, to_schema
+
+
+@pytest.mark.parametrize(
+    ("feature", "text"),
+    [
+        (Feature("n", "int64"), 'name: "n" type: INT presence { min_fraction: 1.0 min_count: 1 } shape {}'),
+        (
+            Feature("f", "float32", shape=(4,)),
+            'name: "f" type: FLOAT presence { min_fraction: 1.0 min_count: 1 } shape { dim { size: 4 } }',
+        ),
+        (Feature("v", "float32", shape=(None,)), 'name: "v" type: FLOAT presence { min_fraction: 1.0 min_count: 1 }'),
+        (
+            Feature("m", "float32", shape=(2, 3)),
+            (
+                'name: "m" type: FLOAT presence { min_fraction: 1.0 min_count: 1 } shape { dim { size: 2 } dim { size:'
+                " 3 } }"
+            ),
+        ),
+        (
+            Feature("boxes", "float32", shape=(None, 4)),
+            'name: "boxes" type: FLOAT presence { min_fraction: 1.0 min_count: 1 } annotation { tag: "shape:-1,4" }',
+        ),
+        (
+            Feature("m", "float32", shape=(2, 3), required=False),
+            'name: "m" type: FLOAT value_count { min: 6 max: 6 } annotation { tag: "shape:2,3" }',
+        ),
+        (
+            Feature("a", "bytes", "array", (28, 28), element="uint8"),
+            (
+                'name: "a" type: BYTES presence { min_fraction: 1.0 min_count: 1 } shape {} '
+                'annotation { tag: "shape:28,28" tag: "element:uint8" }'
+            ),
+        ),
+        (
+            Feature("a", "bytes", "array", (), required=False, element="float32"),
+            'name: "a" type: BYTES value_count { min: 1 max: 1 } annotation { tag: "shape:" tag: "element:float32" }',
+        ),
+        (Feature("o", "bytes", "text", required=False), 'name: "o" type: BYTES value_count { min: 1 max: 1 }'),
+        (Feature("o", "int64", shape=(3,), required=False), 'name: "o" type: INT value_count { min: 3 max: 3 }'),
+        (
+            Feature("label", "int64", "class_label", class_names=("a", "b", "c")),
+            (
+                'name: "label" type: INT presence { min_fraction: 1.0 min_count: 1 } shape {} '
+                "int_domain { min: 0 max: 2 is_categorical: true }"
+            ),
+        ),
+        (
+            Feature("image", "bytes", "image"),
+            'name: "image" type: BYTES presence { min_fraction: 1.0 min_count: 1 } shape {} image_domain {}',
+        ),
+    ],
+)
+def test_each_kind(feature: Feature, text: str) -> None:
+    assert to_schema((feature,)).feature[0] == text_format.Parse(text, schema_pb2.Feature())
+
+
+def test_the_text_reads_back_in_order() -> None:
+    features = (Feature("image", "bytes", "image"), Feature("größe", "int64"), Feature("a", "float32"))
+
+    schema = text_format.Parse(to_pbtxt(features), schema_pb2.Schema())
+
+    assert schema == to_schema(features)
+    assert [feature.name for feature in schema.feature] == ["image", "größe", "a"]
+    assert "größe" in to_pbtxt(features)
+
+
+SIZES = st.lists(st.integers(1, 9), max_size=3).map(tuple)
+
+
+@st.composite
+def features(draw: st.DrawFn) -> Feature:
+    """A feature of which a Schema can say all: what it cannot are class names, formats of images, and text from other
+    bytes."""
+    name, shape, required = draw(st.text(st.characters(codec="utf-8"), min_size=1)), draw(SIZES), draw(st.booleans())
+    if draw(st.booleans()):
+        return Feature(name, "bytes", "array", shape, required, element=draw(st.sampled_from(ELEMENTS)))
+    if draw(st.booleans()):
+        return Feature(name, draw(st.sampled_from(["int64", "float32", "bytes"])), "tensor", (None, *shape), required)
+    # One value that may be missing, and a list of one, are the same to a Schema.
+    shape = shape if required or shape != (1,) else ()
+    return Feature(name, draw(st.sampled_from(["int64", "float32"])), "tensor", shape, required)
+
+
+@given(st.lists(features(), max_size=4, unique_by=lambda feature: feature.name).map(tuple))
+def test_round_trip(chosen: tuple[Feature, ...]) -> None:
+    assert from_pbtxt(to_pbtxt(chosen)) == chosen
+
+
+def test_tensorflow_transform_reads_all_of_them() -> None:
+    chosen = (
+        Feature("matrix", "float32", shape=(2, 3)),
+        Feature("boxes", "float32", shape=(None, 4)),
+        Feature("array", "bytes", "array", (28, 28), element="uint8"),
+        Feature("n", "int64"),
+    )
+
+    assert schema_utils.schema_as_feature_spec(to_schema(chosen)).feature_spec == {
+        "matrix": tf.io.FixedLenFeature([2, 3], tf.float32),
+        "boxes": tf.io.VarLenFeature(tf.float32),
+        "array": tf.io.FixedLenFeature([], tf.string),
+        "n": tf.io.FixedLenFeature([], tf.int64),
+    }
+
+
+@pytest.mark.parametrize("tag", ["shape", "shape:two", "shape:3,-1", "element:complex", "shape:4", "why"])
+def test_annotations_of_others_are_none_of_ours(tag: str) -> None:
+    text = f'feature {{ name: "b" type: BYTES shape {{ dim {{ size: 2 }} }} annotation {{ tag: "{tag}" }} }}'
+
+    assert from_pbtxt(text) == (Feature("b", "bytes", shape=(2,), required=False),)
+
+
+def test_a_size_of_minus_one_is_not_fixed() -> None:
+    assert from_pbtxt('feature { name: "b" type: INT shape { dim { size: -1 } dim { size: 4 } } }')[0].shape == (
+        None,
+        4,
+    )
+    with pytest.raises(ValueError, match="feature 'b' has shape"):
+        from_pbtxt('feature { name: "b" type: INT shape { dim { size: 4 } dim { size: -1 } } }')

@@ -1,0 +1,190 @@
+"""A data set opened: only what is published, every record checked."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from shardmill.errors import CorruptDataError, UserError
+from shardmill.features.feature import Feature
+from shardmill.metadata import naming
+from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.metadata.seal import crc32c, seal
+from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.records import tfrecord
+from tests.support.small_data_set import edit_manifest
+
+GZIPPED = "d-train.tfrecord-00000-of-00001.gz"
+RECORDS = [b"one", b"two", b"three"]
+
+
+def publish(directory: Path, compression: str = "", records: list[bytes] = RECORDS) -> Path:
+    """A data set of one shard in `directory`."""
+    data = b"".join(map(tfrecord.frame, records))
+    data = gzip.compress(data) if compression else data
+    entry = ShardEntry(
+        f"d-train.tfrecord-00000-of-00001{'.gz' if compression else ''}", len(RECORDS), len(data), "00000000"
+    )
+    manifest = Manifest("d", "1.0.0", compression, (Feature("a", "bytes"),), (SplitEntry("train", (entry,)),))
+    directory.mkdir(parents=True)
+    (directory / entry.file).write_bytes(data)
+    (directory / naming.MANIFEST).write_text(manifest.to_json())
+    (directory / naming.SUCCESS).touch()
+    return directory
+
+
+def records_of(dataset: Dataset) -> list[bytes]:
+    return list(dataset.records(dataset.manifest.split("train").shards[0]))
+
+
+@pytest.mark.parametrize("compression", ["", "gzip"])
+def test_records(tmp_path: Path, compression: str) -> None:
+    assert records_of(open_dataset(str(publish(tmp_path / "d", compression)))) == RECORDS
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_latest_names_the_version(tmp_path: Path, slash: str) -> None:
+    publish(tmp_path / "d" / "1.0.0")
+    newer = publish(tmp_path / "d" / "2.0.0")
+    (tmp_path / "d" / naming.LATEST).write_text("2.0.0\n")
+
+    dataset = open_dataset(f"{tmp_path}/d{slash}")
+
+    assert dataset.directory == str(newer)
+    assert dataset.path(dataset.manifest.splits[0].shards[0]) == f"{newer}/d-train.tfrecord-00000-of-00001"
+
+
+def test_without_success_it_is_no_data_set(tmp_path: Path) -> None:
+    directory = publish(tmp_path / "d")
+    (directory / naming.SUCCESS).unlink()
+
+    with pytest.raises(UserError, match="has no _SUCCESS: its job did not finish"):
+        open_dataset(str(directory))
+
+
+@pytest.mark.parametrize("name", ["", "missing"])
+def test_no_data_set_at_all(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match=r"is not a data set: there is no _SUCCESS and no manifest.json"):
+        open_dataset(str(tmp_path / name))
+
+
+def test_a_manifest_that_is_missing_or_damaged(tmp_path: Path) -> None:
+    directory = publish(tmp_path / "d")
+    (directory / naming.MANIFEST).write_bytes(b'{"name": "\xff"}')
+    with pytest.raises(CorruptDataError, match=r"manifest\.json is not a shardmill manifest"):
+        open_dataset(str(directory))
+
+    (directory / naming.MANIFEST).unlink()
+    with pytest.raises(CorruptDataError, match=r"manifest\.json is missing"):
+        open_dataset(str(directory))
+
+
+def test_a_shard_that_is_missing(tmp_path: Path) -> None:
+    dataset = open_dataset(str(publish(tmp_path / "d")))
+    (tmp_path / "d" / "d-train.tfrecord-00000-of-00001").unlink()
+
+    with pytest.raises(CorruptDataError, match=r"^d-train.tfrecord-00000-of-00001 is missing$"):
+        records_of(dataset)
+
+
+@pytest.mark.parametrize("compression", ["", "gzip"])
+@pytest.mark.parametrize("records", [RECORDS[:2], [*RECORDS, b"four"], []])
+def test_another_number_of_records_than_the_manifest_says(
+    tmp_path: Path, compression: str, records: list[bytes]
+) -> None:
+    dataset = open_dataset(str(publish(tmp_path / "d", compression, records)))
+
+    with pytest.raises(CorruptDataError, match=f"holds {len(records)} records; the manifest says 3"):
+        records_of(dataset)
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    dataset = open_dataset(str(publish(tmp_path / "d")))
+    shard = tmp_path / "d" / "d-train.tfrecord-00000-of-00001"
+    data = bytearray(shard.read_bytes())
+    data[-5] ^= 1
+    shard.write_bytes(data)
+
+    with pytest.raises(CorruptDataError, match="00000-of-00001: record 2 at byte 38 fails its checksum"):
+        records_of(dataset)
+
+
+@pytest.mark.parametrize("size", range(1, len(gzip.compress(b"".join(map(tfrecord.frame, RECORDS))))))
+def test_a_gzip_stream_cut_short(tmp_path: Path, size: int) -> None:
+    dataset = open_dataset(str(publish(tmp_path / "d", "gzip")))
+    shard = tmp_path / "d" / GZIPPED
+    shard.write_bytes(shard.read_bytes()[:size])
+
+    with pytest.raises(CorruptDataError, match="00000-of-00001"):
+        records_of(dataset)
+
+
+def test_what_is_not_gzip(tmp_path: Path) -> None:
+    dataset = open_dataset(str(publish(tmp_path / "d", "gzip")))
+    (tmp_path / "d" / GZIPPED).write_bytes(b"plain text, no gzip")
+
+    with pytest.raises(CorruptDataError, match="the gzip stream is damaged after record 0"):
+        records_of(dataset)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"..",
+        b"../other/1.0.0",
+        b"/etc",
+        b"1.0.0/../../other",
+        b"1.0",
+        b"\xff\xfe1.0.0",
+        b"1.0.0\n2.0.0",
+        b"[" * 100_000,
+    ],
+)
+def test_latest_that_names_no_version(tmp_path: Path, content: bytes) -> None:
+    publish(tmp_path / "other" / "1.0.0")
+    publish(tmp_path / "d" / "1.0.0")
+    (tmp_path / "d" / naming.LATEST).write_bytes(content)
+
+    with pytest.raises(
+        CorruptDataError,
+        match=(
+            r"/d/LATEST holds '.*; expected a version, such as 1\.0\.0; published in .*/d: 1\.0\.0; open .*/d/1\.0\.0$"
+        ),
+    ) as raised:
+        open_dataset(f"{tmp_path}/d")
+    assert len(str(raised.value)) < 300 + 2 * len(f"{tmp_path}")
+
+
+def test_a_manifest_that_was_changed_is_not_read(tmp_path: Path) -> None:
+    directory = publish(tmp_path / "d")
+    sealed = directory / naming.SUCCESS
+    sealed.write_text(seal((directory / naming.MANIFEST).read_bytes()))
+    assert records_of(open_dataset(str(directory))) == RECORDS
+
+    manifest = directory / naming.MANIFEST
+    manifest.write_text(manifest.read_text().replace('"name": "a"', '"name": "b"'))
+    with pytest.raises(
+        CorruptDataError, match=r"d/manifest\.json is not the file that was written: its crc32c is .{8}, but _SUCC"
+    ):
+        open_dataset(str(directory))
+
+    sealed.write_bytes(b"")  # as in data sets made before it held anything
+    assert open_dataset(str(directory)).manifest.features[0].name == "b"
+
+
+def test_metadata_is_what_was_written(tmp_path: Path) -> None:
+    directory = publish(tmp_path / "d")
+    (directory / "stats.json").write_text("{}")
+    (directory / "other.json").write_text("{}")
+    edit_manifest(directory, lambda content: content.update(files={"stats.json": crc32c(b"{}")}))
+    dataset = open_dataset(str(directory))
+    assert dataset.metadata("stats.json") == dataset.metadata("other.json") == b"{}"
+
+    (directory / "stats.json").write_text("{ }")
+    with pytest.raises(
+        CorruptDataError, match=r"d/stats\.json is not the file that was written: its crc32c is .{8}, the manifest"
+    ):
+        dataset.metadata("stats.json")
+    with pytest.raises(FileNotFoundError):
+        dataset.metadata("missing.json")

@@ -1,0 +1,148 @@
+"""tf.train.Example on the wire: decode beside encode, and golden bytes. test_example_tensorflow.py asks TensorFlow."""
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardmill.records import example
+from shardmill.records.example import decode_example, encode_example
+
+INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
+FLOAT32 = st.floats(width=32)
+VALUES = st.one_of(
+    st.lists(INT64, max_size=20),
+    st.lists(FLOAT32, max_size=20),
+    st.lists(st.binary(max_size=40), min_size=1, max_size=5),
+    st.sampled_from([0, 1, 126, 127, 128, 129, 16_383, 16_384]).map(lambda size: [b"x" * size]),
+)
+EXAMPLES = st.dictionaries(st.text(max_size=12), VALUES, max_size=6)
+
+
+def same(ours: Mapping[str, Any], theirs: Mapping[str, Sequence[Any]]) -> bool:
+    """Equal names in equal order, and equal values, NaN being equal to itself."""
+    if list(ours) != list(theirs):
+        return False
+    return all(
+        len(ours[name]) == len(values) and all(a == b or (a != a and b != b) for a, b in zip(ours[name], values))
+        for name, values in theirs.items()
+    )
+
+
+@given(EXAMPLES)
+@settings(max_examples=200, deadline=None)
+def test_round_trip(features: dict[str, list[Any]]) -> None:
+    assert same(decode_example(encode_example(features)), features)
+
+
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 16_383, 16_384, (1 << 21) - 1, 1 << 21, (1 << 21) + 1])
+def test_round_trip_where_length_prefixes_grow(size: int) -> None:
+    # The prefixes of value, list, feature, entry and example pass their limits at different sizes of the value.
+    for value_size in range(max(size - 40, 0), size + 1, 1 if size <= 16_384 else 10):
+        value = b"\xff" * value_size
+        assert decode_example(encode_example({"image": [value]})) == {"image": [value]}
+
+
+@given(st.text(max_size=200), st.one_of(st.binary(max_size=300), st.integers(0, 40_000).map(bytes)))
+@settings(max_examples=150, deadline=None)
+def test_header_before_a_payload_equals_the_whole_entry(name: str, value: bytes) -> None:
+    assert example.bytes_entry_header(name, len(value)) + value == example.entry(name, example.bytes_feature([value]))
+
+
+@pytest.mark.parametrize("size", [0, 100, 127, 128, 16_384, (1 << 21) - 20, 1 << 21])
+def test_header_before_payloads_of_many_sizes(size: int) -> None:
+    whole = example.entry("image", example.bytes_feature([bytes(size)]))
+
+    assert whole == example.bytes_entry_header("image", size) + bytes(size)
+
+
+@pytest.mark.parametrize(
+    ("features", "golden"),
+    [
+        ({}, "0a00"),
+        ({"label": [3]}, "0a100a0e0a056c6162656c12051a030a0103"),
+        ({"b": [b"hi"]}, "0a0d0a0b0a016212060a040a026869"),
+        ({"f": [1.0]}, "0a0f0a0d0a0166120812060a040000803f"),
+        ({"n": [-1]}, "0a150a130a016e120e1a0c0a0affffffffffffffffff01"),
+        ({"i": np.array([], np.int64)}, "0a090a070a016912021a00"),
+    ],
+)
+def test_golden_bytes(features: dict[str, Any], golden: str) -> None:
+    assert encode_example(features).hex() == golden
+
+
+@pytest.mark.parametrize(
+    ("value", "golden"),
+    [
+        (0, "00"),
+        (127, "7f"),
+        (128, "8001"),
+        (300, "ac02"),
+        (16_383, "ff7f"),
+        (16_384, "808001"),
+        ((1 << 64) - 1, "f" * 18 + "01"),
+    ],
+)
+def test_varint(value: int, golden: str) -> None:
+    assert example.varint(value).hex() == golden
+
+
+def test_features_stand_in_the_order_given() -> None:
+    one, other = encode_example({"a": [1], "b": [2]}), encode_example({"b": [2], "a": [1]})
+
+    assert one != other
+    assert list(decode_example(other)) == ["b", "a"]
+
+
+def test_types_decoded() -> None:
+    decoded = decode_example(encode_example({"i": [1, -(1 << 63)], "f": [0.5, math.inf], "b": [b"", b"x"]}))
+
+    assert isinstance(decoded["i"], np.ndarray)
+    assert isinstance(decoded["f"], np.ndarray)
+    assert decoded["i"].dtype == np.int64
+    assert decoded["f"].dtype == np.float32
+    assert decoded["b"] == [b"", b"x"]
+
+
+def test_what_is_no_feature_is_named() -> None:
+    with pytest.raises(TypeError, match="feature 'when' holds <U3; expected bytes, integers or floats"):
+        encode_example({"when": np.array(["now"])})
+
+
+def test_a_later_entry_of_the_same_name_replaces_an_earlier_one() -> None:
+    entries = b"".join(example.entry("label", example.int64_feature([value])) for value in (1, 2))
+
+    assert same(decode_example(example.example_header(len(entries)) + entries), {"label": [2]})
+
+
+def test_lists_that_are_not_packed() -> None:
+    numbers = bytes.fromhex("080108ff01")  # field 1 as a varint, twice
+    floats = bytes.fromhex("0d0000803f0d00000040")  # field 1 as four bytes, twice
+    entries = example.entry("i", b"\x1a" + example.varint(len(numbers)) + numbers)
+    entries += example.entry("f", b"\x12" + example.varint(len(floats)) + floats)
+
+    assert same(decode_example(example.example_header(len(entries)) + entries), {"i": [1, 255], "f": [1.0, 2.0]})
+
+
+def test_unknown_fields_are_skipped() -> None:
+    unknown = bytes.fromhex("10051d010203042101020304050607082a0141")
+
+    assert same(decode_example(unknown + encode_example({"a": [7]}) + unknown), {"a": [7]})
+
+
+@pytest.mark.parametrize("cut", range(1, 16))
+def test_a_record_cut_short_is_refused(cut: int) -> None:
+    with pytest.raises(ValueError, match="not a serialized Example"):
+        decode_example(bytes.fromhex("0a0f0a0d0a0166120812060a040000803f")[:-cut][:16])
+
+
+@given(st.binary(max_size=60))
+@settings(max_examples=200, deadline=None)
+def test_noise_raises_value_error_or_nothing(record: bytes) -> None:
+    with suppress(ValueError):
+        decode_example(record)

@@ -1,0 +1,67 @@
+"""The wire format against TensorFlow: it reads what we encode, and we read what it encodes."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+
+from shardmill.records.example import decode_example, encode_example
+from tests.shardmill.records.test_example import EXAMPLES, same
+
+
+def to_proto(features: dict[str, list[Any]]) -> Any:
+    proto = tf.train.Example()
+    for name, values in features.items():
+        feature = proto.features.feature[name]
+        if values and isinstance(values[0], bytes):
+            feature.bytes_list.value.extend(values)
+        elif values and isinstance(values[0], int):
+            feature.int64_list.value.extend(values)
+        else:
+            feature.float_list.value.extend(values)
+            feature.float_list.SetInParent()
+    return proto
+
+
+def from_proto(proto: Any, names: list[str]) -> dict[str, list[Any]]:
+    found = {}
+    for name in names:
+        feature = proto.features.feature[name]
+        found[name] = list(getattr(feature, feature.WhichOneof("kind")).value)
+    return found
+
+
+@given(EXAMPLES)
+@settings(max_examples=150, deadline=None)
+def test_tensorflow_reads_ours(features: dict[str, list[Any]]) -> None:
+    proto = tf.train.Example.FromString(encode_example(features))
+
+    assert set(proto.features.feature) == set(features)
+    assert same(from_proto(proto, list(features)), features)
+
+
+@given(EXAMPLES)
+@settings(max_examples=150, deadline=None)
+def test_we_read_tensorflow_s(features: dict[str, list[Any]]) -> None:
+    decoded = decode_example(to_proto(features).SerializeToString())
+
+    assert same({name: decoded[name] for name in features}, features)
+    assert decoded.keys() == features.keys()
+
+
+def test_equal_bytes_for_one_feature() -> None:
+    for features in ({"label": [3, -1]}, {"image": [b"x" * 20_000]}, {"f": [0.5, float("inf")]}):
+        assert encode_example(features) == to_proto(features).SerializeToString()
+
+
+@pytest.mark.parametrize("size", [0, 127, 128, 16_383, 16_384, 1 << 21])
+def test_tensorflow_parses_values_of_many_sizes(size: int) -> None:
+    parsed = tf.io.parse_single_example(
+        encode_example({"image": [b"i" * size], "label": np.array([-5])}),
+        {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)},
+    )
+
+    assert parsed["image"].numpy() == b"i" * size
+    assert parsed["label"].numpy() == -5

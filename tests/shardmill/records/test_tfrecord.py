@@ -1,0 +1,138 @@
+"""TFRecord framing: golden bytes, round trips, and every kind of damage named."""
+
+import io
+import struct
+
+import google_crc32c
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardmill.errors import CorruptDataError
+from shardmill.records import tfrecord
+from shardmill.records.tfrecord import OVERHEAD, read_records
+
+# What tf.io.TFRecordWriter writes for the one record b"abc".
+GOLDEN = bytes.fromhex("0300000000000000b099490e6162636e57f121")
+RECORDS = [b"first", b"", b"third" * 100]
+FILE = b"".join(map(tfrecord.frame, RECORDS))
+STARTS = [0, OVERHEAD + 5, 2 * OVERHEAD + 5, 3 * OVERHEAD + 505]
+
+
+def read(data: bytes) -> list[bytes]:
+    return list(read_records(io.BytesIO(data), "shard"))
+
+
+class OneByteFile(io.BytesIO):
+    """A file whose reads are short, as those of remote objects may be."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(min(size, 1) if size is not None and size > 0 else size)
+
+
+def test_golden_bytes() -> None:
+    assert tfrecord.frame(b"abc") == GOLDEN
+    assert read(GOLDEN) == [b"abc"]
+
+
+def test_the_mask_is_that_of_tensorflow() -> None:
+    # crc32c("123456789") is 0xe3069283: RFC 3720's check value; then rotated right by 15 and moved.
+    crc = google_crc32c.value(b"123456789")
+
+    assert crc == 0xE3069283
+    assert tfrecord.mask(crc) == (((crc >> 15) | (crc << 17)) + 0xA282EAD8) % (1 << 32) == 0xC78AB0E5
+
+
+@given(st.lists(st.binary(max_size=200), max_size=8))
+@settings(max_examples=100, deadline=None)
+def test_round_trip(records: list[bytes]) -> None:
+    data = b"".join(map(tfrecord.frame, records))
+
+    assert len(data) == sum(map(len, records)) + OVERHEAD * len(records)
+    assert read(data) == records
+
+
+@given(st.lists(st.binary(max_size=20), max_size=6))
+@settings(max_examples=50, deadline=None)
+def test_a_record_in_pieces(pieces: list[bytes]) -> None:
+    whole = b"".join(pieces)
+
+    assert tfrecord.header(len(whole)) + whole + tfrecord.footer(pieces) == tfrecord.frame(whole)
+
+
+def test_short_reads_are_continued() -> None:
+    assert list(read_records(OneByteFile(FILE), "shard")) == RECORDS
+
+
+def test_an_empty_file_has_no_records() -> None:
+    assert read(b"") == []
+
+
+@pytest.mark.parametrize("size", range(1, len(FILE)))
+def test_a_file_cut_short_names_the_record(size: int) -> None:
+    if size in STARTS:
+        assert read(FILE[:size]) == RECORDS[: STARTS.index(size)]
+        return
+    index = max(i for i, start in enumerate(STARTS) if start < size)
+    with pytest.raises(CorruptDataError, match=rf"^shard: record {index} at byte {STARTS[index]} is cut short: "):
+        read(FILE[:size])
+
+
+@pytest.mark.parametrize(
+    ("size", "sentence"),
+    [
+        (1, "shard: record 0 at byte 0 is cut short: 1 of 12 header bytes"),
+        (12, "shard: record 0 at byte 0 is cut short: 0 of 9 bytes"),
+        (STARTS[1] + 11, "shard: record 1 at byte 21 is cut short: 11 of 12 header bytes"),
+        (len(FILE) - 1, "shard: record 2 at byte 37 is cut short: 503 of 504 bytes"),
+    ],
+)
+def test_sentences_of_truncation(size: int, sentence: str) -> None:
+    with pytest.raises(CorruptDataError) as caught:
+        read(FILE[:size])
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("index", [0, 1, 2])
+@pytest.mark.parametrize("bit", range(12 * 8))
+def test_a_flipped_bit_in_a_header(index: int, bit: int) -> None:
+    data = bytearray(FILE)
+    data[STARTS[index] + bit // 8] ^= 1 << bit % 8
+
+    with pytest.raises(
+        CorruptDataError, match=rf"^shard: record {index} at byte {STARTS[index]} has a length that fails"
+    ):
+        read(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("index", "from_end"),
+    [
+        (index, from_end)
+        for index, record in enumerate(RECORDS)
+        for from_end in (1, 2, 3, 4, 5, 6, 9)
+        if from_end <= len(record) + 4
+    ],
+)
+def test_a_flipped_bit_in_payload_or_checksum(index: int, from_end: int) -> None:
+    data = bytearray(FILE)
+    data[STARTS[index + 1] - from_end] ^= 0x10
+
+    with pytest.raises(CorruptDataError, match=rf"^shard: record {index} at byte {STARTS[index]} fails its checksum$"):
+        read(bytes(data))
+
+
+def test_records_before_the_damage_are_given() -> None:
+    records = read_records(io.BytesIO(FILE[:-1]), "shard")
+
+    assert [next(records), next(records)] == RECORDS[:2]
+    with pytest.raises(CorruptDataError):
+        next(records)
+
+
+def test_a_length_beyond_the_file() -> None:
+    length = struct.pack("<Q", 1 << 40)
+    data = length + struct.pack("<I", tfrecord.mask(google_crc32c.value(length))) + b"short"
+
+    with pytest.raises(CorruptDataError, match="record 0 at byte 0 is cut short: 5 of 1099511627780 bytes"):
+        read(data)

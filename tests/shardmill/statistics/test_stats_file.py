@@ -1,0 +1,152 @@
+"""stats.json: what is read is what was written, and what is no good is named."""
+
+import json
+from typing import Any
+
+import pytest
+
+from shardmill.errors import CorruptDataError
+from shardmill.statistics.duplicates import Duplicates, Member, Pair, Repeated
+from shardmill.statistics.stats_file import (
+    Bucket,
+    Distinct,
+    FeatureSummary,
+    Numbers,
+    SplitSummary,
+    StatsFile,
+    TopValue,
+)
+
+LENGTHS = Numbers(minimum=1, maximum=4, mean=2.5, std_dev=0.5)
+SIZES = Numbers(2, 3, 9, 6.0, 3.0, histogram=(Bucket.of_bits(2, 1), Bucket.of_bits(4, 1)))
+FEATURES = {
+    "price": FeatureSummary(
+        count=9,
+        missing=1,
+        distinct=Distinct(8, 0.0221),
+        numbers=Numbers(
+            None, -1.5, 4.0, 2.0, 1.0, 0, 3, 1, {"0.5": 2.0}, 0.25, (Bucket(-1.5, 0.0, 2), Bucket(3.0, 4.0, 3))
+        ),
+    ),
+    "nothing": FeatureSummary(count=0, missing=10),
+    "odd": FeatureSummary(count=2, missing=8, numbers=Numbers(nan=2)),
+    "tags": FeatureSummary(
+        count=10,
+        missing=0,
+        per_example=LENGTHS,
+        distinct=Distinct(2),
+        length_bytes=LENGTHS,
+        top_values=(TopValue("räv", 9), TopValue(r"\xff", 1)),
+        top_values_from="a sample",
+    ),
+    "ids": FeatureSummary(count=10, missing=0, distinct=Distinct(1), top_values=(TopValue(-(1 << 63), 10),)),
+    "mixed": FeatureSummary(count=4, missing=6, is_mixed=True),
+    "label": FeatureSummary(classes={"cat": 10, "dog": 0}, without_name=3),
+    "image": FeatureSummary(formats={}, size_bytes=Numbers(count=0), turned_by_exif=1),
+    "height": FeatureSummary(count=2, numbers=Numbers(None, 0, 9, 4.5, 4.5, histogram=(Bucket.of_bits(0, 2),))),
+    "scan": FeatureSummary(size_bytes=SIZES, values=Numbers(minimum=0, maximum=(1 << 64) - 1, nan=1)),
+    "audio": FeatureSummary(encodings={"pcm16": 2}, seconds=1.5, size_bytes=SIZES),
+    "sample_rate": FeatureSummary(frames_by_rate={8000: 12000, 44100: 0}),
+    "channels": FeatureSummary(files_by_channels={1: 2}),
+}
+DUPLICATES = Duplicates(
+    "records",
+    {"train": Repeated(4, 2)},
+    {"train": {"test": 3}, "test": {"train": 1}},
+    {"test": 1, "train": 3},
+    (Pair(Member("test", "a.csv", 0), Member("train", "b.png")),),
+)
+STATS = StatsFile({"train": SplitSummary(10, 999, 1, FEATURES), "test": SplitSummary(0, 0, 0)}, DUPLICATES)
+
+
+def test_what_is_read_is_what_was_written() -> None:
+    assert StatsFile.from_json(STATS.to_json(), "stats.json") == STATS
+    assert StatsFile.from_json(STATS.to_json().encode(), "stats.json").to_json() == STATS.to_json()
+
+
+def test_the_text_of_features() -> None:
+    text = json.loads(STATS.to_json())["splits"]["train"]["features"]
+    assert text["nothing"] == {"count": 0, "missing": 10}
+    assert text["odd"] == {"count": 2, "missing": 8, "nan": 2}
+    assert text["mixed"] == {"count": 4, "missing": 6, "kind": "mixed"}
+    assert text["label"] == {"classes": {"cat": 10, "dog": 0}, "ids_without_a_name": 3}
+    assert text["image"] == {"formats": {}, "size_bytes": {"count": 0}, "turned_by_exif": 1}
+    assert text["height"]["histogram"] == [{"below": 1, "count": 2}]
+    assert text["scan"]["size_bytes"]["histogram"] == [{"below": 4, "count": 1}, {"below": 16, "count": 1}]
+    assert text["price"]["distinct"] == {"count": 8, "exact": False, "relative_error": 0.0221}
+    assert text["sample_rate"] == {"frames": {"8000": 12000, "44100": 0}}
+
+
+@pytest.mark.parametrize(("bits", "low", "high"), [(0, 0, 0), (1, 1, 1), (2, 2, 3), (9, 256, 511)])
+def test_buckets_by_powers(bits: int, low: int, high: int) -> None:
+    bucket = Bucket.of_bits(bits, 5)
+    assert (bucket.low, bucket.high) == (low, high)
+    assert bucket.low.bit_length() == bucket.high.bit_length() == bits  # type: ignore[union-attr]
+
+
+def test_keys_of_later_versions_are_passed_over() -> None:
+    content = json.loads(STATS.to_json())
+    content["more"] = content["splits"]["train"]["more"] = content["splits"]["train"]["features"]["ids"]["more"] = [7]
+    assert StatsFile.from_json(json.dumps(content), "stats.json") == STATS
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ((), [], "the file is a list; expected an object"),
+        ((), {}, "splits is missing"),
+        (("splits", "train", "examples"), -1, "splits.train.examples is -1; expected an integer from 0 to"),
+        (("splits", "train", "features"), 7, "splits.train.features is 7; expected an object"),
+        (("splits", "train", "features", "price", "min"), "x", 'features.price.min is "x"; expected a finite number'),
+        (("splits", "train", "features", "price", "max"), True, "features.price.max is true; expected a finite number"),
+        (("splits", "train", "features", "price", "mean"), float("nan"), "features.price.mean is NaN"),
+        (("splits", "train", "features", "price", "histogram"), [{}], "features.price.histogram[0].low is missing"),
+        (("splits", "train", "features", "label", "classes", "cat"), 1.5, "features.label.classes.cat is 1.5"),
+        (
+            ("splits", "train", "features", "tags", "top_values"),
+            {},
+            "features.tags.top_values is an object; expected a",
+        ),
+        (("splits", "train", "features", "ids", "distinct", "exact"), 1, "distinct.exact is 1; expected true or false"),
+        (("splits", "train", "features", "channels", "files"), {"two": 1}, "files counts 'two'; expected integers"),
+    ],
+)
+def test_what_is_no_good_is_named(path: tuple[str, ...], value: Any, message: str) -> None:
+    content = {"": json.loads(STATS.to_json())}
+    inner: Any = content
+    keys = ["", *path]
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] = value
+    with pytest.raises(CorruptDataError) as error:
+        StatsFile.from_json(json.dumps(content[""]), "d/1.0.0/stats.json")
+    assert str(error.value).startswith("d/1.0.0/stats.json is damaged: ")
+    assert message in str(error.value)
+
+
+def test_not_json() -> None:
+    with pytest.raises(CorruptDataError, match=r"^s is damaged: "):
+        StatsFile.from_json("{", "s")
+
+
+ODD = [
+    ("histogram", {"low": 0, "high": 1, "count": True}, "histogram[1].count is true; expected an integer from 0"),
+    ("histogram", {"low": 0, "high": float("nan"), "count": 1}, "histogram[1].high is NaN; expected a finite number"),
+    ("histogram", {"low": 0, "count": 1}, "histogram[1].high is missing"),
+    ("histogram", [], "histogram[1] is a list; expected an object"),
+    ("top_values", {"value": 1.5, "count": 1}, "top_values[1].value is 1.5; expected an integer"),
+    ("top_values", {"value": "a", "count": -1}, "top_values[1].count is -1; expected an integer from 0"),
+    ("top_values", {"value": "\ud800", "count": 1}, "top_values[1].value is "),
+]
+
+
+@pytest.mark.parametrize(("key", "odd", "said"), ODD)
+def test_one_odd_value_among_plain_ones_is_named(key: str, odd: Any, said: str) -> None:
+    plain = {"low": 0.5, "high": 1, "count": 2} if key == "histogram" else {"value": "ü", "count": 2}
+    members = {"min": 0, "max": 1, key: [plain, odd, plain]}
+    split = {"examples": 1, "size_bytes": 1, "rejected": 0, "features": {"a": members}}
+
+    with pytest.raises(CorruptDataError) as caught:
+        StatsFile.from_json(json.dumps({"splits": {"train": split}}), "stats.json")
+
+    assert said in str(caught.value)
