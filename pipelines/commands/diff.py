@@ -81,11 +81,11 @@ def _directories(words: Sequence[str]) -> list[str]:
     if len(words) != 3:
         raise UserError(f"expected a folder and two versions, or the folders of two versions; found {' '.join(words)}")
     directory, *versions = words
-    return [storage.join(directory, find_version(storage.BeamFiles(), directory, name)[0]) for name in versions]
+    return [storage.join(directory, find_version(storage.StorageFiles(), directory, name)[0]) for name in versions]
 
 
 def _profile(directory: str) -> Profile:
-    return Profile.of(open_dataset(directory, storage.BeamFiles()))
+    return Profile.of(open_dataset(directory, storage.StorageFiles()))
 
 
 def lines(new: Profile, old: Profile, results: Sequence[CheckResult]) -> Iterator[str]:

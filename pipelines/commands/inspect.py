@@ -96,7 +96,7 @@ def main(arguments: Sequence[str]) -> int:
         raise UserError("--runner has no meaning here: inspect reads the data set in this process")
     set_options(options)
     try:
-        dataset = open_dataset(args.directory, storage.BeamFiles())
+        dataset = open_dataset(args.directory, storage.StorageFiles())
         splits = _splits(dataset, args.split)
         if as_json:
             content = json.dumps(to_json(dataset, splits, args.examples))  # before a picture is written

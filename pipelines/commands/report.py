@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         check_folder_first(arguments, args.directory, rest)
         set_options(options)
     try:
-        sources = read_sources(open_dataset(args.directory, storage.BeamFiles()), args.against)
+        sources = read_sources(open_dataset(args.directory, storage.StorageFiles()), args.against)
     except OSError as error:
         raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
     found = content(sources)

@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
         try:
             for sentence in repair(args.directory) if args.repair else ():
                 log.say(sentence)
-            dataset = open_dataset(args.directory, storage.BeamFiles())
+            dataset = open_dataset(args.directory, storage.StorageFiles())
             for sentence in _beside(args.directory.rstrip("/"), dataset.directory):
                 log.warn(sentence)
             faults = dataset_faults(dataset)
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _beside(above: str, opened: str) -> Iterator[str]:
     """What to say of other versions, where the folder `above` them was named."""
-    for version in unended_publications(storage.BeamFiles(), above) if above != opened else ():
+    for version in unended_publications(storage.StorageFiles(), above) if above != opened else ():
         if storage.join(above, version) != opened:
             yield (
                 f"{storage.join(above, version)} is not verified: its job was interrupted while it published; --repair"

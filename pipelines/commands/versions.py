@@ -85,7 +85,7 @@ def _row(parent: str, state: VersionState, named: str, tags: dict[str, str]) -> 
     examples = size = None
     if state.published:
         try:
-            splits = open_dataset(storage.join(parent, state.version), storage.BeamFiles()).manifest.splits
+            splits = open_dataset(storage.join(parent, state.version), storage.StorageFiles()).manifest.splits
             examples, size = sum(split.examples for split in splits), sum(split.size_bytes for split in splits)
         except (CorruptDataError, UserError):  # said by the two that are missing
             pass

@@ -56,7 +56,7 @@ def _former(config: FilesConfig, encoding: Mapping[str, str], root: str) -> Form
     if not naming.is_version(version) or not storage.exists(storage.join(directory, naming.SUCCESS)):
         if config.reuse == LATEST:
             return f"LATEST names {version}, which is not published"
-        there = published_versions(storage.BeamFiles(), directory)
+        there = published_versions(storage.StorageFiles(), directory)
         raise UserError(f"--reuse {version}: {directory} is not published{there}")
     try:
         index = read_index(parent, version)

@@ -66,7 +66,7 @@ def keep(recipe: Recipe, parent: str) -> Kept:
                 said=("there is no version yet whose labels or schema could be kept: those of the input are taken",)
             )
         said += [odd] if odd else []
-    dataset = open_dataset(parent, storage.BeamFiles(), like)
+    dataset = open_dataset(parent, storage.StorageFiles(), like)
     changes: dict[str, Any] = {}
     if types and _has(recipe, "schema"):
         given = _given(dataset, labels)
@@ -93,7 +93,7 @@ def kept_of(recipe: Recipe, parent: str) -> dict[str, str]:
     kept = {name: "keep" for name in ("labels", "schema") if getattr(recipe, f"keeps_{name}")}
     like = recipe.build.like
     if like is not None:
-        kept["like"] = like if like == naming.LATEST else find_version(storage.BeamFiles(), parent, like)[0]
+        kept["like"] = like if like == naming.LATEST else find_version(storage.StorageFiles(), parent, like)[0]
     return kept
 
 

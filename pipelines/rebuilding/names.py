@@ -29,7 +29,7 @@ def rollback(parent: str, wanted: str | None) -> tuple[str, str]:
     _check_nothing_under_way(parent)
     found = conditional.read(latest_path(storage.join(parent, "any")))
     before = named(found)
-    version = _older(parent, before) if wanted is None else find_version(storage.BeamFiles(), parent, wanted)[0]
+    version = _older(parent, before) if wanted is None else find_version(storage.StorageFiles(), parent, wanted)[0]
     directory = storage.join(parent, version)
     _check_whole(directory)
     if version == before:
@@ -86,7 +86,7 @@ def set_tag(parent: str, wanted: str, tag: str, move: bool) -> tuple[str, str]:
       JobError: the version was deleted meanwhile, or somebody else gave or moved the tag.
     """
     check_tag(tag)
-    version, _ = find_version(storage.BeamFiles(), parent, wanted)
+    version, _ = find_version(storage.StorageFiles(), parent, wanted)
     directory, path = storage.join(parent, version), tag_path(parent, tag)
     _check_whole(directory)
     found = conditional.read(path)

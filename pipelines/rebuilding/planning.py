@@ -85,7 +85,7 @@ def plan(recipe: Recipe, record: BuildRecord, asked: Asked, warn: Say, now: floa
     """
     config = recipe.config(record.version, **asked_changes(recipe, asked))
     if recipe.checks.baseline != naming.LATEST:  # a mistake even where there is nothing to compare
-        find_version(storage.BeamFiles(), config.parent, recipe.checks.baseline)
+        find_version(storage.StorageFiles(), config.parent, recipe.checks.baseline)
     inputs = find_inputs(config, recipe.build.fingerprint, kept_of(recipe, config.parent))
     if said := check_freshness(inputs.newest, recipe.freshness, time.time() if now is None else now):
         warn(said)

@@ -49,7 +49,7 @@ def write_page_of(directory: str) -> None:
 
 def _dataset(parent: str, record: BuildRecord) -> Dataset | None:
     """What a build made; None if there is nothing of it."""
-    files = storage.BeamFiles()
+    files = storage.StorageFiles()
     if record.status in ("published", "outrun"):
         return open_dataset(storage.join(parent, record.version), files)
     folder = storage.join(storage.join(parent, naming.FAILED), record.version)

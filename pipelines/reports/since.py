@@ -10,7 +10,7 @@ from transforms.stores import storage
 def profile_of(directory: str) -> Profile | None:
     """The profile of a version, or of the one that LATEST names in the folder above; None where none can be read."""
     try:
-        return Profile.of(open_dataset(directory, storage.BeamFiles()))
+        return Profile.of(open_dataset(directory, storage.StorageFiles()))
     except (UserError, CorruptDataError, OSError):
         return None
 

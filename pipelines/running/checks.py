@@ -107,7 +107,7 @@ def check_baseline(config: JobConfig) -> None:
     """
     if config.checks is None or config.checks.baseline == naming.LATEST:
         return
-    files = storage.BeamFiles()
+    files = storage.StorageFiles()
     version, _ = find_version(files, config.parent, config.checks.baseline)
     open_dataset(storage.join(config.parent, version), files)
 

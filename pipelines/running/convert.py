@@ -83,7 +83,7 @@ def _release(lease: Lease | None) -> None:
 
 def published(config: JobConfig) -> Published:
     """What stands in the version directory of `config`."""
-    dataset = open_dataset(config.directory, storage.BeamFiles())
+    dataset = open_dataset(config.directory, storage.StorageFiles())
     splits = {split.name: split.examples for split in dataset.manifest.splits}
     rejected, notices = int(dataset.manifest.rejects.get("records", 0)), tuple(dataset.manifest.notices)
     return Published(config.directory, splits, rejected, notices, dataset)

@@ -1,4 +1,4 @@
-"""File operations that fail, or end the process, at the n-th of them: all that storage and locks call of `os`."""
+"""File operations that fail, or end the process, at the n-th: all that local, storage and locks call of `os`."""
 
 import errno
 import os
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from transforms.stores import locks, storage
+from transforms.stores import local, locks, storage
 
 _CHANGES = frozenset(["open", "write", "fsync", "close", "replace", "link", "remove", "rmdir", "makedirs"])
 _LOOKS = frozenset(["read", "walk", "scandir", "lstat", "stat", "fstat"])
@@ -55,9 +55,10 @@ def faulty(at: int | None, strike: Callable[[], None]) -> Iterator[Faults]:
     """Let file operation number `at` strike; of those that change something alone, where it kills."""
     faults = Faults(at, strike)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (storage, locks):
+        for module in (local, storage, locks):
             patch.setattr(module, "os", FaultyOs(faults, strike is kill))
-        patch.setattr(storage, "open", faults.wrap(open), raising=False)
+        for module in (local, storage):
+            patch.setattr(module, "open", faults.wrap(open), raising=False)
         yield faults
 
 

@@ -62,7 +62,7 @@ class Reader:
 
 def read_whole(directory: str) -> Dataset:
     """Open a data set, every record and checksum of it."""
-    dataset = open_dataset(directory, storage.BeamFiles())
+    dataset = open_dataset(directory, storage.StorageFiles())
     for split in dataset.manifest.splits:
         for shard in split.shards:
             assert sum(1 for _ in dataset.records(shard)) == shard.examples
@@ -117,7 +117,7 @@ def race(
     assert set(statuses) <= {0, 2, 4}, results
     newest = max(versions)
     assert 0 in [status for status, version in zip(statuses, versions, strict=True) if version == newest], results
-    assert open_dataset(parent, storage.BeamFiles()).manifest.version == newest
+    assert open_dataset(parent, storage.StorageFiles()).manifest.version == newest
     names = [name for name, _ in storage.list_files(parent)]
     assert not [name for name in names if "beam-temp" in name or name.endswith(("LOCK", "_PUBLISHING", ".tmp"))]
     return statuses, reader.reads

@@ -88,7 +88,7 @@ def check(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: Publ
 def _baseline(parent: str, checks: CheckOptions) -> tuple[Profile | None, tuple[CheckResult, ...]]:
     """What a version is compared with, None where nothing is published yet; and why it cannot be compared, or is with
     another than LATEST names."""
-    files, said = storage.BeamFiles(), ""
+    files, said = storage.StorageFiles(), ""
     try:
         if checks.baseline == naming.LATEST:
             version, said = version_before(parent)

@@ -20,7 +20,7 @@ from dataclasses import replace
 from shardmill.errors import LockedError
 from shardmill.metadata import naming
 from transforms.publishing.owner import Owner
-from transforms.stores import conditional, locks, storage
+from transforms.stores import conditional, local, locks, storage
 from transforms.stores.stored import ChangedError, Stored
 
 SECONDS = 300.0  # after which a lease that was not renewed is another's for the taking
@@ -78,7 +78,7 @@ class Lease:
         if found is None or _owner(found).job != self._owner.job:
             return  # it is another's; this job will publish nothing
         if storage.is_local(self._path):
-            storage.touch(self._path)
+            local.touch(self._path)
             return
         self._owner = replace(self._owner, beat=self._owner.beat + 1)
         conditional.replace(self._path, self._owner.to_json(), found)
@@ -202,7 +202,7 @@ def _abandon(directory: str, owner: Owner) -> None:
 def _place_local(path: str, temporary: str, directory: str, folder: str) -> bool:
     """Give a lease that was written, and whose lock is held, its name."""
     with suppress(FileExistsError):
-        storage.link(temporary, path)
+        local.link(temporary, path)
         return True
     with locks.locked(path, wait=False) as got:
         found = conditional.read(path)
@@ -210,7 +210,7 @@ def _place_local(path: str, temporary: str, directory: str, folder: str) -> bool
             return False
         if not (_owner(found).on_this_kernel() or _is_over(directory, folder, found)):
             raise _locked(directory, _owner(found))
-        storage.move(temporary, path)
+        local.move(temporary, path)
         return True
 
 

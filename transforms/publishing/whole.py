@@ -11,7 +11,7 @@ def why_not_whole(directory: str) -> str:
     there, shards in their sizes, and the manifest is the one that was sealed."""
     version = directory.rpartition("/")[2]
     try:
-        manifest = open_dataset(directory, storage.BeamFiles()).manifest
+        manifest = open_dataset(directory, storage.StorageFiles()).manifest
     except (CorruptDataError, UserError) as error:
         return f"{version} is damaged: {error}"
     sizes = dict(storage.list_files(directory))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 
-from transforms.stores import storage
+from transforms.stores import local, storage
 
 _REQUESTS_AT_ONCE = 32  # what a store at some distance answers while the first of them is on its way
 _MOST_BYTES = 2 << 20  # of a request: so much is held by each of those under way
@@ -29,7 +29,7 @@ class Spool:
     def write(self, offset: int, data: bytes) -> None:
         """Write `data` at `offset`; raises OSError, as where the disk is full."""
         view = memoryview(data)
-        with storage.writing(self._folder):
+        with local.writing(self._folder):
             while view:
                 count = os.pwrite(self._descriptor, view, offset)
                 view, offset = view[count:], offset + count

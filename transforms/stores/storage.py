@@ -1,28 +1,24 @@
 """File operations that take names as they are, on local disks and on object stores.
 
-Beam's FileSystems treats a name as a glob in `match` and `delete`, and a local name may hold `[`, `*` or bytes that are
-not UTF-8; so local names go to `os`, and URLs to transforms.stores.clients, which takes exact names too.
+Beam's FileSystems treats a name as a glob in `match` and `delete`, so local paths go to transforms.stores.local, and
+URLs to transforms.stores.clients, which take exact names both.
 """
 
 import errno
 import os
-import stat
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from shardmill.filesystems.local import LocalFiles
-from shardmill.metadata.naming import TEMP_SUFFIX
+from transforms.stores import local
 from transforms.stores.clients import object_store, prepare_clients
-from transforms.stores.error_text import NotAFileError, of_writing
 from transforms.stores.object_file import open_object
-from transforms.stores.protocol import TIME_STAMP, FileStat, Rename
+from transforms.stores.protocol import FileStat, Rename
 
-_WRITERS = 16  # a write of a small object is a wait of some tens of milliseconds
-_SYNCERS = 8  # a disk orders what it is asked to write at once
-_DELETERS = 4  # to give back the blocks of a large file, a file system waits for its disk
+_WRITERS = 16  # threads: a write of a small object is a wait of some tens of milliseconds
 
 
 def is_local(path: str) -> bool:
@@ -41,32 +37,12 @@ def open_read(path: str) -> BinaryIO:
     Raises:
       OSError: it cannot be opened; FileNotFoundError if it does not exist.
     """
-    if is_local(path):
-        return open(path, "rb")
-    return open_object(path)
+    return open(path, "rb") if is_local(path) else open_object(path)
 
 
 def read_bytes(path: str) -> bytes:
     """The bytes of `path`; raises as `open_read` does."""
-    if is_local(path):
-        # Two system calls fewer than a file object: this is the inner loop of a job over small images.
-        # Without O_NONBLOCK a named pipe that took the place of a file would be waited on for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            return _read_all(descriptor, os.fstat(descriptor).st_size)
-        finally:
-            os.close(descriptor)
-    return object_store(path).read(path)
-
-
-def _read_all(descriptor: int, size: int) -> bytes:
-    data = os.read(descriptor, size + 1)
-    if len(data) == size:
-        return data
-    parts = [data]
-    while data := os.read(descriptor, 1 << 20):
-        parts.append(data)
-    return b"".join(parts)
+    return local.read_bytes(path) if is_local(path) else object_store(path).read(path)
 
 
 def read_range(path: str, offset: int, length: int) -> bytes:
@@ -77,14 +53,8 @@ def read_range(path: str, offset: int, length: int) -> bytes:
     """
     if not length:
         return b""
-    if is_local(path):
-        with open(path, "rb", buffering=0) as file:
-            file.seek(offset)
-            data = file.read(length)
-            while len(data) < length and (more := file.read(length - len(data))):  # the kernel gives 2 GiB at most
-                data += more
-    else:
-        data = object_store(path).read_range(path, offset, length)
+    read = local.read_range if is_local(path) else object_store(path).read_range
+    data = read(path, offset, length)
     if len(data) < length:
         raise EOFError(f"{path}: {len(data)} bytes at {offset}, expected {length}")
     return data
@@ -92,18 +62,10 @@ def read_range(path: str, offset: int, length: int) -> bytes:
 
 def read_into(path: str, offset: int, target: memoryview) -> None:
     """Fill `target`, of bytes, from `path` at `offset`; raises as `read_range`."""
-    if not is_local(path):
+    if is_local(path):
+        local.read_into(path, offset, target)
+    else:
         target[:] = read_range(path, offset, len(target))
-        return
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        while target:
-            count = os.preadv(descriptor, [target], offset)
-            if not count:
-                raise EOFError(f"{path}: {len(target)} bytes fewer at {offset} than expected")
-            target, offset = target[count:], offset + count
-    finally:
-        os.close(descriptor)
 
 
 def exists(path: str) -> bool:
@@ -119,22 +81,12 @@ def exists(path: str) -> bool:
 
 def size(path: str) -> int:
     """The size in bytes of the file at `path`; raises OSError if there is none, or something that is not a file."""
-    if not is_local(path):
-        return object_store(path).size(path)
-    status = os.stat(path)
-    if not stat.S_ISREG(status.st_mode):
-        raise NotAFileError(errno.EINVAL, "not a regular file", path)
-    return status.st_size
+    return local.stat_file(path).size_bytes if is_local(path) else object_store(path).size(path)
 
 
 def stat_file(path: str) -> FileStat:
     """What the store says of the file at `path`; raises OSError if there is none, or something that is not a file."""
-    if not is_local(path):
-        return object_store(path).stat(path)
-    status = os.stat(path)
-    if not stat.S_ISREG(status.st_mode):
-        raise NotAFileError(errno.EINVAL, "not a regular file", path)
-    return FileStat(path, status.st_size, f"{TIME_STAMP}{status.st_mtime_ns}", status.st_mtime)
+    return local.stat_file(path) if is_local(path) else object_store(path).stat(path)
 
 
 def list_files(directory: str) -> Iterator[tuple[str, int]]:
@@ -145,70 +97,32 @@ def list_files(directory: str) -> Iterator[tuple[str, int]]:
     """
     root = directory.rstrip("/") or "/"
     if is_local(root):
-        for folder, _, files in os.walk(root, onerror=_raise_unless_gone):
-            for file in files:
-                path = os.path.join(folder, file)
-                with suppress(FileNotFoundError):  # deleted by another since it was listed
-                    yield os.path.relpath(path, root), os.lstat(path).st_size
+        yield from local.list_files(root)
         return
     for url, size_bytes in object_store(root).list(f"{root}/"):
         if not url.endswith("/"):  # a "folder" object of the cloud console
             yield url[len(root) + 1 :], size_bytes
 
 
-def _raise_unless_gone(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise error
-
-
 def list_folders(directory: str) -> list[str]:
     """The names of the folders in `directory`, empty ones too where there are such; none if it is missing."""
-    if not is_local(directory):
-        return list(object_store(directory).folders(f"{directory.rstrip('/')}/"))
-    if not os.path.isdir(directory):
-        return []
-    return sorted(entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False))
+    if is_local(directory):
+        return local.list_folders(directory)
+    return list(object_store(directory).folders(f"{directory.rstrip('/')}/"))
 
 
 def make_directory(path: str) -> None:
     """Make `path` and its parents, and wait until their names are on their disk; nothing to do on an object store."""
     if is_local(path):
-        made = list(_missing(path.rstrip("/")))
-        with writing(path):
-            os.makedirs(path or ".", exist_ok=True)
-        sync_directories(map(os.path.dirname, made))
-
-
-def _missing(folder: str) -> Iterator[str]:
-    """A local folder and those that it lies in, as far as there are none."""
-    while folder and not os.path.isdir(folder):
-        yield folder
-        folder = os.path.dirname(folder)
-
-
-@contextmanager
-def writing(path: str) -> Iterator[None]:
-    """Have an error of writing to `path` say that it is about that file, and how much is free where it must."""
-    try:
-        yield
-    except OSError as error:
-        told = of_writing(error, path)
-        if told is error:
-            raise
-        raise told from error
+        local.make_directory(path)
 
 
 def write_parts(path: str, parts: Sequence[Any]) -> None:
     """Write a new file from bytes-like `parts`; a temporary one, since a local file is there before it is whole."""
     if is_local(path):
-        make_directory(os.path.dirname(path))
-        with writing(path), open(path, "xb", buffering=0) as file:
-            for part in parts:
-                view = memoryview(part).cast("B")
-                while view:
-                    view = view[file.write(view) :]
-        return
-    object_store(path).write(path, b"".join(parts))
+        local.write_parts(path, parts)
+    else:
+        object_store(path).write(path, b"".join(parts))
 
 
 @contextmanager
@@ -216,8 +130,7 @@ def open_write(path: str) -> Iterator[Any]:
     """A new file that takes bytes by `write`, as they come; as `write_parts`, a temporary one: what is interrupted may
     leave part of it, on an object store too."""
     if is_local(path):
-        make_directory(os.path.dirname(path))
-        with writing(path), open(path, "xb") as file:
+        with local.open_new(path) as file:
             yield file
         return
     from apache_beam.io.filesystem import CompressionTypes
@@ -236,30 +149,20 @@ def write_text(path: str, text: str, temporary: str | None = None, sync: bool = 
 def write_bytes(path: str, data: bytes, temporary: str | None = None, sync: bool = True) -> None:
     """Write `data` whole or not at all, and wait until it is on its disk if `sync`; object stores do all that anyway.
 
-    A local file is written to `temporary`, by default its name with a suffix, and renamed; where several processes may
-    write to one path, each needs one of its own. Nothing is left of it where that fails.
+    `temporary` and what it is for on a local disk: see `local.write_bytes`.
     """
-    if not is_local(path):
+    if is_local(path):
+        local.write_bytes(path, data, temporary, sync)
+    else:
         object_store(path).write(path, data)
-        return
-    temporary = temporary or path + TEMP_SUFFIX
-    try:
-        _write(temporary, data, sync)
-        os.replace(temporary, path)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
-    if sync:
-        sync_directories([os.path.dirname(path)])
 
 
 def write_all(files: Mapping[str, bytes]) -> None:
     """Write the files at several paths, as `write_bytes` does but for the wait; many at once on object stores."""
     with ThreadPoolExecutor(_WRITERS, "shardmill-write") as pool:
-        local = [path for path in files if is_local(path)]
-        written = [pool.submit(write_bytes, path, files[path]) for path in files if path not in local]
-        for path in local:
+        remote = [path for path in files if not is_local(path)]
+        written = [pool.submit(write_bytes, path, files[path]) for path in remote]
+        for path in filter(is_local, files):
             write_bytes(path, files[path], sync=False)
         for future in written:
             future.result()
@@ -271,81 +174,26 @@ def create_text(path: str, text: str, temporary: str) -> None:
     Raises:
       FileExistsError: it is there.
     """
-    if not is_local(path):
+    if is_local(path):
+        local.create(path, text.encode(), temporary)
+    else:
         object_store(path).create(path, text.encode())
-        return
-    _write(temporary, text.encode(), sync=True)
-    link(temporary, path)
-    sync_directories([os.path.dirname(path)])
-
-
-def link(temporary: str, path: str) -> None:
-    """Give a local file a name that is not there yet, as well or instead; raises FileExistsError if it is."""
-    try:
-        os.link(temporary, path)
-    except (FileExistsError, FileNotFoundError):
-        raise
-    except OSError:  # a file system without links: of two at once, who comes later wins
-        if os.path.lexists(path):
-            raise FileExistsError(errno.EEXIST, "it is there already", path) from None
-        os.replace(temporary, path)
-
-
-def move(source: str, destination: str) -> None:
-    """Rename a local file; one of the other name is replaced."""
-    os.replace(source, destination)
-
-
-def touch(path: str) -> None:
-    """Let a local file be as if it were written now, by the clock of its disk."""
-    os.utime(path)
 
 
 def remove_empty(folder: str) -> None:
-    """Remove a local folder if nothing is in it."""
+    """Remove a local folder if nothing is in it; nothing to do on an object store."""
     if is_local(folder):
-        with suppress(OSError):
-            os.rmdir(folder)
-
-
-def _write(path: str, data: bytes, sync: bool) -> None:
-    make_directory(os.path.dirname(path))
-    with writing(path):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-        try:
-            while data:
-                data = data[os.write(descriptor, data) :]
-            if sync:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        local.remove_empty(folder)
 
 
 def sync_files(paths: Iterable[str]) -> None:
     """Wait until local files are on their disks, whoever wrote them; what an object store has acknowledged, it has."""
-    with ThreadPoolExecutor(_SYNCERS, "shardmill-sync") as pool:
-        for _ in pool.map(_sync, filter(is_local, paths)):
-            pass
+    local.sync_files(filter(is_local, paths))
 
 
 def sync_directories(paths: Iterable[str]) -> None:
     """Wait until the names in local directories are on their disks."""
-    for path in filter(is_local, paths):
-        try:
-            _sync(path or ".")
-        except OSError as error:
-            # Of file systems that sync no directories, and directories that may be written to, but not be read
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EACCES):
-                raise
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with writing(path):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    local.sync_directories(filter(is_local, paths))
 
 
 def rename(sources: Sequence[str], destinations: Sequence[str]) -> None:
@@ -365,8 +213,7 @@ def rename(sources: Sequence[str], destinations: Sequence[str]) -> None:
     remote = defaultdict(list)
     for move in moves:
         if is_local(move.source):
-            make_directory(os.path.dirname(move.destination))
-            os.replace(move.source, move.destination)
+            local.move(move.source, move.destination)
         else:
             remote[_bucket(move.source)].append(move)
     for renamed in remote.values():
@@ -394,8 +241,7 @@ def put_in_place(source: str, destination: str) -> bool:
     if is_local(source):
         if not os.path.exists(source):
             return False
-        make_directory(os.path.dirname(destination))
-        os.replace(source, destination)
+        local.move(source, destination)
         sync_directories([os.path.dirname(destination)])
         return True
     try:
@@ -411,8 +257,7 @@ def delete(paths: Iterable[str]) -> None:
     remote = defaultdict(list)
     for path in paths:
         if is_local(path):
-            with suppress(FileNotFoundError):
-                os.remove(path)
+            local.remove(path)
         else:
             remote[_bucket(path)].append(path)
     for urls in remote.values():
@@ -425,22 +270,10 @@ def _bucket(url: str) -> str:
     return f"{scheme}://{rest.partition('/')[0]}"
 
 
-def _remove(path: str) -> None:
-    with suppress(FileNotFoundError):
-        os.remove(path)
-
-
 def delete_tree(directory: str) -> None:
     """Delete `directory` and all below it; no error if there is none."""
     if is_local(directory):
-        if os.path.isdir(directory):
-            with ThreadPoolExecutor(_DELETERS, "shardmill-delete") as pool:
-                list(pool.map(_remove, [join(directory, name) for name, _ in list_files(directory)]))
-            for folder, folders, _ in os.walk(directory, topdown=False):
-                for link in filter(os.path.islink, [join(folder, name) for name in folders]):
-                    _remove(link)
-                with suppress(FileNotFoundError):
-                    os.rmdir(folder)
+        local.delete_tree(directory)
     else:
         delete([url for url, _ in object_store(directory).list(f"{directory.rstrip('/')}/")])
 
@@ -451,8 +284,8 @@ def abort_uploads(prefix: str) -> None:
         object_store(prefix).abort_uploads(prefix)
 
 
-class BeamFiles:
-    """shardmill.filesystems.local.Files for whatever Beam opens."""
+class StorageFiles:
+    """These operations, as shardmill.filesystems.local.Files asks for them."""
 
     def open(self, path: str) -> BinaryIO:
         """Open `path` for reading."""

@@ -10,7 +10,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filebasedsink import FileBasedSink
 
-from transforms.stores import storage
+from transforms.stores import local, storage
 
 
 def sink_of(write: beam.io.WriteToTFRecord) -> FileBasedSink:
@@ -41,10 +41,10 @@ class TemporaryFile:
 
     def write(self, data: bytes) -> None:
         """Write more of it; raises OSError, which names the file."""
-        with storage.writing(self.path):
+        with local.writing(self.path):
             self._handle.write(data)
 
     def close(self) -> str:
         """The path of the file, written whole; raises as `write`."""
-        with storage.writing(self.path):
+        with local.writing(self.path):
             return str(self._writer.close())

@@ -47,7 +47,7 @@ def test_each_file_of_a_data_set_is_one_request(bucket: Bucket, tmp_path: Path, 
     for name, data in tree_bytes(tmp_path).items():
         bucket.put(f"out/{name}", data)
     asked(bucket)
-    dataset = open_dataset(f"{bucket.url}/out/n{'' if named == 'LATEST' else '/1.0.0'}", storage.BeamFiles())
+    dataset = open_dataset(f"{bucket.url}/out/n{'' if named == 'LATEST' else '/1.0.0'}", storage.StorageFiles())
     dataset.metadata("features.json")
     requests = asked(bucket)
     assert len(requests) == 4, requests  # LATEST, looked for in both, _SUCCESS, the manifest and that file

@@ -42,7 +42,7 @@ def test_versions_tags_and_rollback(run: Run, bucket: Bucket, parent: str) -> No
     assert run("tag", parent, "1.0.1", "good", *bucket.flags).status == 2
     assert run("tag", parent, "1.0.1", "good", "--move", *bucket.flags).status == 0
     assert bucket.files("out/n/TAGS/")["out/n/TAGS/good"] == b"1.0.1\n"
-    assert open_dataset(parent, storage.BeamFiles(), "good").manifest.version == "1.0.1"
+    assert open_dataset(parent, storage.StorageFiles(), "good").manifest.version == "1.0.1"
 
     rows = json.loads(run("versions", parent, "--json", *bucket.flags).out)
     assert [(row["version"], row["examples"], row["latest"], row["tags"]) for row in rows] == [

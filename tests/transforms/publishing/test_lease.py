@@ -6,6 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from shardmill.metadata import naming
 from tests.support.faults import in_child
 from transforms.publishing import lease
 from transforms.publishing.owner import Owner
-from transforms.stores import storage
+from transforms.stores import local, storage
 
 ELSEWHERE = {"host": "web7", "boot": "another kernel"}
 
@@ -150,10 +151,12 @@ def test_a_process_is_known_by_more_than_its_number() -> None:
     assert lives == {"started": False, "pid": False, "processes": None, "boot": None, "beat": True}
 
 
-@pytest.mark.parametrize("name", ["link", "delete"])
-def test_interrupted_as_it_is_taken_it_is_nobodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize(("module", "name"), [(local, "link"), (storage, "delete")])
+def test_interrupted_as_it_is_taken_it_is_nobodys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str
+) -> None:
     """By Ctrl-C behind the step that gives LOCK its name, or the one that clears up after that."""
-    done = getattr(storage, name)
+    done = getattr(module, name)
     interrupted: list[bool] = []
 
     def step(*arguments: object) -> None:
@@ -162,7 +165,7 @@ def test_interrupted_as_it_is_taken_it_is_nobodys(tmp_path: Path, monkeypatch: p
             interrupted.append(True)
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(storage, name, step)
+    monkeypatch.setattr(module, name, step)
     with pytest.raises(KeyboardInterrupt):
         lease.take(str(tmp_path / "1.0.0"), "beam-temp-x", "job")
     assert lease.holder(str(tmp_path / "1.0.0")) is None

@@ -15,7 +15,7 @@ from transforms.publishing.job_folder import read_journal
 from transforms.publishing.journal import Journal
 from transforms.publishing.publication import LostFilesError, complete, settle
 from transforms.publishing.publish import publish
-from transforms.stores import storage
+from transforms.stores import local, storage
 
 SHARDS = {"train": 2, "test": 1}
 
@@ -30,7 +30,7 @@ def test_all_is_on_the_disk_before_success(tmp_path: Path, directory: Path, monk
     (directory.parent / naming.LATEST).write_text("0.9.0\n")
     made = build(directory, "new", rejects=1, counts=SHARDS)
     recorder = RecordingOs(directory)
-    monkeypatch.setattr(storage, "os", recorder)
+    monkeypatch.setattr(local, "os", recorder)
     publish(made, FEATURES, options(tmp_path, job="new"))
     done = recorder.done
     temporary = naming.temporary_folder("flowers", "new")
@@ -70,7 +70,7 @@ def test_folders_that_a_job_makes_are_on_the_disk_before_anything_is_in_them(
 ) -> None:
     """Or, after a power cut, a version that was published in a new tree is nowhere."""
     recorder = RecordingOs(tmp_path)
-    monkeypatch.setattr(storage, "os", recorder)
+    monkeypatch.setattr(local, "os", recorder)
     directory = tmp_path / "new" / "tree" / "flowers" / "1.0.0"
     lease.take(str(directory), naming.temporary_folder("flowers", "new"), "new").release()
     above = [".", "new", "new/tree", "new/tree/flowers", "new/tree/flowers/1.0.0"]

@@ -1,0 +1,67 @@
+"""Files on local disks: what the system says, links, and what is on the disk when a call returns."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import bind_root_to_permissions
+from tests.support.faults import in_child
+from tests.support.recording_os import RecordingOs
+from transforms.stores import local
+
+
+def test_a_file_larger_than_it_says() -> None:
+    # Such as those of /proc, or one that grows: its size reads 0.
+    assert local.read_bytes("/proc/self/status").startswith(b"Name:")
+
+
+def test_delete_tree(tmp_path: Path) -> None:
+    (tmp_path / "a[1]" / "b").mkdir(parents=True)
+    (tmp_path / "a1").mkdir()
+    (tmp_path / "a[1]" / "out").symlink_to(tmp_path / "a1")
+
+    local.delete_tree(str(tmp_path / "a[1]"))
+
+    assert [path.name for path in tmp_path.iterdir()] == ["a1"]
+
+
+MAKERS: dict[str, Callable[[str], object]] = {
+    "make_directory": lambda path: local.make_directory(os.path.dirname(path)),
+    "write_parts": lambda path: local.write_parts(path, [b"a"]),
+    "write_bytes": lambda path: local.write_bytes(path, b"a", sync=False),
+    "create": lambda path: local.create(path, b"a", f"{path}.tmp"),
+    "move": lambda path: local.move(path.replace("new/inner/", ""), path),
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("relative", [False, True])
+def test_the_names_of_new_folders_are_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, maker: str, relative: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").touch()
+    recorder = RecordingOs(tmp_path)
+    monkeypatch.setattr(local, "os", recorder)
+    path = "new/inner/a" if relative else str(tmp_path / "new/inner/a")
+    MAKERS[maker](path)
+
+    synced = [path for what, path in recorder.done if what == "sync"]
+    assert sorted(synced[:2]) == [".", "new"]
+
+    recorder.done.clear()
+    local.make_directory(os.path.dirname(path))  # which is there
+    assert not recorder.done
+
+
+def test_a_folder_that_may_not_be_read_takes_new_ones(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o300)
+
+    def make() -> None:
+        bind_root_to_permissions()
+        local.make_directory(str(tmp_path / "closed" / "a"))
+
+    assert in_child(make) == 0
+    assert (tmp_path / "closed" / "a").is_dir()

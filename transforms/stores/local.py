@@ -1,0 +1,251 @@
+"""Files on local disks, by names that are taken as they are: they may hold `[`, `*` or bytes that are not UTF-8.
+
+What lies in object stores too goes through transforms.stores.storage, which asks where a path is.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO
+
+from shardmill.metadata.naming import TEMP_SUFFIX
+from transforms.stores.error_text import NotAFileError, of_writing
+from transforms.stores.protocol import TIME_STAMP, FileStat
+
+_SYNCERS = 8  # threads: a disk orders what it is asked to write at once
+_DELETERS = 4  # threads: to give back the blocks of a large file, a file system waits for its disk
+_REST_BYTES = 1 << 20  # read at once of a file that is longer than the system says, such as those of /proc
+
+
+def read_bytes(path: str) -> bytes:
+    """The bytes of a file; raises OSError."""
+    # Two system calls fewer than a file object: this is the inner loop of a job over small images.
+    # Without O_NONBLOCK a named pipe that took the place of a file would be waited on for ever.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        return _read_all(descriptor, os.fstat(descriptor).st_size)
+    finally:
+        os.close(descriptor)
+
+
+def _read_all(descriptor: int, size_bytes: int) -> bytes:
+    data = os.read(descriptor, size_bytes + 1)
+    if len(data) == size_bytes:
+        return data
+    parts = [data]
+    while data := os.read(descriptor, _REST_BYTES):
+        parts.append(data)
+    return b"".join(parts)
+
+
+def read_range(path: str, offset: int, length: int) -> bytes:
+    """`length` bytes of a file from `offset`, fewer at its end; raises OSError."""
+    with open(path, "rb", buffering=0) as file:
+        file.seek(offset)
+        data = file.read(length)
+        while len(data) < length and (more := file.read(length - len(data))):  # the kernel gives 2 GiB at most
+            data += more
+    return data
+
+
+def read_into(path: str, offset: int, target: memoryview) -> None:
+    """Fill `target`, of bytes, from a file at `offset`; raises OSError, or EOFError if the file ends before."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while target:
+            count = os.preadv(descriptor, [target], offset)
+            if not count:
+                raise EOFError(f"{path}: {len(target)} bytes fewer at {offset} than expected")
+            target, offset = target[count:], offset + count
+    finally:
+        os.close(descriptor)
+
+
+def stat_file(path: str) -> FileStat:
+    """What the file system says of a file; raises OSError, a NotAFileError if it is something else."""
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise NotAFileError(errno.EINVAL, "not a regular file", path)
+    return FileStat(path, status.st_size, f"{TIME_STAMP}{status.st_mtime_ns}", status.st_mtime)
+
+
+def list_files(directory: str) -> Iterator[tuple[str, int]]:
+    """All files below `directory`, as (name relative to it, bytes), in no order; none if it is missing."""
+    for folder, _, files in os.walk(directory, onerror=_raise_unless_gone):
+        for file in files:
+            path = os.path.join(folder, file)
+            with suppress(FileNotFoundError):  # deleted by another since it was listed
+                yield os.path.relpath(path, directory), os.lstat(path).st_size
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def list_folders(directory: str) -> list[str]:
+    """The names of the folders in `directory`, empty ones too; none if it is missing."""
+    if not os.path.isdir(directory):
+        return []
+    return sorted(entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False))
+
+
+def make_directory(path: str) -> None:
+    """Make `path` and its parents, and wait until their names are on their disk."""
+    made = list(_missing(path.rstrip("/")))
+    with writing(path):
+        os.makedirs(path or ".", exist_ok=True)
+    sync_directories(map(os.path.dirname, made))
+
+
+def _missing(folder: str) -> Iterator[str]:
+    """A folder and those that it lies in, as far as there are none."""
+    while folder and not os.path.isdir(folder):
+        yield folder
+        folder = os.path.dirname(folder)
+
+
+@contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Have an error of writing to `path` say that it is about that file, and how much is free where it must."""
+    try:
+        yield
+    except OSError as error:
+        told = of_writing(error, path)
+        if told is error:
+            raise
+        raise told from error
+
+
+@contextmanager
+def open_new(path: str) -> Iterator[BinaryIO]:
+    """A file that is not there yet, to be written, in a folder that is made; raises OSError."""
+    make_directory(os.path.dirname(path))
+    with writing(path), open(path, "xb") as file:
+        yield file
+
+
+def write_parts(path: str, parts: Sequence[Any]) -> None:
+    """Write a file that is not there yet from bytes-like `parts`; raises OSError."""
+    make_directory(os.path.dirname(path))
+    with writing(path), open(path, "xb", buffering=0) as file:
+        for part in parts:
+            view = memoryview(part).cast("B")
+            while view:
+                view = view[file.write(view) :]
+
+
+def write_bytes(path: str, data: bytes, temporary: str | None = None, sync: bool = True) -> None:
+    """Write `data` whole or not at all, and wait until it is on its disk if `sync`.
+
+    It is written to `temporary`, by default its name with a suffix, and renamed; where several processes may write to
+    one path, each needs one of its own. Nothing is left of it where that fails.
+    """
+    temporary = temporary or path + TEMP_SUFFIX
+    try:
+        _write(temporary, data, sync)
+        os.replace(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    if sync:
+        sync_directories([os.path.dirname(path)])
+
+
+def create(path: str, data: bytes, temporary: str) -> None:
+    """As `write_bytes`, but of a file that is not there yet; raises FileExistsError if it is."""
+    _write(temporary, data, sync=True)
+    link(temporary, path)
+    sync_directories([os.path.dirname(path)])
+
+
+def _write(path: str, data: bytes, sync: bool) -> None:
+    make_directory(os.path.dirname(path))
+    with writing(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            while data:
+                data = data[os.write(descriptor, data) :]
+            if sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def link(temporary: str, path: str) -> None:
+    """Give a file a name that is not there yet, as well or instead; raises FileExistsError if it is."""
+    try:
+        os.link(temporary, path)
+    except (FileExistsError, FileNotFoundError):
+        raise
+    except OSError:  # a file system without links: of two at once, who comes later wins
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, "it is there already", path) from None
+        os.replace(temporary, path)
+
+
+def move(source: str, destination: str) -> None:
+    """Rename a file, into a folder that is made if there is none; one of the other name is replaced."""
+    make_directory(os.path.dirname(destination))
+    os.replace(source, destination)
+
+
+def touch(path: str) -> None:
+    """Let a file be as if it were written now, by the clock of its disk."""
+    os.utime(path)
+
+
+def sync_files(paths: Iterable[str]) -> None:
+    """Wait until files are on their disks, whoever wrote them."""
+    with ThreadPoolExecutor(_SYNCERS, "shardmill-sync") as pool:
+        for _ in pool.map(_sync, paths):
+            pass
+
+
+def sync_directories(paths: Iterable[str]) -> None:
+    """Wait until the names in directories are on their disks."""
+    for path in paths:
+        try:
+            _sync(path or ".")
+        except OSError as error:
+            # Of file systems that sync no directories, and directories that may be written to, but not be read
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EACCES):
+                raise
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with writing(path):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove(path: str) -> None:
+    """Delete a file; one that is gone already is no error."""
+    with suppress(FileNotFoundError):
+        os.remove(path)
+
+
+def remove_empty(folder: str) -> None:
+    """Remove a folder if nothing is in it."""
+    with suppress(OSError):
+        os.rmdir(folder)
+
+
+def delete_tree(directory: str) -> None:
+    """Delete `directory` and all below it; links are deleted, not followed. No error if there is none."""
+    if not os.path.isdir(directory):
+        return
+    with ThreadPoolExecutor(_DELETERS, "shardmill-delete") as pool:
+        list(pool.map(remove, [os.path.join(directory, name) for name, _ in list_files(directory)]))
+    for folder, folders, _ in os.walk(directory, topdown=False):
+        for linked in filter(os.path.islink, [os.path.join(folder, name) for name in folders]):
+            remove(linked)
+        with suppress(FileNotFoundError):
+            os.rmdir(folder)
