@@ -101,7 +101,7 @@ def lines(new: Profile, old: Profile, results: Sequence[CheckResult]) -> Iterato
         where = f" in {result.split!r}" if result.split and repr(result.split) not in result.sentence else ""
         yield f"{result.severity}: {result.check}: {result.sentence}{where}"
     if unknown:
-        yield f"{unknown} checks cannot be made of what is on record; --json has them"
+        yield f"{unknown} check{'' if unknown == 1 else 's'} cannot be made of what is on record; --json has them"
 
 
 def _splits(new: Profile, old: Profile) -> str:

@@ -41,7 +41,7 @@ def build(recipe: Recipe, made: Plan, asked: Asked, options: PipelineOptions, sa
     config = replace(kept.config(recipe, made.config.version, **changes), checks=kept.checks(recipe))
     job = partial(_job, recipe, is_local(options))
     run_job = partial(run, inputs=to_bytes(made.inputs))
-    built = run_recorded(job, config, options, made.record, asked.quiet, run_job)
+    built = run_recorded(job, config, options, made.record, asked.quiet, run_job, first_too=True)
     if built.error is None:
         for sentence in reuse_said(recipe, config):
             say(sentence)

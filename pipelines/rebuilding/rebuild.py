@@ -15,7 +15,7 @@ from pipelines.running.outcome import (
     begin_record,
     failed_record,
     interrupted,
-    write_if_there,
+    write_unpublished,
 )
 from pipelines.running.signals import terminable
 from shardmill.errors import CorruptDataError, JobError, LockedError, UserError
@@ -75,7 +75,8 @@ def _rebuild(recipe: Recipe, asked: Asked, options: "Callable[[], PipelineOption
         raise
     except KeyboardInterrupt as cause:  # as the input was looked at, or after all was done
         parent = storage.join(recipe.output, recipe.name)
-        raise interrupted(parent, replace(record, seconds=time.monotonic() - begun), cause) from cause
+        record = replace(record, seconds=time.monotonic() - begun)
+        raise interrupted(parent, record, cause, first_too=True) from cause
     except (UserError, JobError, CorruptDataError) as error:
         return _ended(recipe, replace(record, seconds=time.monotonic() - begun), error)
     except OSError as error:
@@ -107,5 +108,6 @@ def _ended(recipe: Recipe, record: BuildRecord, error: Failure) -> Built:
     told = recipe.located(error) if isinstance(error, UserError) else error
     ended = failed_record(record, told)
     if ended.version and not isinstance(told, LockedError):
-        write_if_there(storage.join(recipe.output, recipe.name), ended)
+        # Of a mistake nothing is written where there is nothing: the output itself may be the mistake
+        write_unpublished(storage.join(recipe.output, recipe.name), ended, not isinstance(told, UserError))
     return Built(ended, None, told)

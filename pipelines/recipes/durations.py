@@ -43,8 +43,8 @@ def parse_days(value: Any) -> int:
 
 
 def shown(seconds: float) -> str:
-    """A length of time in the largest unit that leaves a number of at most two places before the point, or nearly."""
+    """A length of time in the largest unit of which there are some: 50h is not 2.08d."""
     for unit, size in (("d", DAY), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * size:
+        if seconds >= 3 * size or (seconds >= 2 * size and not seconds % size):
             return f"{seconds / size:.3g}{unit}"
     return f"{seconds:.3g}s"

@@ -84,7 +84,7 @@ def failed_record(record: BuildRecord, error: Exception) -> BuildRecord:
     return replace(record, status=status, reason=str(error))
 
 
-def interrupted(parent: str, record: BuildRecord, cause: KeyboardInterrupt) -> Interrupted:
+def interrupted(parent: str, record: BuildRecord, cause: KeyboardInterrupt, first_too: bool = False) -> Interrupted:
     """What an interrupted build raises, with its record, which is written; if the version was published all the same,
     that of the publication stands.
 
@@ -92,6 +92,7 @@ def interrupted(parent: str, record: BuildRecord, cause: KeyboardInterrupt) -> I
       parent: the folder of all versions.
       record: as far as it is known.
       cause: the interruption; if a job was, an Interrupted that says what became of it.
+      first_too: see `write_unpublished`.
     """
     stands = None
     with suppress(OSError):
@@ -103,16 +104,23 @@ def interrupted(parent: str, record: BuildRecord, cause: KeyboardInterrupt) -> I
         made = cause if isinstance(cause, Interrupted) else Interrupted("nothing was published")
         stands = replace(record, status="interrupted", reason=str(made))
         if record.version:
-            write_if_there(parent, stands)
+            write_unpublished(parent, stands, first_too)
     made.record = stands
     return made
 
 
-def write_if_there(parent: str, record: BuildRecord) -> str:
-    """Write the record of a build that published nothing, where there is a data set that it belongs to; that it cannot
-    be written is said, for how the build ended matters more. Returns where it lies, "" if it was not written."""
+def write_unpublished(parent: str, record: BuildRecord, first_too: bool = False) -> str:
+    """Write the record of a build that published nothing; that it cannot be written is said, for how the build ended
+    matters more. Returns where it lies, "" if it was not written.
+
+    Args:
+      parent: the folder of all versions.
+      record: of the build.
+      first_too: also where there is no data set yet: of a night that nobody watched. A command that failed at a prompt
+        leaves nothing behind.
+    """
     try:
-        if storage.exists(storage.join(parent, LATEST)):
+        if first_too or storage.exists(storage.join(parent, LATEST)):
             return write_record(parent, record)
     except OSError as error:
         log.warn(not_written(error))

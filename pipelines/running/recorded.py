@@ -14,7 +14,7 @@ from pipelines.reports.build_page import write_page
 from pipelines.reports.reuse import remembered
 from pipelines.reports.since import profile_of, since_line
 from pipelines.running.convert import run
-from pipelines.running.outcome import Built, Published, failed_record, interrupted, not_written, write_if_there
+from pipelines.running.outcome import Built, Published, failed_record, interrupted, not_written, write_unpublished
 from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError
 from shardmill.versions.build_record import BuildRecord, failed_record_path, record_path
 from transforms.publishing.build_records import read_record, write_record
@@ -27,6 +27,7 @@ def run_recorded(
     record: BuildRecord,
     quiet: bool = False,
     run_job: Callable[..., Published] = run,
+    first_too: bool = False,
 ) -> Built:
     """As `run`, but what it raises of ours is in the result, and the record of the build is written, with
     the page about it.
@@ -36,6 +37,7 @@ def run_recorded(
       config, options, quiet: see `run`.
       record: as it began.
       run_job: what runs it.
+      first_too: whether it is on record also where it fails and there is no data set yet.
 
     Raises:
       Interrupted: see `run`.
@@ -50,12 +52,13 @@ def run_recorded(
         ended = _as_written(config, failed_record(record, error))
         ended = replace(ended, seconds=time.monotonic() - begun)
         told = not isinstance(error, (UserError, LockedError)) or isinstance(error, OutrunError)
-        if told and (path := write_if_there(config.parent, ended)):
+        if told and (path := write_unpublished(config.parent, ended, first_too)):
             write_page(config.parent, ended, path, before)
         return Built(ended, None, error)
     except KeyboardInterrupt as interruption:
         since_then = replace(record, seconds=time.monotonic() - begun)
-        raise interrupted(config.parent, since_then, interruption) from (interruption.__cause__ or interruption)
+        told_of = interrupted(config.parent, since_then, interruption, first_too)
+        raise told_of from (interruption.__cause__ or interruption)
     index = remembered(config)
     notices = () if index is None else index.notices
     for notice in notices:  # also where all that is well is left out

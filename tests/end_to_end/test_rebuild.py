@@ -200,43 +200,45 @@ def interrupt_at(moment: str, number: int) -> None:
     setattr(importlib.import_module(module), name, interrupted)
 
 
+@pytest.mark.parametrize("first", [False, True], ids=["a later night", "the first"])
 @pytest.mark.parametrize(
     ("moment", "number", "status"),
     [
         ("the input is looked at", signal.SIGTERM, 143),
         ("the job runs", signal.SIGINT, 130),
-        ("the job runs", signal.SIGTERM, 143),
         ("old versions are deleted", signal.SIGTERM, 143),
     ],
 )
 def test_an_interrupted_night_is_on_record_and_somebody_is_told(
-    run: Run, tmp_path: Path, hook: tuple[str, list[dict[str, Any]]], moment: str, number: int, status: int
+    run: Run, tmp_path: Path, hook: tuple[str, list[dict[str, Any]]], moment: str, number: int, status: int, first: bool
 ) -> None:
     path = tmp_path / "b.yaml"
     path.write_text(small(tmp_path, "b", on_failure=f"{{webhook: '{hook[0]}/good'}}"))
     (tmp_path / "b.csv").write_text("x,y\n1,2\n")
-    assert run("rebuild", path).status == 0
+    version = "1.0.0" if first else "1.0.1"
+    assert first or run("rebuild", path).status == 0
     (tmp_path / "b.csv").write_text("x,y\n1,2\n3,4\n")
 
     process = Process(tmp_path / "p", "rebuild", path, "--json", before=partial(interrupt_at, moment, number))
     result = process.result()
 
-    written = BuildRecord.from_json((tmp_path / "sets/b/builds/1.0.1.json").read_bytes(), "record")
+    written = record_of(tmp_path / "sets/b", version)
     assert BuildRecord.from_json(result.out, "stdout") == written
     if moment == "old versions are deleted":
-        said = f"shardmill: interrupted; {tmp_path / 'sets/b/1.0.1'} is published"
+        said = f"shardmill: interrupted; {tmp_path / 'sets/b' / version} is published"
         assert (result.status, result.err.splitlines()[-1]) == (status, said)
         assert (written.status, hook[1]) == ("published", [])
         return
     assert (result.status, result.err.splitlines()[-1]) == (status, "shardmill: interrupted; nothing was published")
     assert (written.status, written.reason) == ("interrupted", "nothing was published")
     (told,) = hook[1]
-    assert told["text"] == "b 1.0.1: interrupted: nothing was published"
-    assert latest_of(tmp_path / "sets/b") == "1.0.0"
-    assert not (tmp_path / "sets/b/1.0.1").exists()
+    assert told["text"] == f"b {version}: interrupted: nothing was published"
+    assert first or latest_of(tmp_path / "sets/b") == "1.0.0"
+    assert not (tmp_path / "sets/b" / version).exists()
 
     assert run("rebuild", path).status == 0
-    assert latest_of(tmp_path / "sets/b") == "1.0.1"
+    assert latest_of(tmp_path / "sets/b") == version
+    assert record_of(tmp_path / "sets/b", version).status == "published"
 
 
 def latest_of(folder: Path) -> str:
@@ -282,7 +284,30 @@ def test_a_source_that_stopped_is_an_error(run: Run, tmp_path: Path) -> None:
 
     assert result.status == 3
     assert "has the source stopped?" in result.err
-    assert not (tmp_path / "sets").exists()
+    assert all_below(tmp_path / "sets") == ["a/builds/1.0.0.json"]
+    assert record_of(tmp_path / "sets/a", "1.0.0").status == "checks_failed"
+
+
+def test_a_first_night_that_fails_is_on_record_and_a_mistake_writes_nothing(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1\n2\n")
+    (tmp_path / "a.yaml").write_text(small(tmp_path, "a"))
+    failed = run("rebuild", tmp_path / "a.yaml")
+    assert failed.status == 1
+    written = record_of(tmp_path / "sets/a", "1.0.0")
+    assert failed.err == f"shardmill: error: a: {written.reason}\n"
+    assert written.status == "failed"
+
+    (tmp_path / "b.yaml").write_text(small(tmp_path, "b"))
+    assert run("rebuild", tmp_path / "b.yaml").status == 2
+    assert not (tmp_path / "sets/b").exists()
+
+
+def all_below(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def record_of(folder: Path, version: str) -> BuildRecord:
+    return BuildRecord.from_json((folder / "builds" / f"{version}.json").read_bytes(), "record")
 
 
 def test_the_readme_s_nights(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,8 @@ assert all(map(find_spec, _preloaded)), "the fork server passes over what is not
 _forks.set_forkserver_preload(_preloaded)
 
 
-_PROGRESS = re.compile(r"^\S+: \d+ s, .*\n", re.MULTILINE)
+# What a machine that is busy shows beside what a command says
+PROGRESS = re.compile(r"^\S+: \d+ s, .*\n", re.MULTILINE)
 
 
 class Process:
@@ -89,7 +90,7 @@ class Process:
         """
         self._process.join(300)
         assert self._process.exitcode is not None
-        return Result(self._process.exitcode, self._out.read_text(), _PROGRESS.sub("", self._err.read_text()))
+        return Result(self._process.exitcode, self._out.read_text(), PROGRESS.sub("", self._err.read_text()))
 
 
 def _in_process(out: str, err: str, arguments: list[str], before: Callable[[], None] | None) -> None:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -57,18 +58,25 @@ def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield endpoint
 
 
-@pytest.fixture(params=["gs", "s3"])
-def bucket(request: pytest.FixtureRequest) -> Iterator[Bucket]:
-    """A new bucket; storage finds its store without a pipeline, too."""
+@contextmanager
+def a_new_bucket(kind: str, request: pytest.FixtureRequest) -> Iterator[Bucket]:
+    """A bucket of its own, `gs` or `s3`; storage finds its store without a pipeline, too."""
     name = f"bucket-{random.SystemRandom().getrandbits(64):x}"
     made: Bucket
-    if request.param == "gs":
+    if kind == "gs":
         made = GoogleBucket(name, *request.getfixturevalue("gs_endpoint"))
     else:
         made = S3Bucket(name, request.getfixturevalue("s3_endpoint"))
     set_options(PipelineOptions(made.flags))
     yield made
     set_options(None)
+
+
+@pytest.fixture(params=["gs", "s3"])
+def bucket(request: pytest.FixtureRequest) -> Iterator[Bucket]:
+    """A new bucket for each test."""
+    with a_new_bucket(request.param, request) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,10 @@ def test_days_are_whole() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(30, "30s"), (119, "119s"), (600, "10m"), (93_600, "26h"), (172_800, "2d"), (2_592_000, "30d")],
+    [
+        *((30, "30s"), (119, "119s"), (120, "2m"), (600, "10m"), (93_600, "26h"), (172_800, "2d"), (180_000, "50h")),
+        *((216_000, "60h"), (2_592_000, "30d")),
+    ],
 )
 def test_shown(seconds: float, text: str) -> None:
     assert shown(seconds) == text
