@@ -33,7 +33,8 @@ from shardmill.metadata.manifest import SplitEntry
 from shardmill.printable import printable
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.records.example import FeatureValue, decode_example
-from shardmill.statistics.stats_file import FeatureSummary, StatsFile
+from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.stats_file import StatsFile
 from transforms.columns.nested import in_words
 from transforms.files.images.errors import ImageError
 from transforms.files.images.header import read_header

@@ -2,7 +2,9 @@
 
 import math
 
-from shardmill.statistics.stats_file import Distinct, FeatureSummary, Number, Numbers
+from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.numbers import Number, Numbers
+from shardmill.statistics.values import Distinct
 
 QUANTILES = ("0.05", "0.5", "0.95")  # that a row has room for
 

@@ -7,7 +7,8 @@ from rich.table import Table
 
 from pipelines.reports.figures import QUANTILES, distinct_words, figure, measured
 from shardmill.printable import printable
-from shardmill.statistics.stats_file import FeatureSummary, SplitSummary
+from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.stats_file import SplitSummary
 
 _TITLES = ("missing", "distinct", "min", *(f"{100 * float(name):.0f} %" for name in QUANTILES), "max", "of")
 

@@ -19,7 +19,7 @@ from shardmill.checks.limits import ALIKE, OFF, ByFeature, Limits, LimitsByCheck
 from shardmill.checks.profile import Profile, frequencies, histograms, sample_size
 from shardmill.checks.result import CheckResult
 from shardmill.kinds.registry import kind_of
-from shardmill.statistics.stats_file import FeatureSummary
+from shardmill.statistics.feature_summary import FeatureSummary
 
 
 @dataclass(frozen=True, slots=True)

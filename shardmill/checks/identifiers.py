@@ -3,7 +3,8 @@
 Their distribution is another one in each version, however well all went: a distance from the one before says nothing.
 """
 
-from shardmill.statistics.stats_file import FeatureSummary, Numbers
+from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.numbers import Numbers
 
 _DISTINCT = 0.9  # of the integers, at least: distinct ones are estimated in large splits, and some records come twice
 _SPACING = 4.0  # how much wider or narrower the gaps may have become; a unit that changed is a factor of 60 or more

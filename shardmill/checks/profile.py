@@ -10,7 +10,9 @@ from shardmill.features.feature import Feature, of_kind
 from shardmill.metadata import naming
 from shardmill.metadata.manifest import Manifest
 from shardmill.reading.dataset import Dataset
-from shardmill.statistics.stats_file import FeatureSummary, Numbers, SplitSummary, StatsFile
+from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.numbers import Numbers
+from shardmill.statistics.stats_file import SplitSummary, StatsFile
 
 _TOP = 20  # values that stats.json shows of a feature
 _SAMPLED = 1024  # values that the most frequent are drawn from where there are too many to count each

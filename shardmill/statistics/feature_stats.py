@@ -12,7 +12,9 @@ from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
 
 from shardmill.features.feature import Feature, Features
 from shardmill.kinds.registry import kind_of
-from shardmill.statistics.stats_file import Bucket, FeatureSummary, Numbers, SplitSummary, StatsFile
+from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.numbers import Bucket, Numbers
+from shardmill.statistics.stats_file import SplitSummary, StatsFile
 
 _Ranked = Iterable[tuple[str, int]]
 

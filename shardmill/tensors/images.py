@@ -7,7 +7,7 @@ from shardmill.errors import UserError
 from shardmill.features.feature import known_as
 from shardmill.installation.lazy_tensorflow import tf
 from shardmill.reading.dataset import Dataset
-from shardmill.statistics.stats_file import FeatureSummary
+from shardmill.statistics.feature_summary import FeatureSummary
 
 ImageDType = Literal["float32", "uint8"]
 Size = tuple[int, int]  # height, width

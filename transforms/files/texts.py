@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from shardmill.features.feature import Feature, Features
 from shardmill.features.renames import NO_RENAMES, Renames
-from shardmill.statistics.stats_file import FeatureSummary
+from shardmill.statistics.feature_summary import FeatureSummary
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.encode import Encoded, FileEncoder
 from transforms.layout.files import Layout

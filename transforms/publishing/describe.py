@@ -19,7 +19,8 @@ from shardmill.metadata.tfds_metadata import SplitInfo
 from shardmill.reading.selection import supervised_of
 from shardmill.statistics import feature_stats
 from shardmill.statistics.duplicates import Duplicates
-from shardmill.statistics.stats_file import FeatureSummary, SplitSummary, StatsFile
+from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.stats_file import SplitSummary, StatsFile
 from shardmill.versions.build_record import BuildRecord
 from transforms.formats.damage import Losses
 from transforms.options.checks import CheckOptions

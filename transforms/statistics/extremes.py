@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import mul
 
-from shardmill.statistics.stats_file import Extreme
+from shardmill.statistics.extremes import Extreme
 
 KEPT = 4  # of each
 SMALLEST, LARGEST, ELONGATED = "smallest", "largest", "most elongated"

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from operator import mul
 from typing import Protocol, Self, runtime_checkable
 
-from shardmill.statistics.stats_file import Bucket, FeatureSummary, Numbers
+from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.numbers import Bucket, Numbers
 from transforms.statistics.extremes import Extremes
 
 ClassNames = Mapping[str, Sequence[str]]  # by feature

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shardmill.features.renames import Renames
-from shardmill.statistics.stats_file import FeatureSummary
+from shardmill.statistics.feature_summary import FeatureSummary
 from transforms.statistics.files import ClassNames, SplitStats
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shardmill.statistics.stats_file import FeatureSummary, TopValue
+from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.values import TopValue
 from transforms.columns.buffers import offsets_of
 from transforms.statistics.hashes import hash_bytes
 from transforms.statistics.sketches import KEPT, SAMPLED, DistinctValues, Sample, unique_hashes

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from shardmill.statistics.stats_file import FeatureSummary
+from shardmill.statistics.feature_summary import FeatureSummary
 from transforms.statistics.hashes import mix
 from transforms.statistics.strings import StringStats
 from transforms.statistics.values import ClassStats, MixedStats, NumericStats, RangeStats, Ties, ValueStats

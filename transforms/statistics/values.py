@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shardmill.statistics.stats_file import Bucket, Distinct, FeatureSummary, Numbers, TopValue
+from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.numbers import Bucket, Numbers
+from shardmill.statistics.values import Distinct, TopValue
 from transforms.statistics.bins import ValueBins
 from transforms.statistics.exact_sums import FLOAT32_FRACTION_BITS, ExactSums
 from transforms.statistics.hashes import mix, unmix

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from pipelines.reports.figures import share
 from shardmill.checks.profile import number_of_values
-from shardmill.statistics.stats_file import FeatureSummary
+from shardmill.statistics.feature_summary import FeatureSummary
 
 _MOSTLY = 0.5  # of the examples
 _FEWEST = 20  # values, below which it is no wonder that all differ

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from shardmill.statistics.stats_file import Bucket, Numbers
+from shardmill.statistics.numbers import Bucket, Numbers
 
 WIDTH, HEIGHT = 96, 24  # of a chart, in units of its view box
 

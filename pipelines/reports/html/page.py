@@ -17,7 +17,7 @@ from pipelines.reports.html.picture_rows import picture_rows
 from pipelines.reports.html.rows import feature_row, label_rows
 from shardmill.checks.profile import Profile
 from shardmill.printable import printable
-from shardmill.statistics.stats_file import FeatureSummary
+from shardmill.statistics.feature_summary import FeatureSummary
 
 MAX_BYTES = 2_000_000  # of a page, which a mail or a ticket still takes
 

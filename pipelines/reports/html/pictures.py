@@ -19,7 +19,7 @@ from shardmill.features.renames import Renames
 from shardmill.metadata.manifest import ShardEntry
 from shardmill.reading.dataset import Dataset
 from shardmill.records.example import FeatureValue, decode_example
-from shardmill.statistics.stats_file import Extreme
+from shardmill.statistics.extremes import Extreme
 from transforms.stores import storage
 
 CLASSES = 24  # shown at most

@@ -5,7 +5,7 @@ from typing import Any
 
 from pipelines.reports.figures import QUANTILES, distinct_words, figure, measured, share
 from pipelines.reports.html.charts import bars, shares_of_bins
-from shardmill.statistics.stats_file import FeatureSummary
+from shardmill.statistics.feature_summary import FeatureSummary
 
 _MANY_CLASSES = 50  # more are shown by their ends
 _ENDS = 25  # classes at either end

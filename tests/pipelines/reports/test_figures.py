@@ -5,7 +5,9 @@ import math
 import pytest
 
 from pipelines.reports.figures import distinct_words, figure, measured, share
-from shardmill.statistics.stats_file import Distinct, FeatureSummary, Numbers
+from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.numbers import Numbers
+from shardmill.statistics.values import Distinct
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """The table of what is in the features of a split."""
 
 from pipelines.reports.statistics import statistics_table
-from shardmill.statistics.stats_file import Distinct, FeatureSummary, Numbers, SplitSummary
+from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.numbers import Numbers
+from shardmill.statistics.stats_file import SplitSummary
+from shardmill.statistics.values import Distinct
 
 
 def test_a_row_a_feature() -> None:

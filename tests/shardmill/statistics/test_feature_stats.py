@@ -7,7 +7,10 @@ from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
 
 from shardmill.features.feature import Feature
 from shardmill.statistics.feature_stats import to_bytes
-from shardmill.statistics.stats_file import Bucket, Distinct, FeatureSummary, Numbers, SplitSummary, StatsFile, TopValue
+from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.numbers import Bucket, Numbers
+from shardmill.statistics.stats_file import SplitSummary, StatsFile
+from shardmill.statistics.values import Distinct, TopValue
 
 FEATURES = (
     Feature("image", "bytes", "image"),

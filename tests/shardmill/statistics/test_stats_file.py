@@ -7,15 +7,10 @@ import pytest
 
 from shardmill.errors import CorruptDataError
 from shardmill.statistics.duplicates import Duplicates, Member, Pair, Repeated
-from shardmill.statistics.stats_file import (
-    Bucket,
-    Distinct,
-    FeatureSummary,
-    Numbers,
-    SplitSummary,
-    StatsFile,
-    TopValue,
-)
+from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.numbers import Bucket, Numbers
+from shardmill.statistics.stats_file import SplitSummary, StatsFile
+from shardmill.statistics.values import Distinct, TopValue
 
 LENGTHS = Numbers(minimum=1, maximum=4, mean=2.5, std_dev=0.5)
 SIZES = Numbers(2, 3, 9, 6.0, 3.0, histogram=(Bucket.of_bits(2, 1), Bucket.of_bits(4, 1)))

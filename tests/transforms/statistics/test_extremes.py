@@ -2,7 +2,7 @@
 
 import random
 
-from shardmill.statistics.stats_file import Extreme
+from shardmill.statistics.extremes import Extreme
 from transforms.statistics.extremes import ELONGATED, KEPT, LARGEST, SMALLEST, Extremes
 
 IMAGES = [Extreme(f"{n}.png", 10 + 7 * n % 50, 10 + 13 * n % 40, "", 100 * n, 100) for n in range(60)]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.statistics.stats_file import FeatureSummary
+from shardmill.statistics.feature_summary import FeatureSummary
 from tests.support.summaries import as_json
 from transforms.statistics.hashes import mix
 from transforms.statistics.tables import TableStats

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from shardmill.features.renames import NO_RENAMES, Renames
-from shardmill.statistics.stats_file import FeatureSummary, Numbers
+from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.numbers import Numbers
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.arrays.layout import ArrayLayout
 from transforms.files.arrays.npy import ArrayType, NpyError, expected_in_words, read_array

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from shardmill.media.wav import Wav
-from shardmill.statistics.stats_file import FeatureSummary
+from shardmill.statistics.feature_summary import FeatureSummary
 from transforms.statistics.files import ClassNames, NumberStats, label_summaries
 
 

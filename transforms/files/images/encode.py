@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.records import example
-from shardmill.statistics.stats_file import Extreme
+from shardmill.statistics.extremes import Extreme
 from transforms.files.encode import Encoded, FileEncoder, Laid
 from transforms.files.images.codec import Reencode, check_decodes, measure, orientation, reencode
 from transforms.files.images.errors import ImageError

@@ -3,7 +3,9 @@
 import pytest
 
 from pipelines.reports.html.alerts import alerts
-from shardmill.statistics.stats_file import Distinct, FeatureSummary, Numbers
+from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.numbers import Numbers
+from shardmill.statistics.values import Distinct
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from pipelines.reports.html.charts import bars, shares_of_bins
-from shardmill.statistics.stats_file import Bucket, Numbers
+from shardmill.statistics.numbers import Bucket, Numbers
 
 
 def test_bars() -> None:

@@ -13,7 +13,10 @@ from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
 from shardmill.features.feature import Feature
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
-from shardmill.statistics.stats_file import Bucket, Distinct, FeatureSummary, Numbers, SplitSummary, StatsFile, TopValue
+from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.numbers import Bucket, Numbers
+from shardmill.statistics.stats_file import SplitSummary, StatsFile
+from shardmill.statistics.values import Distinct, TopValue
 from shardmill.versions.build_record import BuildRecord
 
 HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 7 * 7 }} \u202e\x1b[31m"

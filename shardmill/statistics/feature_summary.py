@@ -1,0 +1,137 @@
+"""What stats.json says of a feature in the examples of a split.
+
+Which members a feature has follows from what it is: numbers have a range and a histogram, strings lengths, both
+distinct and top values; images, audio, arrays and whole texts have the sizes of their files; class labels have the
+count of each class. What a feature has not is None, and does not stand in the file.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from shardmill.metadata.json_values import Value
+from shardmill.statistics.extremes import Extreme
+from shardmill.statistics.members import Json, counts, counts_by_integer, optional, present
+from shardmill.statistics.numbers import Number, Numbers
+from shardmill.statistics.values import Distinct, TopValue, top_values_from_json
+
+_MIXED = "mixed"
+# Of a feature, these stand beside what is not said of other numbers
+_OF_NUMBERS = frozenset(
+    ("min", "max", "mean", "std_dev", "zeros", "nan", "infinity", "quantiles", "quantiles_relative_error", "histogram")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSummary:
+    """What is known of a feature in the examples of one split.
+
+    Attributes:
+      count, missing: examples that have it, and that lack it; None where every example has it, but for the heights,
+        widths and frames of files: those are counted.
+      per_example: the lengths of lists.
+      is_mixed: of different kinds in different examples, of which nothing more is said.
+      distinct: how many values differ.
+      numbers: of a feature that is numbers.
+      formats, encodings: files by theirs.
+      seconds: of audio, in all.
+      size_bytes: of the files.
+      turned_by_exif: images that EXIF says to turn, which readers do not do.
+      extremes: the images that are most so, by what is extreme of them: `smallest`, `largest`, `most elongated`.
+      values: of the numbers in all arrays.
+      length_bytes: of strings, or of whole texts.
+      classes: examples by the name of their class, in the order of ids; 0 is said too.
+      without_name: values that are no id of a class.
+      frames_by_rate, files_by_channels: of audio; the rate is in Hz.
+      top_values: the most frequent values, that first which is most so; None where there are too many integers to count
+        each.
+      top_values_from: what those were drawn from, where that is not every value.
+    """
+
+    count: int | None = None
+    missing: int | None = None
+    per_example: Numbers | None = None
+    is_mixed: bool = False
+    distinct: Distinct | None = None
+    numbers: Numbers | None = None
+    formats: Mapping[str, int] | None = None
+    encodings: Mapping[str, int] | None = None
+    seconds: Number | None = None
+    size_bytes: Numbers | None = None
+    turned_by_exif: int = 0
+    extremes: Mapping[str, tuple[Extreme, ...]] | None = None
+    values: Numbers | None = None
+    length_bytes: Numbers | None = None
+    classes: Mapping[str, int] | None = None
+    without_name: int = 0
+    frames_by_rate: Mapping[int, int] | None = None
+    files_by_channels: Mapping[int, int] | None = None
+    top_values: tuple[TopValue, ...] | None = None
+    top_values_from: str = ""
+
+    def to_json(self) -> Json:
+        """As the file has it."""
+        return present(
+            count=self.count,
+            missing=self.missing,
+            values_per_example=_object(self.per_example),
+            kind=_MIXED if self.is_mixed else None,
+            distinct=_object(self.distinct),
+            **(_object(self.numbers) or {}),
+            formats=self.formats,
+            encodings=self.encodings,
+            seconds=self.seconds,
+            size_bytes=_object(self.size_bytes),
+            turned_by_exif=self.turned_by_exif or None,
+            extremes=self.extremes and {what: _list(images) for what, images in self.extremes.items()},
+            values=_object(self.values),
+            length_bytes=_object(self.length_bytes),
+            classes=self.classes,
+            ids_without_a_name=self.without_name or None,
+            frames=_by_text(self.frames_by_rate),
+            files=_by_text(self.files_by_channels),
+            top_values=_list(self.top_values),
+            top_values_from=self.top_values_from or None,
+        )
+
+    @classmethod
+    def from_json(cls, value: Value) -> "FeatureSummary":
+        """What the file has; raises ValueError."""
+        own = Value({key: found for key, found in value.mapping().items() if key in _OF_NUMBERS}, value.where)
+        return cls(
+            count=optional(value, "count", Value.integer),
+            missing=optional(value, "missing", Value.integer),
+            per_example=optional(value, "values_per_example", Numbers.from_json),
+            is_mixed=value.get("kind", "").value == _MIXED,
+            distinct=optional(value, "distinct", Distinct.from_json),
+            numbers=Numbers.from_json(own) if own.value else None,
+            formats=optional(value, "formats", counts),
+            encodings=optional(value, "encodings", counts),
+            seconds=optional(value, "seconds", Value.number),
+            size_bytes=optional(value, "size_bytes", Numbers.from_json),
+            turned_by_exif=value.get("turned_by_exif", 0).integer(),
+            extremes=optional(value, "extremes", _extremes),
+            values=optional(value, "values", Numbers.from_json),
+            length_bytes=optional(value, "length_bytes", Numbers.from_json),
+            classes=optional(value, "classes", counts),
+            without_name=value.get("ids_without_a_name", 0).integer(),
+            frames_by_rate=optional(value, "frames", counts_by_integer),
+            files_by_channels=optional(value, "files", counts_by_integer),
+            top_values=optional(value, "top_values", top_values_from_json),
+            top_values_from=value.get("top_values_from", "").text(),
+        )
+
+
+def _object(part: Numbers | Distinct | None) -> Json | None:
+    return None if part is None else part.to_json()
+
+
+def _list(parts: Iterable[TopValue | Extreme] | None) -> list[Json] | None:
+    return None if parts is None else [part.to_json() for part in parts]
+
+
+def _by_text(counts: Mapping[int, int] | None) -> dict[str, int] | None:
+    return None if counts is None else {str(key): count for key, count in counts.items()}
+
+
+def _extremes(value: Value) -> dict[str, tuple[Extreme, ...]]:
+    return {what: tuple(map(Extreme.from_json, images.items())) for what, images in value.entries().items()}

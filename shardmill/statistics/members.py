@@ -1,0 +1,55 @@
+"""Members of the objects in stats.json, taken from JSON that may have come from anywhere.
+
+A wide table has a hundred thousand of them. So plain ones are taken as they are, and each is looked at as soon as one
+is not, for the error says which.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from shardmill.metadata.json_values import MAX_INTEGER, Value
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+
+def present(**members: Any) -> Json:
+    """The members that are not None."""
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def optional(value: Value, key: str, take: Callable[[Value], T]) -> T | None:
+    """What `take` makes of a member; None where there is none. Raises ValueError, as `take` does."""
+    return take(value[key]) if key in value.mapping() else None
+
+
+def is_plain_integer(found: Any) -> bool:
+    """Whether it is an integer of 64 bits."""
+    return type(found) is int and -MAX_INTEGER <= found <= MAX_INTEGER
+
+
+def is_plain_number(found: Any) -> bool:
+    """Whether it is a finite number."""
+    return type(found) in (int, float) and -math.inf < found < math.inf
+
+
+def is_plain_count(found: Any) -> bool:
+    """Whether it is an integer of 64 bits, at least 0."""
+    return is_plain_integer(found) and found >= 0
+
+
+def counts(value: Value) -> dict[str, int]:
+    """Counts by name; raises ValueError."""
+    found = value.value
+    if isinstance(found, dict) and all(map(is_plain_count, found.values())):
+        return dict(found)
+    return {name: count.integer() for name, count in value.entries().items()}
+
+
+def counts_by_integer(value: Value) -> dict[int, int]:
+    """Counts by an integer of at least 0, which JSON has as text; raises ValueError."""
+    for name in value.mapping():
+        if not (name.isascii() and name.isdecimal()):
+            raise ValueError(f"{value.where} counts {name!r}; expected integers")
+    return {int(name): count.integer() for name, count in value.entries().items()}
