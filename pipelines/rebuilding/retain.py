@@ -73,21 +73,23 @@ def _retain(parent: str, min_versions: int, max_age: float, stay: Collection[str
         return
     for state in going:
         yield from _delete(parent, state.version, min_versions, max_age)
-    _remove_emptied(parent, {*named.values(), *(state.version for state in states)})
+    yield from _remove_remains(parent, {*named.values(), *(state.version for state in states)})
 
 
-def _remove_emptied(parent: str, others: Collection[str]) -> None:
-    """Remove the folders of versions in which a deletion that was killed has left no more than its lease; nobody lists
-    them as versions."""
+def _remove_remains(parent: str, others: Collection[str]) -> Iterator[str]:
+    """Delete what dead jobs left of versions that they never published, and the folders in which a deletion that was
+    killed has left no more than its lease; nobody lists them as versions."""
     for version in storage.list_folders(parent):
         if not naming.is_version(version) or version in others:
             continue
         directory, job = storage.join(parent, version), uuid.uuid4().hex
         names = [name for name, _ in storage.list_files(directory)]
-        if any(name != naming.LOCK and not name.startswith(_temporary("")) for name in names):
+        if any(name != naming.LOCK and not name.startswith(naming.TEMP_PREFIX) for name in names):
             continue
         with suppress(LockedError), lease.held(directory, _temporary(job), job):
             job_folder.clear_others(directory, _temporary(job))
+            if any(not name.startswith((naming.LOCK, _temporary(""))) for name in names):
+                yield f"deleted what a job that has ended left of {version}, which it did not publish"
         storage.remove_empty(directory)
 
 

@@ -16,15 +16,16 @@ from transforms.stores.stored import Stored
 _ATTEMPTS = 20  # at clearing up
 
 
-def take_lease(config: JobConfig) -> Lease:
-    """Make the version directory the job's own.
+def take_lease(config: JobConfig, detached: bool = False) -> Lease:
+    """Make the version directory the job's own; `detached` says that it may go on without this process.
 
     Raises:
       LockedError: another job builds that version.
       UserError: it cannot be written; JobError: there is no room for it.
     """
     try:
-        return lease.take(config.directory, config.temporary, config.job)
+        seconds = lease.DETACHED_SECONDS if detached else lease.SECONDS
+        return lease.take(config.directory, config.temporary, config.job, seconds, detached)
     except OSError as error:
         told = of_writing(error, config.directory)
         where = f": {told.filename}" if told.filename else ""

@@ -16,7 +16,7 @@ from shardmill.metadata import naming
 from shardmill.reading.dataset import open_dataset
 from transforms.publishing import inputs_file
 from transforms.publishing.latest import is_newer, latest
-from transforms.publishing.lease import Lease
+from transforms.publishing.lease import DETACHED_SECONDS, Lease
 from transforms.stores import storage
 from transforms.stores.error_text import sentence_of
 
@@ -46,7 +46,7 @@ def run(
     lease = None
     try:
         with terminable():
-            lease = take_lease(config)
+            lease = take_lease(config, detached=not runner.works_here(options))
             check_output(config, config.overwrite)  # once more: another job may have published until now
             if not take_up(config):
                 temporary = storage.join(config.directory, config.temporary)
@@ -69,7 +69,10 @@ def run(
             raise Interrupted(clean_up(config, missing, before)) from cause
         if lease is not None:
             lease.leave()
-        raise Interrupted("the job itself goes on, and its runner can cancel it") from cause
+        raise Interrupted(
+            f"the job itself goes on, and its runner can cancel it; {config.version} stays its own until it has written"
+            f" nothing for {DETACHED_SECONDS / 3600:g} h, or {storage.join(config.directory, naming.LOCK)} is deleted"
+        ) from cause
     finally:
         _release(lease)
     check_not_outrun(config, named)

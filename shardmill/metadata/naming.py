@@ -115,6 +115,11 @@ def temporary_folder(name: str, job: str) -> str:
     return f"{TEMP_PREFIX}{name}-{job}"
 
 
+def is_temporary_folder_of(name: str, job: str) -> bool:
+    """Whether `name` is the temporary directory of the job `job`, whatever data set it makes."""
+    return name.startswith(TEMP_PREFIX) and name.endswith(f"-{job}")
+
+
 def is_dataset_file(path: str, name: str) -> bool:
     """Whether `path`, relative to the version directory of data set `name`, is one that shardmill writes there."""
     head, _, rest = path.removesuffix(TEMP_SUFFIX).partition("/")

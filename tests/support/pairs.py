@@ -129,12 +129,12 @@ def _meet(environment: dict[str, str], own: Path, go: Path) -> None:
     convert = importlib.import_module("pipelines.running.convert")
     then, parent = getattr(convert, _TAKE), multiprocessing.parent_process()
 
-    def take(config: Any) -> Any:
+    def take(config: Any, **more: Any) -> Any:
         own.touch()
         while not go.exists():
             assert parent is None or parent.is_alive(), "whoever was to let this process go on has ended"
             time.sleep(0.0005)
-        return then(config)
+        return then(config, **more)
 
     setattr(convert, _TAKE, take)
 

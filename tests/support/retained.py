@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,10 +13,12 @@ from tests.support.buckets import Bucket
 from tests.support.command import tree_bytes
 from tests.support.versions import make_version
 from transforms.publishing import lease
+from transforms.publishing.owner import Owner
 from transforms.publishing.whole import why_not_whole
 from transforms.stores import storage
 
 DAY = 86_400.0
+_SILENT = 7.0  # hours after which a cluster's job counts as dead
 _VERSIONS = 5  # 1.0.0 is 40 days old, each of the others 10 days younger
 
 
@@ -32,6 +34,8 @@ class Case:
       stay: versions that the build reads.
       gone: a file that an interrupted deletion had deleted.
       built: a version that another job builds.
+      left: hours ago when a cluster's job, whose launcher has ended, last wrote a file of 1.0.5; its lease was
+        renewed two days ago.
     """
 
     min_versions: int | None
@@ -42,6 +46,7 @@ class Case:
     stay: tuple[str, ...] = ()
     gone: str = ""
     built: str = ""
+    left: float | None = None
 
 
 CASES = {
@@ -59,6 +64,9 @@ CASES = {
     "there is no LATEST": Case(1, 5, (0, 1, 2, 3, 4), files={}),
     "a deletion was interrupted": Case(4, 5, (0, 1, 3, 4), "deleted 1.0.2", gone="1.0.2/_SUCCESS"),
     "another job builds": Case(1, 5, (0, 1, 2, 3, 4), "1.0.5 is being built, or its job", built="1.0.5"),
+    "a cluster builds": Case(1, 5, (0, 1, 2, 3, 4), "1.0.5 is being built, or its job", left=5),
+    "a cluster builds no more": Case(1, 15, (3, 4), "deleted 1.0.0", left=_SILENT),
+    "what a cluster left, alone": Case(7, 15, (0, 1, 2, 3, 4), "deleted what a job", left=_SILENT),
 }
 
 
@@ -79,6 +87,12 @@ def check_retained(place: Bucket, case: Case) -> None:
     parent = f"{place.url}/n"
     storage.delete([f"{parent}/{case.gone}"] if case.gone else [])
     held = lease.take(f"{parent}/{case.built}", "beam-temp-n-0123", "0123") if case.built else None
+    if case.left is not None:
+        owner = Owner.this_process("0123", lease.DETACHED_SECONDS, detached=True)
+        place.put("n/1.0.5/LOCK", replace(owner, boot="another", host="web7").to_json().encode())
+        place.put("n/1.0.5/beam-temp-n-0123/runs/1", b"x")
+        place.older("n/1.0.5/LOCK", 2 * DAY)
+        place.older("n/1.0.5/beam-temp-n-0123/", case.left * 3600)
     before = place.names("n/")
     try:
         options = RetainOptions(min_versions=case.min_versions, max_age=case.max_age and case.max_age * DAY)
@@ -90,5 +104,6 @@ def check_retained(place: Bucket, case: Case) -> None:
     assert (said[0] if said else "").startswith(case.says), said
     assert bool(said) == bool(case.says)
     versions = [f"n/1.0.{index}/" for index in range(_VERSIONS) if index not in case.kept]
+    versions += ["n/1.0.5/"] if case.left == _SILENT else []
     assert sorted(place.names("n/")) == sorted(name for name in before if not name.startswith(tuple(versions)))
     assert [why_not_whole(f"{parent}/1.0.{index}") for index in case.kept] == [""] * len(case.kept)

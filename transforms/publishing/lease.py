@@ -5,6 +5,10 @@ the process that launched the job; whoever finds one that was not, by the clock 
 place if it still is that one. A process of this machine that has ended is known at once: on a local disk it no longer
 holds the lock of the file, elsewhere the kernel knows no such process; so nobody waits after a crash.
 
+A job whose workers are a cluster's goes on when the process that launched it has ended. Its lease ends when nothing of
+it has been written for hours, neither LOCK nor any file of its temporary folder, which its workers write; one that has
+published gives it up for the minutes that a launcher takes to see that.
+
 A job that has lost its lease publishes nothing. A publication writes its journal first and looks at the lease then;
 whoever takes a lease over writes the lease first and looks for a journal then, which it brings to its end: one of the
 two sees the other, without any lock.
@@ -24,6 +28,7 @@ from transforms.stores import conditional, local, locks, storage
 from transforms.stores.stored import ChangedError, Stored
 
 SECONDS = 300.0  # after which a lease that was not renewed is another's for the taking
+DETACHED_SECONDS = 6 * 3600.0  # likewise, where a cluster works; Dataflow's FlexRS begins within six hours
 _RENEWALS = 5  # in that time
 _ATTEMPTS = 200  # at what others change meanwhile
 _PAUSE = 0.01  # seconds, before the next
@@ -34,7 +39,7 @@ class Lease:
 
     def __init__(self, directory: str, folder: str, owner: Owner, lock: int | None) -> None:
         self._path, self._folder = _path(directory), storage.join(directory, folder)
-        self._owner, self._lock = owner, lock
+        self._owner, self._lock, self._wait = owner, lock, min(owner.seconds, SECONDS) / _RENEWALS
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="shardmill-lease", daemon=True)
         self._thread.start()
@@ -68,23 +73,21 @@ class Lease:
         storage.remove_empty(self._folder)
 
     def _renew(self) -> None:
-        wait = self._owner.seconds / _RENEWALS
-        while not self._ended.wait(wait):
+        while not self._ended.wait(self._wait):
             with suppress(OSError):  # a store that fails may work in a minute
                 self._write()
 
     def _write(self) -> None:
         found = conditional.read(self._path)
-        if found is None or _owner(found).job != self._owner.job:
+        if found is None or (owner := _owner(found)).job != self._owner.job:
             return  # it is another's; this job will publish nothing
         if storage.is_local(self._path):
             local.touch(self._path)
             return
-        self._owner = replace(self._owner, beat=self._owner.beat + 1)
-        conditional.replace(self._path, self._owner.to_json(), found)
+        conditional.replace(self._path, replace(owner, beat=owner.beat + 1).to_json(), found)
 
 
-def take(directory: str, folder: str, job: str, seconds: float = SECONDS) -> Lease:
+def take(directory: str, folder: str, job: str, seconds: float = SECONDS, detached: bool = False) -> Lease:
     """Make a version directory this job's own, until the lease is released or this process ends.
 
     Args:
@@ -92,12 +95,13 @@ def take(directory: str, folder: str, job: str, seconds: float = SECONDS) -> Lea
       folder: the job's own in it, for temporary files.
       job: its nonce, by which `check` knows it anywhere.
       seconds: after which others may take it, where this process has not renewed it.
+      detached: whether the job may go on without this process; nor has any other of its files been written then.
 
     Raises:
       LockedError: another job has it, which the message names; nothing was written.
       OSError: it cannot be written.
     """
-    owner = Owner.this_process(job, seconds)
+    owner = Owner.this_process(job, seconds, detached)
     for _ in range(_ATTEMPTS):
         with suppress(ChangedError):
             try:
@@ -135,7 +139,7 @@ def may_live(directory: str) -> bool:
     if found is None:
         return False
     owner = _owner(found)
-    if storage.is_local(path) and owner.on_this_kernel():
+    if storage.is_local(path) and owner.on_this_kernel() and (locks.is_held(path) or not owner.detached):
         return locks.is_held(path)
     lives = owner.lives()
     return not _is_over(directory, naming.temporary_folder("look", uuid.uuid4().hex), found) if lives is None else lives
@@ -147,8 +151,8 @@ def is_held(directory: str, job: str) -> bool:
     return owner is not None and owner.job == job
 
 
-def check(directory: str, job: str) -> None:
-    """Check, on any worker, that a job still has the lease of its version directory.
+def check(directory: str, job: str) -> Owner:
+    """Check, on any worker, that a job still has the lease of its version directory, which is returned.
 
     Raises:
       LockedError: it has not; the message says who has.
@@ -164,6 +168,20 @@ def check(directory: str, job: str) -> None:
             f"this job has lost the lease of {directory}, which was not renewed in time, to {owner}, which writes there"
             " now"
         )
+    return owner
+
+
+def end_soon(directory: str, job: str) -> None:
+    """Let the lease of a job that has published, and may have no launcher any more, end as that of other jobs does:
+    within minutes. A launcher that lives renews it, and gives it up. Nothing is raised: else it ends within hours."""
+    path = _path(directory)
+    with suppress(OSError):
+        found = conditional.read(path)
+        if found is None or (owner := _owner(found)).job != job or not owner.detached:
+            return
+        if storage.is_local(path) and locks.is_held(path):  # by the launcher
+            return
+        conditional.replace(path, replace(owner, seconds=SECONDS, detached=False).to_json(), found)
 
 
 def _take_local(directory: str, folder: str, owner: Owner) -> tuple[bool, int | None]:
@@ -208,8 +226,10 @@ def _place_local(path: str, temporary: str, directory: str, folder: str) -> bool
         found = conditional.read(path)
         if not got or found is None:
             return False
-        if not (_owner(found).on_this_kernel() or _is_over(directory, folder, found)):
-            raise _locked(directory, _owner(found))
+        owner = _owner(found)
+        ended_with_its_process = owner.on_this_kernel() and not owner.detached
+        if not (ended_with_its_process or _is_over(directory, folder, found)):
+            raise _locked(directory, owner)
         local.move(temporary, path)
         return True
 
@@ -230,8 +250,18 @@ def _take_remote(directory: str, folder: str, owner: Owner) -> tuple[bool, None]
 
 
 def _is_over(directory: str, folder: str, found: Stored) -> bool:
-    """Whether a lease was not renewed in its time."""
-    return _now(directory, folder) - found.modified > _owner(found).seconds
+    """Whether a lease was not renewed in its time; nor, of a job that goes on by itself, anything of it written."""
+    now, owner = _now(directory, folder), _owner(found)
+    if now - found.modified <= owner.seconds:
+        return False
+    return not owner.detached or now - _last_written(directory, owner.job) > owner.seconds
+
+
+def _last_written(directory: str, job: str) -> float:
+    """When a job's workers last wrote a file that is there, by the clock of the store; 0 if there is none."""
+    names = [name for name in storage.list_folders(directory) if naming.is_temporary_folder_of(name, job)]
+    folders = [storage.join(directory, name) for name in names]
+    return max((stat.modified for folder in folders for stat in storage.stat_files(folder)), default=0.0)
 
 
 def _now(directory: str, folder: str) -> float:
@@ -247,10 +277,17 @@ def _now(directory: str, folder: str) -> float:
 
 
 def _locked(directory: str, owner: Owner) -> LockedError:
-    doubt = f"; if it is dead, its lease ends {owner.seconds:.0f} s after it was last renewed"
+    if owner.lives():
+        doubt = ""
+    elif owner.detached:
+        doubt = (
+            f"; its job may go on without that process: the lease ends {owner.seconds / 3600:g} h after the job last"
+            f" wrote anything; if it was cancelled, delete {_path(directory)}"
+        )
+    else:
+        doubt = f"; if it is dead, its lease ends {owner.seconds:.0f} s after it was last renewed"
     return LockedError(
-        f"{directory} is being built by {owner}; nothing was written: wait for it, or give another --version"
-        + ("" if owner.lives() else doubt)
+        f"{directory} is being built by {owner}; nothing was written: wait for it, or give another --version{doubt}"
     )
 
 

@@ -4,7 +4,7 @@ lives."""
 import json
 import os
 import socket
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from getpass import getuser
 from pathlib import Path
@@ -26,6 +26,7 @@ class Owner:
         namespace of process ids, and the tick in which the process started; empty where the system does not say.
       seconds: after which it no longer counts, from when it was last written by the clock of the store.
       beat: how often it was written.
+      detached: whether the job may go on when that process has ended: its workers are a cluster's.
     """
 
     job: str
@@ -38,13 +39,15 @@ class Owner:
     started: str
     seconds: float
     beat: int = 0
+    detached: bool = False
 
     @classmethod
-    def this_process(cls, job: str, seconds: float) -> "Owner":
+    def this_process(cls, job: str, seconds: float, detached: bool = False) -> "Owner":
         """This process as the owner of a version for `job`."""
         since = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         pid = os.getpid()
-        return cls(job, socket.gethostname(), _user(), pid, since, _boot(), _namespace(), _started(pid), seconds)
+        made = cls(job, socket.gethostname(), _user(), pid, since, _boot(), _namespace(), _started(pid), seconds)
+        return replace(made, detached=detached)
 
     def to_json(self) -> str:
         """The text of the file."""
@@ -58,7 +61,10 @@ class Owner:
             if content.pop("format") != FORMAT:
                 return None
             owner = cls(**content)
-            types = (owner.job, str), (owner.pid, int), (owner.seconds, (int, float)), (owner.beat, int)
+            types = (
+                *((owner.job, str), (owner.pid, int), (owner.seconds, (int, float)), (owner.beat, int)),
+                (owner.detached, bool),
+            )
             return owner if all(isinstance(value, kind) for value, kind in types) else None
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             return None
@@ -68,10 +74,12 @@ class Owner:
         return bool(self.boot) and self.boot == _boot()
 
     def lives(self) -> bool | None:
-        """Whether its process lives; None where that cannot be known, as of another machine."""
+        """Whether its job may live, by its process; None where that does not tell: it runs on another machine, or has
+        ended and left the job to a cluster."""
         if not self.on_this_kernel() or self.processes != _namespace():
             return None
-        return self.started != "" and _started(self.pid) == self.started
+        process_lives = self.started != "" and _started(self.pid) == self.started
+        return None if self.detached and not process_lives else process_lives
 
     def __str__(self) -> str:
         return f"process {self.pid} of {self.user} on {self.host} since {self.since}"

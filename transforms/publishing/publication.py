@@ -24,6 +24,7 @@ from transforms.publishing import build_records, inputs_file, lease
 from transforms.publishing.job_folder import read_journal
 from transforms.publishing.journal import Journal, Move
 from transforms.publishing.latest import announce, parent
+from transforms.publishing.owner import Owner
 from transforms.stores import conditional, storage
 from transforms.stores.stored import ChangedError
 
@@ -75,11 +76,12 @@ def complete(directory: str, journal: Journal, job: str = "") -> None:
       LostFilesError: files are gone; the message says whether an older version stands.
       JobError: an operation failed; the message says what stands and what completes it.
     """
+    owner = None
     try:
         if not _is_published(directory, journal):
             _check_lease(directory, job or journal.job, _completes(directory))
             _place(directory, journal)
-            _check_lease(directory, job or journal.job, _completes(directory))
+            owner = _check_lease(directory, job or journal.job, _completes(directory))
             manifest = storage.read_bytes(storage.join(directory, naming.MANIFEST))
             storage.write_text(storage.join(directory, naming.SUCCESS), seal(manifest))
     except OSError as error:
@@ -88,6 +90,8 @@ def complete(directory: str, journal: Journal, job: str = "") -> None:
         ) from error
     _after(directory, "LATEST could not be written", lambda: _announce(directory, journal))
     _after(directory, "temporary files could not be deleted", lambda: _clear(directory, journal))
+    if owner is None or owner.detached:
+        lease.end_soon(directory, job or journal.job)
 
 
 def settle(directory: str, journal: Journal, discard: bool, job: str) -> str | None:
@@ -227,9 +231,9 @@ def _delete_journal(directory: str, journal: Journal) -> None:
             conditional.delete(path, found)
 
 
-def _check_lease(directory: str, job: str, what: str) -> None:
+def _check_lease(directory: str, job: str, what: str) -> Owner:
     try:
-        lease.check(directory, job)
+        return lease.check(directory, job)
     except LockedError as error:
         raise LockedError(f"{error}; {what}") from None
 

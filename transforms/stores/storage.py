@@ -9,12 +9,13 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
 from shardmill.filesystems.local import LocalFiles
 from transforms.stores import local
 from transforms.stores.clients import object_store, prepare_clients
+from transforms.stores.error_text import NotAFileError
 from transforms.stores.object_file import open_object
 from transforms.stores.protocol import FileStat, Rename
 
@@ -102,6 +103,16 @@ def list_files(directory: str) -> Iterator[tuple[str, int]]:
     for url, size_bytes in object_store(root).list(f"{root}/"):
         if not url.endswith("/"):  # a "folder" object of the cloud console
             yield url[len(root) + 1 :], size_bytes
+
+
+def stat_files(directory: str) -> Iterator[FileStat]:
+    """As `list_files`, with what the store says of each file; those that go meanwhile are left out."""
+    if not is_local(directory):
+        yield from object_store(directory).stats(f"{directory.rstrip('/')}/")
+        return
+    for name, _ in local.list_files(directory):
+        with suppress(FileNotFoundError, NotAFileError):
+            yield local.stat_file(join(directory, name))
 
 
 def list_folders(directory: str) -> list[str]:

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 import pipelines
+from pipelines.running import launch, runner
 from shardmill.errors import JobError, UserError
 from tests.support.command import Run, image_tree, tree_bytes, write_files
+from transforms.publishing import lease
 from transforms.publishing.build_records import read_record
 
 
@@ -102,6 +104,27 @@ def test_values_that_did_not_come_from_a_command_line_are_checked_as_well(
 ) -> None:
     with pytest.raises(UserError, match=sentence):
         configure()
+
+
+def test_a_cluster_s_job_keeps_its_version_when_its_launcher_is_interrupted(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a cluster whose workers do not end with the launcher."""
+    source = rows(tmp_path / "in")
+    config = pipelines.configure("csv", input=str(source), output=str(tmp_path / "out"), name="d")
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "works_here", lambda options: False)
+        patch.setattr(launch, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt, match=r"goes on, .*; 1\.0\.0 stays its own until it has written"):
+            pipelines.convert(config)
+
+    owner = lease.holder(str(tmp_path / "out/d/1.0.0"))
+    assert owner is not None
+    assert (owner.detached, owner.seconds) == (True, lease.DETACHED_SECONDS)
 
 
 def test_failures_are_raised(tmp_path: Path) -> None:

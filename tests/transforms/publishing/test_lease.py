@@ -97,6 +97,53 @@ def test_of_another_machine_only_its_time_is_known(
     assert os.listdir(directory) == [naming.LOCK]
 
 
+HOURS = 3600.0
+DETACHED = {"detached": True, "seconds": lease.DETACHED_SECONDS}
+
+
+@pytest.mark.parametrize(
+    ("lock", "file", "lives"), [(1, None, True), (7, None, False), (7, 5, True), (7, 7, False), (40, 1, True)]
+)
+def test_a_cluster_s_job_lives_as_long_as_it_writes(
+    directory: str, lock: float, file: float | None, lives: bool
+) -> None:
+    """The hours since its launcher renewed LOCK, and since one of its workers wrote a file."""
+    write_lock(directory, lock * HOURS, **DETACHED, **ELSEWHERE)
+    run = Path(directory, naming.temporary_folder("n", "theirs"), "runs", "1")
+    other = Path(directory, naming.temporary_folder("n", "another"), "runs", "1")
+    for path, hours in ((run, file), (other, 0)):
+        if hours is not None:
+            path.parent.mkdir(parents=True)
+            path.touch()
+            os.utime(path, (time.time() - hours * HOURS,) * 2)
+
+    assert lease.may_live(directory) == lives
+    if not lives:
+        take(directory, "mine").release()
+        return
+    with pytest.raises(LockedError, match="ends 6 h after the job last wrote anything; if it was cancelled, delete "):
+        take(directory, "mine")
+    assert lease.is_held(directory, "theirs")
+
+
+def test_a_cluster_s_job_outlives_its_launcher_until_it_has_published(directory: str) -> None:
+    def die() -> None:
+        lease.take(directory, "beam-temp-n-far", "far", lease.DETACHED_SECONDS, detached=True)
+        lease.end_soon(directory, "far")  # whose launcher lives, and has the lock of the file
+        os._exit(9)
+
+    assert in_child(die) == 9
+    assert lease.may_live(directory)
+    with pytest.raises(LockedError, match="its job may go on without that process"):
+        take(directory, "next")
+
+    lease.end_soon(directory, "another")
+    assert lease.may_live(directory)
+    lease.end_soon(directory, "far")
+    assert lease.is_held(directory, "far")
+    take(directory, "next").release()
+
+
 def test_time_is_that_of_the_disk(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """However wrong the clock of this machine goes."""
     write_lock(directory, 0, **ELSEWHERE)

@@ -23,6 +23,7 @@ from transforms.sharding.balance import ShardCount
 from transforms.sharding.divisions import Division, Divisions
 from transforms.sharding.key_histogram import to_cuts
 from transforms.statistics.files import ImageStats, merge_by_split
+from transforms.stores import storage
 from transforms.writing.shard_info import ShardInfo
 
 FEATURES = (Feature("image", "bytes", "image"), Feature("label", "int64", "class_label", class_names=("ant", "bee")))
@@ -118,6 +119,21 @@ def test_publishing_twice_gives_the_same(tmp_path: Path, directory: Path) -> Non
 
     assert publish(made, FEATURES, options(tmp_path)) == first
     assert contents(tmp_path) == before
+
+
+def test_a_cluster_s_job_without_a_launcher_gives_its_version_up_once_it_has_published(
+    tmp_path: Path, directory: Path
+) -> None:
+    made = build(directory)
+    storage.delete([str(directory / naming.LOCK)])
+    folder = naming.temporary_folder("flowers", "1")
+    lease.take(str(directory), folder, "1", lease.DETACHED_SECONDS, detached=True).leave()
+
+    publish(made, FEATURES, options(tmp_path))
+
+    owner = lease.holder(str(directory))
+    assert owner is not None
+    assert (owner.job, owner.detached, owner.seconds) == ("1", False, lease.SECONDS)
 
 
 def test_a_job_that_was_taken_for_dead_publishes_nothing(tmp_path: Path, directory: Path) -> None:
