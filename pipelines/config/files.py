@@ -1,12 +1,12 @@
 """What a job whose records are whole files is told, beside what every job is: how files are found, planned and read."""
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pipelines.config.job import JobConfig
 from shardmill.errors import UserError
-from transforms.inputs.listing import FileKind, input_root
+from transforms.inputs.listing import input_root
 from transforms.options.declare import flag
 from transforms.options.labels import LabelOptions
 from transforms.options.output import parse_path
@@ -31,9 +31,9 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
     """The configuration of jobs whose records are whole files."""
 
     @property
-    @abstractmethod
-    def kind(self) -> FileKind:
-        """The files that a folder is searched for."""
+    def reuse_asked(self) -> str | None:
+        """As the base says."""
+        return self.reuse
 
     @property
     def decodes(self) -> bool:

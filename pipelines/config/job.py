@@ -1,6 +1,7 @@
 """What every job is told. Frozen: what a flag says is said once."""
 
 import uuid
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -9,7 +10,7 @@ from shardmill.features.renames import Renames
 from shardmill.metadata import naming
 from shardmill.versions.build_record import BuildRecord
 from transforms.inputs.folders import FolderRoles, parse_roles
-from transforms.inputs.listing import input_root
+from transforms.inputs.listing import FileKind, input_root
 from transforms.options.checks import CheckOptions
 from transforms.options.declare import Options, ValueMistake, flag, options_of
 from transforms.options.labels import LabelOptions
@@ -107,7 +108,7 @@ class NameOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOptions):
+class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptions, SplitOptions, ABC):
     """What every job is told: what it reads, where it writes, how it splits, orders and shards.
 
     Attributes:
@@ -143,6 +144,21 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
         """The folder that names are relative to."""
         assert self.input is not None
         return input_root(self.input)
+
+    @property
+    @abstractmethod
+    def kind(self) -> FileKind:
+        """The files that a folder is searched for."""
+
+    @property
+    def reuse_asked(self) -> str | None:
+        """What --reuse says; None of a job that has no such option."""
+        return None
+
+    @property
+    def schema_text(self) -> str:
+        """The schema.pbtxt that says what features are; "" where none was given."""
+        return ""
 
     @property
     def libraries(self) -> tuple[str, ...]:

@@ -20,7 +20,8 @@ from transforms.options.splits import SplitOptions
 
 if TYPE_CHECKING:
     from transforms.formats.base import RecordFormat
-    from transforms.layout.tables import MakeLayout, TableOptions
+    from transforms.layout.table_layout import MakeLayout
+    from transforms.layout.table_options import TableOptions
     from transforms.records.encode import KeyOptions, RecordEncoder
     from transforms.records.run_size import RunSize
 
@@ -233,8 +234,17 @@ class RecordsConfig(JobConfig):
 
     @property
     def kind(self) -> FileKind:
-        """The files that a folder is searched for."""
+        """As the base says."""
         return self.spec.kind
+
+    @property
+    def schema_text(self) -> str:
+        """As the base says."""
+        if self.schema is None:
+            return ""
+        from shardmill.metadata.schema import to_pbtxt
+
+        return to_pbtxt(self.schema.features, self.schema.asked)
 
     @property
     def _schema_label(self) -> str | None:
@@ -274,7 +284,7 @@ class RecordsConfig(JobConfig):
     @property
     def table_options(self) -> "TableOptions":
         """What the layout is decided with."""
-        from transforms.layout.tables import TableOptions
+        from transforms.layout.table_options import TableOptions
 
         named = {"--group_by": self.group_by, "--stratify_by": self.stratify_by}
         return TableOptions(

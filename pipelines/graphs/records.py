@@ -24,9 +24,11 @@ from transforms.files.images.found import mark_images
 from transforms.formats.damage import settle
 from transforms.inputs.blocks import IndexBlocks, IndexedBlocks, Task
 from transforms.inputs.summary import InputSummary
+from transforms.layout.columns import wanted_columns
 from transforms.layout.notices import skipped_notices
 from transforms.layout.splits import DEFAULT_SPLITS
-from transforms.layout.tables import TableLayout, TableOptions, wanted_columns
+from transforms.layout.table_layout import TableLayout
+from transforms.layout.table_options import TableOptions
 from transforms.options.splits import CONTENT
 from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions

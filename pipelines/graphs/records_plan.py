@@ -18,7 +18,7 @@ from shardmill.printable import printable
 from transforms.columns.inferred import Inferred
 from transforms.columns.nested import in_words
 from transforms.inputs.summary import InputSummary
-from transforms.layout.tables import TableLayout
+from transforms.layout.table_layout import TableLayout
 from transforms.workers.merging import only
 
 _SHOWN = 30  # features, by --dry_run

@@ -9,7 +9,7 @@ from shardmill.features.renames import Renames
 if TYPE_CHECKING:
     from pipelines.graphs.jobs import Job
     from transforms.formats.base import RecordFormat
-    from transforms.layout.tables import MakeLayout
+    from transforms.layout.table_layout import MakeLayout
     from transforms.records.encode import RecordEncoder
 
 COMPRESSED = r"(?:\.(?:gz|bz2|zst))?"

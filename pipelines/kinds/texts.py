@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from transforms.formats.base import RecordFormat
     from transforms.inputs.summary import InputSummary
     from transforms.layout.files import Layout
-    from transforms.layout.tables import MakeLayout
+    from transforms.layout.table_layout import MakeLayout
     from transforms.records.encode import RecordEncoder
     from transforms.statistics.files import SplitStats
 

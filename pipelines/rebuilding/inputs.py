@@ -19,9 +19,8 @@ from typing import Any
 import pyarrow as pa
 
 import shardmill
-from pipelines.config.files import FilesConfig, ListedFilesConfig
+from pipelines.config.files import ListedFilesConfig
 from pipelines.config.job import JobConfig
-from pipelines.config.records import RecordsConfig
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
 from transforms.inputs.listing import NO_MATCH, Found, list_input
@@ -92,7 +91,6 @@ def find_inputs(config: JobConfig, fingerprint: str = "metadata", kept: Mapping[
       OSError: a store fails.
     """
     started = time.time()
-    assert isinstance(config, FilesConfig | RecordsConfig)
     if storage.is_local(config.root) and config.input is not None and not os.path.lexists(config.root):
         raise UserError(f"--input {config.input}: no such file or folder")
     missing: list[str] = []
@@ -108,7 +106,7 @@ def find_inputs(config: JobConfig, fingerprint: str = "metadata", kept: Mapping[
     )
 
 
-def _found(config: FilesConfig | RecordsConfig, missing: list[str]) -> Iterator[_Named]:
+def _found(config: JobConfig, missing: list[str]) -> Iterator[_Named]:
     """The files; choices without any are added to `missing`."""
     if isinstance(config, ListedFilesConfig) and config.manifest is not None:
         yield from _listed(config)
@@ -182,16 +180,14 @@ def _with_contents(found: list[_Named]) -> list[_Named]:
     return told
 
 
-def _code(config: FilesConfig | RecordsConfig) -> dict[str, str]:
+def _code(config: JobConfig) -> dict[str, str]:
     """What shapes the bytes beside the input, by the words that name it."""
     flags = {option.field: f"--{option.name}" for option in options_of(type(config))}
     shaping: dict[str, Any] = {}
     for field, value in config.to_json().items():
         shaping.setdefault(flags.get(field, field), []).append(value)  # --num_shards sets two fields
-    if isinstance(config, RecordsConfig) and config.schema is not None:
-        from shardmill.metadata.schema import to_pbtxt
-
-        shaping["--schema"] = [to_pbtxt(config.schema.features, config.schema.asked)]
+    if config.schema_text:
+        shaping["--schema"] = [config.schema_text]
     told = {name: values if len(values) > 1 else values[0] for name, values in shaping.items()}
     versions = {name: metadata.version(name) for name in config.libraries} | {"shardmill": shardmill.__version__}
     return {name: json.dumps(value, sort_keys=True) for name, value in {**told, **versions}.items()}

@@ -1,6 +1,5 @@
 """What a rebuild takes from the version before, instead of reading files again."""
 
-from pipelines.config.files import FilesConfig
 from pipelines.config.job import JobConfig
 from pipelines.recipes.recipe import Recipe
 from pipelines.reports.reuse import reuse_lines
@@ -17,7 +16,7 @@ def reuse_changes(recipe: Recipe, config: JobConfig, full: bool) -> dict[str, st
       config: of its job.
       full: whether all files are to be read, and remembered for the next build.
     """
-    if not isinstance(config, FilesConfig):
+    if config.reuse_asked is None:
         return {}
     if full:
         return {"reuse": RECORD}
@@ -26,7 +25,7 @@ def reuse_changes(recipe: Recipe, config: JobConfig, full: bool) -> dict[str, st
 
 def reuse_said(recipe: Recipe, config: JobConfig) -> list[str]:
     """What is to be said of what a build, which is published, took from the version before."""
-    if isinstance(config, FilesConfig) and config.reuse == NO and _reads_all(recipe):
+    if config.reuse_asked == NO and _reads_all(recipe):
         return ["all files were read: with fingerprint: content, their names, sizes and times prove nothing"]
     return reuse_lines(config)
 

@@ -1,6 +1,5 @@
 """What a build took from an older version instead of reading files again, as the index beside it says."""
 
-from pipelines.config.files import FilesConfig
 from pipelines.config.job import JobConfig
 from transforms.options.reuse import NO, RECORD
 from transforms.publishing.file_index import FileIndex, read_index
@@ -8,7 +7,7 @@ from transforms.publishing.file_index import FileIndex, read_index
 
 def remembered(config: JobConfig) -> FileIndex | None:
     """The index of the version that `config` has published; None of a job that keeps none."""
-    if not isinstance(config, FilesConfig) or config.reuse == NO:
+    if config.reuse_asked in (None, NO):
         return None
     return read_index(config.parent, config.version)
 
@@ -16,5 +15,5 @@ def remembered(config: JobConfig) -> FileIndex | None:
 def reuse_lines(config: JobConfig) -> list[str]:
     """How many files were taken from an older version instead of being read, or why none was; nothing where none was to
     be."""
-    index = None if isinstance(config, FilesConfig) and config.reuse == RECORD else remembered(config)
+    index = None if config.reuse_asked == RECORD else remembered(config)
     return [index.said()] if index is not None else []

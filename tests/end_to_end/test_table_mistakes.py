@@ -5,13 +5,21 @@ import io
 import json
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from tests.support.bad_tables import TOLERANT, check_consistent, parquet
-from tests.support.command import Process, Run, bind_root_to_permissions, check_mistake, tree_bytes, write_files
+from tests.support.command import (
+    Process,
+    Run,
+    bind_root_to_permissions,
+    check_failure,
+    check_mistake,
+    check_refused,
+    tree_bytes,
+    write_files,
+)
 from tests.support.table_results import convert, read_table
 
 
@@ -116,11 +124,9 @@ def test_wrong_csv_is_one_sentence_and_writes_nothing(
     flags: tuple[str, ...],
     words: tuple[str, ...],
 ) -> None:
-    folder = write_files(tmp_path / "in", files)
-    monkeypatch.chdir(folder)
-    check_mistake(run("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", *flags), *words)
-    assert not (tmp_path / "out").exists()
-    assert tree_bytes(folder) == files
+    (tmp_path / "in").mkdir()
+    monkeypatch.chdir(tmp_path / "in")
+    check_refused(run, tmp_path / "in", files, "csv", flags, words)
 
 
 WRONG_FLAGS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
@@ -183,16 +189,6 @@ def test_classes_that_are_missing_or_new(run: Run, tmp_path: Path) -> None:
     assert [(reject["line"], reject["reason"]) for reject in rejected.rejects()] == [new, *missing]
     for table in (appended, rejected):
         check_consistent(table)
-
-
-def check_failure(result: Any, *words: str) -> None:
-    """Check that a job ended with status 1 and one sentence that holds `words`, whatever its progress printed
-    before."""
-    assert (result.status, result.out) == (1, ""), result
-    assert result.err.startswith("shardmill: error: "), result.err
-    assert result.err.count("\n") == 1, result.err
-    for word in words:
-        assert word in result.err, result.err
 
 
 def test_too_many_rejects(run: Run, tmp_path: Path) -> None:

@@ -205,10 +205,30 @@ def tree_bytes(directory: Path) -> dict[str, bytes]:
 
 def check_mistake(result: Result, *words: str) -> None:
     """Check that a command ended as it does for a user's mistake: status 2, and one sentence that holds `words`."""
-    assert result.status == 2, result
-    assert result.out == ""
+    _check_sentence(result, 2, words)
+
+
+def check_failure(result: Result, *words: str) -> None:
+    """Check that a command ended as it does where a job must not publish: status 1, and one sentence that holds
+    `words`."""
+    _check_sentence(result, 1, words)
+
+
+def _check_sentence(result: Result, status: int, words: Sequence[str]) -> None:
+    assert (result.status, result.out) == (status, ""), result
     assert result.err.startswith("shardmill: error: "), result.err
     assert result.err.count("\n") == 1, result.err
-    assert "Traceback" not in result.err
     for word in words:
         assert word in result.err, result.err
+
+
+def check_refused(
+    run: Run, folder: Path, files: dict[str, bytes], command: str, flags: Sequence[str], words: Sequence[str]
+) -> None:
+    """Check that `command` calls the `files`, written to `folder`, a mistake, and that it writes nothing beside them or
+    over them."""
+    write_files(folder, files)
+    out = folder.with_name("out")
+    check_mistake(run(command, "--input", folder, "--output", out, "--name", "n", *flags), *words)
+    assert not out.exists()
+    assert tree_bytes(folder) == files

@@ -7,9 +7,11 @@ from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 from transforms.inputs.folders import SPLITS_OF_CLASSES, FolderError, FolderRoles, folder_notices, guess_roles
 from transforms.inputs.summary import InputSummary
+from transforms.layout.column_names import check_columns
 from transforms.layout.notices import folder_remedy, skipped_notices
 from transforms.layout.splits import BESIDE_SPLITS, check_split_shards, splits_by_fraction, splits_of_folders
-from transforms.layout.tables import TableLayout, TableOptions, check_columns
+from transforms.layout.table_layout import TableLayout
+from transforms.layout.table_options import TableOptions
 
 
 def make_line_layout(

@@ -7,9 +7,11 @@ from shardmill.metadata.labels import check_label_name
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 from transforms.inputs.summary import InputSummary
+from transforms.layout.label import check_labels_file
 from transforms.layout.notices import skipped_notices
 from transforms.layout.splits import check_split_shards, splits_of_tables
-from transforms.layout.tables import TableLayout, TableOptions, check_labels_file
+from transforms.layout.table_layout import TableLayout
+from transforms.layout.table_options import TableOptions
 
 
 def make_record_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool) -> TableLayout:

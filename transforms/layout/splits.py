@@ -16,9 +16,8 @@ from transforms.inputs.folders import (
     split_name,
 )
 from transforms.inputs.summary import InputSummary
+from transforms.options.splits import Fractions
 
-# The names of splits and how much of the data is in each, as --splits gives them
-Fractions = tuple[tuple[str, Fraction], ...]
 DEFAULT_SPLITS: Fractions = (("train", Fraction(1)),)
 BESIDE_SPLITS = (
     "{}: some files lie beside the folders of splits; move them into one of these, or give --input one alone"

@@ -9,6 +9,7 @@ from shardmill.errors import UserError
 from shardmill.metadata import naming
 from transforms.options.declare import Options, ValueMistake, flag
 
+# The names of splits, and how much of the data is in each
 Fractions = tuple[tuple[str, Fraction], ...]
 _ROUNDING = Fraction(1, 200)  # by which the fractions may miss 1: 0.333 three times is fine
 _SEEDS = 1 << 64  # what xxh3 takes

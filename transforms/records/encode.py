@@ -19,7 +19,7 @@ from transforms.examples.encode import MAX_RECORD_BYTES, encode_examples, encode
 from transforms.examples.framing import frame, payload_hashes
 from transforms.examples.kinds import Kinds, kinds_of, misfits
 from transforms.formats.base import FileRef, Rows, key_column
-from transforms.layout.tables import TableLayout
+from transforms.layout.table_layout import TableLayout
 from transforms.options.splits import CONTENT, SplitOptions
 from transforms.records.keys import hash_keys, input_order, position_ties
 from transforms.records.run_file import KeyedRecords

@@ -18,7 +18,7 @@ from transforms.files.images.found import Formats, formats_of, merge_formats
 from transforms.formats.base import BlockRef, RecordFormat, split_rows
 from transforms.inputs.blocks import Task, total_bytes
 from transforms.inputs.files import REJECTS
-from transforms.layout.tables import TableLayout
+from transforms.layout.table_layout import TableLayout
 from transforms.records.contents import ContentsOfTask, contents_of
 from transforms.records.encode import KeyOptions, PreparedRows, RecordEncoder, join, keyed, split_stats, stratum_keys
 from transforms.records.run_file import Run, write_keys

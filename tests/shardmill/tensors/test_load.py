@@ -20,16 +20,6 @@ from tests.support.reading import (
 )
 
 
-@pytest.fixture
-def rows(rows_in_two_splits: Path) -> Path:
-    return rows_in_two_splits
-
-
-@pytest.fixture
-def flowers(flowers_in_four_shards: Path) -> Path:
-    return flowers_in_four_shards
-
-
 def rows_of(dataset: Any) -> dict[int, dict[str, Any]]:
     """The examples of batches of `rows`, by their `n`."""
     examples = []

@@ -13,16 +13,6 @@ from tests.support.command import image, write_files
 from tests.support.reading import count, make, make_images
 
 
-@pytest.fixture
-def rows(rows_in_two_splits: Path) -> Path:
-    return rows_in_two_splits
-
-
-@pytest.fixture
-def flowers(flowers_in_four_shards: Path) -> Path:
-    return flowers_in_four_shards
-
-
 @pytest.fixture(scope="module")
 def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_images(tmp_path_factory.mktemp("squares"), "--num_shards", 2, same_size=True)

@@ -12,16 +12,6 @@ from tests.support.reading import FILLS, copy, flip, make_images, shards
 from tests.support.small_data_set import edit_manifest
 
 
-@pytest.fixture
-def rows(rows_in_two_splits: Path) -> Path:
-    return rows_in_two_splits
-
-
-@pytest.fixture
-def flowers(flowers_in_four_shards: Path) -> Path:
-    return flowers_in_four_shards
-
-
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [

@@ -16,16 +16,6 @@ from tests.support.reading import (
 )
 
 
-@pytest.fixture
-def rows(rows_in_two_splits: Path) -> Path:
-    return rows_in_two_splits
-
-
-@pytest.fixture
-def flowers(flowers_in_four_shards: Path) -> Path:
-    return flowers_in_four_shards
-
-
 def numbers(dataset: Any) -> list[int]:
     """The feature `n` of a dataset that is read without any other, batched or not."""
     return [int(n) for batch in dataset.as_numpy_iterator() for n in np.ravel(batch)]

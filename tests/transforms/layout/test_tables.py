@@ -12,9 +12,12 @@ from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 from transforms.formats.base import KeyColumn
 from transforms.inputs.summary import InputSummary, summarize_files, summarize_header, summarize_skipped
+from transforms.layout.columns import wanted_columns
 from transforms.layout.lines import make_line_layout
 from transforms.layout.records import make_record_layout
-from transforms.layout.tables import TableLayout, TableOptions, make_table_layout, wanted_columns
+from transforms.layout.table_layout import TableLayout
+from transforms.layout.table_options import TableOptions
+from transforms.layout.tables import make_table_layout
 from transforms.options.labels import LabelOptions
 
 HEADER = ("id", "age", "city", "ok", "empty")

@@ -1,0 +1,50 @@
+"""How a table, lines of text or existing records are to be read, once that is decided."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from shardmill.features.feature import DType, Features
+from shardmill.metadata.labels import ClassNames
+from transforms.columns.inferred import Inferred
+from transforms.columns.types import ColumnType
+from transforms.formats.base import KeyColumn
+from transforms.inputs.folders import SPLITS, FolderRoles
+from transforms.inputs.summary import InputSummary
+from transforms.layout.table_options import TableOptions
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """The reading of a table.
+
+    Attributes:
+      types: of the columns to read as features, in their order.
+      features: as published, in the order in which they are encoded.
+      label: the label's column if its values are class names, else None.
+      class_names: its class table.
+      splits: split names by id.
+      fractions: theirs, or None where the folders of the files say the split.
+      notices: what the user must be told at the end.
+      required_label: a label's column whose rows without a value are rejected.
+      kinds: of existing records' features, where a record with another kind of one is rejected.
+      folders: what those of the files mean.
+      keys: the columns to read as keys, groups and strata, which need not be features; not those of lines and existing
+        records.
+    """
+
+    types: Mapping[str, ColumnType]
+    features: Features
+    label: str | None
+    class_names: ClassNames | None
+    splits: tuple[str, ...]
+    fractions: tuple[Fraction, ...] | None
+    notices: tuple[str, ...] = ()
+    required_label: str | None = None
+    kinds: Mapping[str, DType] = field(default_factory=dict)
+    folders: FolderRoles = SPLITS
+    keys: tuple[KeyColumn, ...] = ()
+
+
+# How a route decides upon its layout; whether an example of a line has its number concerns lines alone.
+MakeLayout = Callable[[InputSummary, Inferred, TableOptions, bool], TableLayout]

@@ -1,0 +1,71 @@
+"""What the user said of a table: its columns, labels and splits."""
+
+from dataclasses import dataclass, field
+
+from shardmill.features.feature import Features
+from shardmill.kinds.registry import kind_of
+from transforms.inputs.folders import FolderRoles
+from transforms.options.labels import LabelOptions
+from transforms.options.splits import SplitOptions
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """What the user said about columns, labels and splits.
+
+    Attributes:
+      source: how errors call the input.
+      schema: the features of --schema, None if not given.
+      drop, only: columns that are left out, or alone kept.
+      fill: (column, text) of what stands for missing values.
+      label: the column that is the label.
+      key: the column that is a record's identity, which need not be a feature.
+      split: how records are dealt out to splits; its columns need not be features either.
+      classes: the names there may be.
+      split_shards: the splits that --num_shards names.
+      folders: what those of the files mean, as --folders says; None where that is guessed.
+      plural: how errors call the files.
+      says_label: the flags that were given as `label`, which is the column of --label.
+    """
+
+    source: str
+    schema: Features | None = None
+    drop: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    fill: tuple[tuple[str, str], ...] = ()
+    label: str | None = None
+    key: str | None = None
+    split: SplitOptions = field(default_factory=SplitOptions)
+    classes: LabelOptions = field(default_factory=LabelOptions)
+    split_shards: tuple[str, ...] = ()
+    folders: FolderRoles | None = None
+    plural: str = "files"
+    says_label: tuple[str, ...] = ()
+
+    @property
+    def helpers(self) -> list[str]:
+        """The columns that are read although they may be no features."""
+        columns = (self.key, self.split.group_by, self.split.stratify_by)
+        return list(dict.fromkeys(name for name in columns if name is not None))
+
+    @property
+    def needs_classes(self) -> bool:
+        """Whether class names must be found in the data although --schema says the types.
+
+        Beside frozen names too: only all rows say whether there is a new one. Where new ones are rejected, each row
+        says it itself.
+        """
+        if (
+            self.schema is None
+            or self.label is None
+            or (self.classes.labels is not None and self.classes.on_new_label == "reject")
+        ):
+            return False
+        feature = next((feature for feature in self.schema if feature.name == self.label), None)
+        is_class = feature is not None and kind_of(feature).has_classes and self.classes.labels is not None
+        return is_class or (feature is not None and feature.dtype == "bytes")
+
+    @property
+    def needs_inference(self) -> bool:
+        """Whether a pass over the data comes before it is encoded."""
+        return self.schema is None or self.needs_classes
