@@ -21,7 +21,7 @@ from pipelines.flags.say import add_say_flags, say_options
 from pipelines.reports import log
 from pipelines.reports.array_pictures import is_drawable
 from pipelines.reports.contact_sheet import contact_sheet, count_turned, pick_samples
-from pipelines.reports.entries import feature_entries, split_entry, statistics_entry
+from pipelines.reports.entries import feature_entries, near_duplicates_entry, split_entry, statistics_entry
 from pipelines.reports.figures import human_size
 from pipelines.reports.statistics import statistics_table
 from pipelines.reports.summary import pixel_hints, splits_table
@@ -34,6 +34,7 @@ from shardmill.printable import printable
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.records.example import FeatureValue, decode_example
 from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.near_duplicates import CAVEAT
 from shardmill.statistics.stats_file import StatsFile
 from transforms.columns.nested import in_words
 from transforms.files.images.errors import ImageError
@@ -145,6 +146,7 @@ def describe(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> I
         yield from _statistics(stats)
     yield from _classes(dataset, splits, stats, why)
     yield from _duplicates(stats)
+    yield from _near_duplicates(stats)
     yield from (f"NOTE: {notice}" for notice in manifest.notices)
     yield from (f"shardmill.load: {hint}" for hint in pixel_hints(dataset))
     for number, (split, example) in enumerate(_first(dataset, splits, examples)):
@@ -195,6 +197,7 @@ def to_json(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> di
         "statistics": statistics,
         "statistics_missing": why,
         "duplicates": None if stats is None or stats.duplicates is None else stats.duplicates.to_json(),
+        "near_duplicates": near_duplicates_entry(stats),
         "notices": list(manifest.notices),
         "examples": [
             {"split": split, "features": {name: show(values, known.get(name)) for name, values in example.items()}}
@@ -254,6 +257,17 @@ def _duplicates(stats: StatsFile | None) -> Iterator[str]:
     yield from (f"  {sentence}" for sentence in duplicates.sentences())
     for split, found in duplicates.within.items():
         yield f"  {found.examples:,} examples of {split!r} have {found.contents:,} contents between them"
+
+
+def _near_duplicates(stats: StatsFile | None) -> Iterator[str]:
+    near = stats.near_duplicates if stats is not None else None
+    if near is None:
+        return
+    pairs = f"{near.number_of_pairs:,} pair{'' if near.number_of_pairs == 1 else 's'}"
+    yield from ("", f"Pictures that look alike ({near.method}, at most {near.distance} bits apart): {pairs}; {CAVEAT}")
+    yield from (f"  {sentence}" for sentence in near.sentences())
+    yield from (f"  {number:,} pictures of {split!r} look like another of it" for split, number in near.within.items())
+    yield from (f"  {left}" for left in (near.left_out(),) if left)
 
 
 def _balance(counts: Mapping[str, int]) -> str:

@@ -16,7 +16,9 @@ from shardmill.features.feature import Features
 from shardmill.features.renames import Renames
 from shardmill.metadata.rejects import Reject
 from shardmill.statistics.duplicates import Duplicates
+from shardmill.statistics.near_duplicates import NearDuplicates
 from transforms.contents.find import find_duplicates
+from transforms.contents.find_near import find_near
 from transforms.files.encode import FileEncoder
 from transforms.files.plan import AssignStrata, KeepOrder, PlanShards
 from transforms.files.resolve import ResolveOptions, resolve
@@ -49,6 +51,7 @@ class FileRoute:
       describe: what was written.
       layout: how the input is to be read.
       encoder_of: the encoder, where it depends on the route's own layout.
+      near_duplicates: how the encoder hashes pictures by how they look, in words; "" where it does not.
     """
 
     index: beam.PTransform[Any, Indexed]
@@ -56,6 +59,7 @@ class FileRoute:
     describe: Describe
     layout: Callable[[InputSummary, LayoutOptions], Layout] = make_layout
     encoder_of: Callable[[Any], FileEncoder] | None = None
+    near_duplicates: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +150,17 @@ def build_files(
     duplicates = plan.summary | "Duplicates" >> beam.Map(
         _duplicates, AsIter(written["shards"]), f"{config.kind.plural}, as they are stored"
     ).with_output_types(Duplicates)
+    near: Any = ()
+    if route.near_duplicates:
+        find = beam.Map(_near, AsIter(written["shards"]), route.near_duplicates).with_output_types(NearDuplicates)
+        near = AsIter(plan.summary | "NearDuplicates" >> find)
     rejects = (plan.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
     return plan.summary | "Publish" >> beam.FlatMap(
         _publish,
         AsSingleton(plan.layout),
         AsSingleton(plan.divisions),
         AsSingleton(duplicates),
+        near,
         AsIter(written["shards"]),
         AsIter(rejects),
         route.describe,
@@ -161,6 +170,10 @@ def build_files(
 
 def _duplicates(_: InputSummary, shards: Iterable[ShardInfo], content: str) -> Duplicates:
     return find_duplicates(content, [shard.section for shard in shards if shard.section is not None])
+
+
+def _near(_: InputSummary, shards: Iterable[ShardInfo], method: str) -> NearDuplicates:
+    return find_near(method, [shard.looks for shard in shards if shard.looks is not None])
 
 
 def _source(
@@ -195,6 +208,7 @@ def _publish(
     layout: Layout,
     divisions: Divisions,
     duplicates: Duplicates,
+    near_duplicates: Iterable[NearDuplicates],
     shards: Iterable[ShardInfo],
     rejects: Iterable[Reject],
     describe: Describe,
@@ -214,5 +228,6 @@ def _publish(
         stats=stats,
         notices=(*layout.notices, *notices),
         duplicates=duplicates,
+        near_duplicates=next(iter(near_duplicates), None),
     )
     return publish.publish(*renamed(build, features, options), options)

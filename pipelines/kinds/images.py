@@ -4,11 +4,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.config.files import ListedFilesConfig
 from pipelines.kinds.kind import Kind
 from shardmill.errors import UserError
+from shardmill.installation.extras import install_hint
 from transforms.files.images.limits import FORMATS, MAX_PIXELS, RESIZE_MODES, VERIFY
 from transforms.inputs.listing import IMAGES, FileKind
 from transforms.options.declare import ValueMistake, flag
@@ -105,6 +107,7 @@ class ImagesConfig(ListedFilesConfig):
         parse=parse_coordinates,
         to_json=dict,
     )
+    near_duplicates: bool = flag(False, "find pictures that look alike, by a perceptual hash: decodes every image")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,6 +126,8 @@ class ImagesConfig(ListedFilesConfig):
                 "--coordinates is about the columns of a --manifest whose images are re-encoded, by --resize or"
                 " --image_format; as they are, images and columns agree"
             )
+        if self.near_duplicates and find_spec("imagehash") is None:
+            raise UserError(f"--near_duplicates needs the library imagehash; {install_hint('near_duplicates')}")
 
     @property
     def reencodes(self) -> bool:
@@ -158,27 +163,31 @@ class ImagesConfig(ListedFilesConfig):
     @property
     def decodes(self) -> bool:
         """Whether pixels are decoded: outside the interpreter, so that a thread a core pays."""
-        return self.reencodes or self.verify == "decode"
+        return self.reencodes or self.verify == "decode" or self.near_duplicates
 
     def to_json(self) -> dict[str, Any]:
-        """As the base says; without `coordinates` where nothing was said of any."""
-        shaping = super().to_json()
-        return {name: value for name, value in shaping.items() if name != "coordinates" or value}
+        """As the base says; without `coordinates` and `near_duplicates` where nothing was said of any."""
+        left_out = ("coordinates", "near_duplicates")
+        return {name: value for name, value in super().to_json().items() if name not in left_out or value}
 
 
 def images_route(config: ImagesConfig) -> "FileRoute":
     """How images are found, read and described."""
     from pipelines.graphs.files import FileRoute, find_files
+    from transforms.files.images import look
     from transforms.files.images.encode import ImageEncoder
     from transforms.inputs.file_list import RESERVED
     from transforms.layout.coordinates import held
 
     declared, how = dict(config.coordinates), config.reencode
-    encoder = ImageEncoder(config.root, config.verify, how, config.max_pixels, held(declared), config.renames)
+    encoder = ImageEncoder(
+        config.root, config.verify, how, config.max_pixels, held(declared), config.renames, config.near_duplicates
+    )
     mode = None if how is None else "" if how.size is None else how.mode
     describe = partial(_describe, measured=encoder.measures, for_tfds=config.codec.is_read_by_tfds)
     layout = partial(_layout, coordinates=declared, mode=mode)
-    return FileRoute(find_files(config, RESERVED), encoder, describe, layout)
+    near = look.method() if config.near_duplicates else ""
+    return FileRoute(find_files(config, RESERVED), encoder, describe, layout, near_duplicates=near)
 
 
 def _describe(

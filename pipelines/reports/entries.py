@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from shardmill.metadata.manifest import Manifest, SplitEntry
-from shardmill.statistics.stats_file import SplitSummary
+from shardmill.statistics.stats_file import SplitSummary, StatsFile
 
 
 def feature_entries(manifest: Manifest) -> list[dict[str, Any]]:
@@ -25,6 +25,11 @@ def split_entry(split: SplitEntry) -> dict[str, Any]:
         "smallest": min(counts),
         "largest": max(counts),
     }
+
+
+def near_duplicates_entry(stats: StatsFile | None) -> Mapping[str, Any] | None:
+    """Which pictures look alike, as it stands in stats.json; None where nobody looked."""
+    return None if stats is None or stats.near_duplicates is None else stats.near_duplicates.to_json()
 
 
 def statistics_entry(split: SplitSummary) -> Mapping[str, Any]:

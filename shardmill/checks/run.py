@@ -36,6 +36,7 @@ def run_checks(
         *classes.smallest_class(new, limits, own),
         *drift.skew(new, limits, own),
         *leakage.shared_contents(new, limits),
+        *leakage.similar_contents(new, limits),
         *(constraints(new, old, asked) if asked is not None else ()),
     ]
     if old is None:

@@ -1,6 +1,6 @@
 """Examples of equal content, within a split and in several, as stats.json has them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,30 +105,44 @@ class Duplicates:
 
     def sentences(self) -> list[str]:
         """What is said of each two splits that share contents, those that share most first."""
-        return [_sentence(*found) for found in sorted(self._crossings(), key=lambda found: (-found[2], found))]
-
-    def _crossings(self) -> list[tuple[str, str, int, str]]:
-        """(split, other, examples of the split, a pair's names) of each two splits; `train` is always the other."""
-        found = []
-        for split, others in self.across.items():
-            for other, examples in others.items():
-                if (split == "train", split) > (other == "train", other):
-                    continue
-                found.append((split, other, examples, self._example(split, other)))
-        return found
-
-    def _example(self, split: str, other: str) -> str:
-        for pair in self.pairs:
-            by_split = {pair.one.split: pair.one, pair.other.split: pair.other}
-            if by_split.keys() == {split, other}:
-                return f"{str(by_split[split])!r} and {str(by_split[other])!r}"
-        return ""
+        return [
+            _sentence(crossing) for crossing in crossings(self.across, [(two.one, two.other) for two in self.pairs])
+        ]
 
 
-def _sentence(split: str, other: str, examples: int, names: str) -> str:
-    have = "example of {!r} has" if examples == 1 else "examples of {!r} have"
-    such = f", such as {names}" if names else ""
-    return f"{examples:,} {have.format(split)} equal content in {other!r}{such}"
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Two splits that share something: so many examples of `split` have it in `other` too; `names` are those of two,
+    if any are known."""
+
+    split: str
+    other: str
+    examples: int
+    names: str
+
+
+def crossings(across: Mapping[str, Mapping[str, int]], pairs: Sequence[tuple[Member, Member]]) -> list[Crossing]:
+    """Each two splits that share something, those that share most first; `train` is always the other."""
+    found = []
+    for split, others in across.items():
+        for other, examples in others.items():
+            if (split == "train", split) <= (other == "train", other):
+                found.append(Crossing(split, other, examples, _example(split, other, pairs)))
+    return sorted(found, key=lambda crossing: (-crossing.examples, crossing.split, crossing.other))
+
+
+def _example(split: str, other: str, pairs: Sequence[tuple[Member, Member]]) -> str:
+    for one, two in pairs:
+        by_split = {one.split: one, two.split: two}
+        if by_split.keys() == {split, other}:
+            return f"{str(by_split[split])!r} and {str(by_split[other])!r}"
+    return ""
+
+
+def _sentence(crossing: Crossing) -> str:
+    have = "example of {!r} has" if crossing.examples == 1 else "examples of {!r} have"
+    such = f", such as {crossing.names}" if crossing.names else ""
+    return f"{crossing.examples:,} {have.format(crossing.split)} equal content in {crossing.other!r}{such}"
 
 
 def _counts(value: Value) -> dict[str, int]:

@@ -10,6 +10,7 @@ from shardmill.metadata.tfds_metadata import dump_json
 from shardmill.statistics.duplicates import Duplicates
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.members import Json, optional, present
+from shardmill.statistics.near_duplicates import NearDuplicates
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +42,21 @@ class SplitSummary:
 
 @dataclass(frozen=True, slots=True)
 class StatsFile:
-    """The whole file: splits by name, and which examples have equal content; None where nobody looked."""
+    """The whole file: splits by name, which examples have equal content, and which pictures look alike; None where
+    nobody looked."""
 
     splits: Mapping[str, SplitSummary]
     duplicates: Duplicates | None = None
+    near_duplicates: NearDuplicates | None = None
 
     def to_json(self) -> str:
         """The text of the file."""
         splits = {name: split.to_json() for name, split in self.splits.items()}
-        return dump_json({"splits": splits, **present(duplicates=self.duplicates and self.duplicates.to_json())})
+        found = present(
+            duplicates=self.duplicates and self.duplicates.to_json(),
+            near_duplicates=self.near_duplicates and self.near_duplicates.to_json(),
+        )
+        return dump_json({"splits": splits, **found})
 
     @classmethod
     def from_json(cls, text: str | bytes, name: str) -> "StatsFile":
@@ -62,6 +69,7 @@ class StatsFile:
         try:
             content = parse_json(text)
             splits = {split: SplitSummary.from_json(found) for split, found in content["splits"].entries().items()}
-            return cls(splits, optional(content, "duplicates", Duplicates.from_json))
+            duplicates = optional(content, "duplicates", Duplicates.from_json)
+            return cls(splits, duplicates, optional(content, "near_duplicates", NearDuplicates.from_json))
         except ValueError as error:
             raise CorruptDataError(f"{name} is damaged: {error}") from error

@@ -19,7 +19,7 @@ BITS = 8
 _PARTS = 1 << BITS
 _STARTS_BYTES = 4 * (_PARTS + 1)
 _ITEM = 8
-_SEPARATOR = b"\0"
+SEPARATOR = b"\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Section:
     def find(self, places: Iterable[int]) -> dict[int, tuple[str, int | None]]:
         """File and line of each place; None for the line where the file is all of the example."""
         data = storage.read_range(self.path, self._column(3), self.names_bytes)
-        names = [name.decode() for name in data.split(_SEPARATOR)]
+        names = [name.decode() for name in data.split(SEPARATOR)]
         found = {place: find_place(place, names) for place in places}
         return {
             place: (name, None if line < self.first_line else line - self.first_line)
@@ -81,7 +81,7 @@ class Section:
 
 def names_blob(names: Iterable[str]) -> bytes:
     """Names as they stand in a section."""
-    return _SEPARATOR.join(name.encode() for name in names)
+    return SEPARATOR.join(name.encode() for name in names)
 
 
 def layout_section(

@@ -14,6 +14,7 @@ from shardmill.features.renames import Renames
 from shardmill.metadata.rejects import Reject
 from shardmill.records import example, tfrecord
 from transforms.contents.hashes import digest
+from transforms.contents.looks import Looks
 from transforms.contents.of_files import FileContents
 from transforms.statistics.files import SplitStats
 from transforms.stores import storage
@@ -112,6 +113,10 @@ class FileEncoder(ABC):
         which."""
         return stats
 
+    def looks(self, files: Sequence[Encoded]) -> list[str] | None:
+        """How each file looks, see transforms.contents.looks; None where nobody asked."""
+        return None
+
     def remember(self, encoded: Encoded) -> str:
         """What `recall` needs beside the value; nothing, unless the kind counts more."""
         return ""
@@ -177,7 +182,17 @@ class FileEncoder(ABC):
                 labels[label] += 1
         stats = self.point_out(self.count(files, labels), files, laid)
         contents = FileContents.of(*zip(*held, strict=True)) if held else None
-        return EncodedChunk(b"".join(framed), len(files), rejects, stats, contents=contents), places
+        looks = self._looks(files, held, laid)
+        return EncodedChunk(b"".join(framed), len(files), rejects, stats, contents=contents, looks=looks), places
+
+    def _looks(
+        self, files: Sequence[Encoded], held: Sequence[tuple[str, int | None, bytes]], laid: Sequence[Laid]
+    ) -> Looks | None:
+        found = self.looks(files)
+        if not found:
+            return None
+        names, lines, digests = zip(*held, strict=True)
+        return Looks.of(found, digests, names, lines, [place for _, *place in laid])
 
     def _recalled(self, former: Remembered) -> Encoded:
         """What became of a file that is known, without reading it; raises as `encode_file`."""

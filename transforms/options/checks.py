@@ -158,6 +158,9 @@ class CheckOptions(Options):
     string_skew: Limits = _ceiling("L-infinity distance of strings in train from another split's", 0.2)
     numeric_skew: Limits = _ceiling("Jensen-Shannon divergence, in bits, of numbers in train from another split's", 0.2)
     shared_contents: Limits = _ceiling("share of a split's examples, not of train's, whose content is in another", 0.0)
+    similar_contents: Limits = _ceiling(
+        "share of a split's pictures, not of train's, that look like one in another, by --near_duplicates", 0.01
+    )
     rejects_over: Limits = _ceiling("share of the input's records that were rejected", 0.005, 0.05)
     shards_under: Limits = _ground("the smallest shard of a split, as a share of the mean", 0.5)
     schema: Constraints | None = flag(

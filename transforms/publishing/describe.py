@@ -20,6 +20,7 @@ from shardmill.reading.selection import supervised_of
 from shardmill.statistics import feature_stats
 from shardmill.statistics.duplicates import Duplicates
 from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.near_duplicates import CAVEAT, NearDuplicates
 from shardmill.statistics.stats_file import SplitSummary, StatsFile
 from shardmill.versions.build_record import BuildRecord
 from transforms.formats.damage import Losses
@@ -114,6 +115,7 @@ class Build:
       stats: of each split that has examples.
       notices: what the user must be told at the end, beside what every route says.
       duplicates: which examples have equal content; None where nobody looked.
+      near_duplicates: which pictures look alike; None where nobody asked.
     """
 
     records: int
@@ -126,6 +128,7 @@ class Build:
     stats: Mapping[str, SplitStats]
     notices: Sequence[str] = ()
     duplicates: Duplicates | None = None
+    near_duplicates: NearDuplicates | None = None
 
 
 def make_manifest(build: Build, features: Features, options: PublishOptions) -> Manifest:
@@ -232,6 +235,7 @@ def stats_file(manifest: Manifest, build: Build) -> StatsFile:
             for split in manifest.splits
         },
         build.duplicates,
+        build.near_duplicates,
     )
 
 
@@ -259,6 +263,8 @@ def notices(build: Build, features: Features, options: PublishOptions) -> list[s
             )
     if build.duplicates is not None:
         said += _duplicate_notices(build.duplicates, options.configuration)
+    if build.near_duplicates is not None:
+        said += _near_notices(build.near_duplicates)
     for feature, names in _class_names(features).items():
         said += _class_notices(build, feature, names, Renames.of(options.configuration).original(feature))
     return said
@@ -266,12 +272,23 @@ def notices(build: Build, features: Features, options: PublishOptions) -> list[s
 
 def _duplicate_notices(duplicates: Duplicates, configuration: Mapping[str, Any]) -> list[str]:
     """That splits share contents, and what would keep them from it where splits are drawn."""
-    said = duplicates.sentences()
-    more = len(said) - _PAIRS_OF_SPLITS
-    told = [*said[:_PAIRS_OF_SPLITS], *([f"{more} more pairs of splits share contents"] if more > 0 else [])]
+    told = _first(duplicates.sentences(), "share contents")
     if told and configuration.get("splits") is not None and configuration.get("group_by") != CONTENT:
         told[-1] += f"; --group_by {CONTENT} keeps equals in one split"
     return told
+
+
+def _near_notices(near: NearDuplicates) -> list[str]:
+    """That splits share pictures that look alike, and which were not compared."""
+    told = _first(near.sentences(), "share pictures that look alike")
+    if told:
+        told[-1] += f"; {CAVEAT}: look at the pairs on the page of the build"
+    return [*told, *(f"near duplicates: {left}" for left in (near.left_out(),) if left)]
+
+
+def _first(sentences: Sequence[str], share: str) -> list[str]:
+    more = len(sentences) - _PAIRS_OF_SPLITS
+    return [*sentences[:_PAIRS_OF_SPLITS], *([f"{more} more pairs of splits {share}"] if more > 0 else [])]
 
 
 def _class_names(features: Features) -> dict[str, Sequence[str]]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from shardmill.metadata.naming import ShardName
+from transforms.contents.looks import LooksSection
 from transforms.contents.section import Section
 from transforms.statistics.files import SplitStats
 from transforms.writing.remembered import Piece
@@ -20,6 +21,7 @@ class ShardInfo:
       stats: of its examples, where they were gathered in writing.
       piece: what is remembered of its files for the next build, if anything.
       section: what its examples hold, where that was gathered in writing.
+      looks: how its pictures look, where anybody asked.
     """
 
     name: ShardName
@@ -32,3 +34,4 @@ class ShardInfo:
     stats: SplitStats | None = None
     piece: Piece | None = None
     section: Section | None = None
+    looks: LooksSection | None = None

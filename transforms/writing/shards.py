@@ -25,6 +25,7 @@ from shardmill.codecs.base import Codec
 from shardmill.codecs.registry import PLAIN
 from shardmill.metadata.naming import ShardName, shard_prefix
 from shardmill.metadata.rejects import Reject
+from transforms.contents.looks import LooksWriter
 from transforms.contents.of_files import ContentsWriter
 from transforms.sharding.divisions import Divisions
 from transforms.sharding.shards import ShardKey
@@ -43,7 +44,8 @@ REJECTS = "rejects"
 # Local disks want large writes. What is this large is not copied to others before.
 _WRITE_BYTES = 1 << 18
 _PART_BYTES = 8 << 20  # Beam's client of S3 sends what it is given at once, from 5 MiB on, and waits for the answer
-_PIECES, _CONTENTS = "files", "contents"  # the folders of what is remembered of files, and of what they hold
+# The folders of what is remembered of files, of what they hold, and of how pictures look
+_PIECES, _CONTENTS, _LOOKS = "files", "contents", "looks"
 _SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time
 
 
@@ -167,7 +169,7 @@ class _WriteShardFn(ThreadedFlatMap):
         stats: SplitStats | None = None
         examples = framed_bytes = 0
         rejects: list[Reject] = []
-        pieces, contents = PieceWriter(), ContentsWriter()
+        pieces, contents, looks = PieceWriter(), ContentsWriter(), LooksWriter()
         try:
             for chunk in map_in_order(self._encoders, source.encode, tasks, self._window):
                 output.write(chunk.framed)
@@ -175,6 +177,7 @@ class _WriteShardFn(ThreadedFlatMap):
                     chunk.stats.lie_in(str(name), framed_bytes)
                 pieces.add(chunk, framed_bytes)
                 contents.add(chunk.contents)
+                looks.add(chunk.looks, framed_bytes)
                 framed_bytes += len(chunk.framed)
                 if stats is None:
                     stats = chunk.stats
@@ -196,7 +199,8 @@ class _WriteShardFn(ThreadedFlatMap):
             self._progress.flush()
         piece = pieces.write(storage.join(storage.join(temporary, _PIECES), f"{split}-{attempt}{PIECE_SUFFIX}"))
         section = contents.write(storage.join(storage.join(temporary, _CONTENTS), f"{split}-{attempt}"), split)
-        written = (output.size_bytes, output.crc32c, stats, piece, section)
+        seen = looks.write(storage.join(storage.join(temporary, _LOOKS), f"{split}-{attempt}"), split, str(name))
+        written = (output.size_bytes, output.crc32c, stats, piece, section, seen)
         info = ShardInfo(name, path, planned, examples, len(rejects), *written)
         # While other shards are encoded, and not of all at once when they are published
         synced = self._syncing.submit(_synced, info)

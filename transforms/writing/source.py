@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from shardmill.metadata.rejects import Reject
+from transforms.contents.looks import Looks
 from transforms.contents.of_files import FileContents
 from transforms.statistics.files import SplitStats
 
@@ -19,6 +20,7 @@ class EncodedChunk:
       remembered: for the next build, rows of transforms.writing.remembered.REMEMBERED, offsets from the first record.
       reused: files whose records, or rejects, came from an older version.
       contents: what the files hold, where that is gathered as shards are written.
+      looks: how pictures look, where anybody asked.
       damaged: files whose records should have come from there, but were not whole.
     """
 
@@ -30,6 +32,7 @@ class EncodedChunk:
     reused: int = 0
     damaged: int = 0
     contents: FileContents | None = None
+    looks: Looks | None = None
 
 
 class ShardSource(Protocol):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pipelines.reports.entries import split_entry
+from pipelines.reports.entries import near_duplicates_entry, split_entry
 from pipelines.reports.html.alerts import alerts
 from pipelines.reports.html.pictures import Picture, Pictures
 from shardmill.checks.difference import differences, since
@@ -70,6 +70,7 @@ def content(sources: Sources) -> dict[str, Any]:
         "features": [_feature(profile, feature) for feature in manifest.features],
         "pictures": _pictures(sources.pictures),
         "duplicates": None if profile.stats.duplicates is None else profile.stats.duplicates.to_json(),
+        "near_duplicates": near_duplicates_entry(profile.stats),
         "rejects": _rejects(sources),
         "shards": [
             {"split": split.name, "file": shard.file, "examples": shard.examples, "size_bytes": shard.size_bytes}
@@ -132,6 +133,7 @@ def _pictures(pictures: Pictures) -> dict[str, Any]:
         "number_of_classes": pictures.number_of_classes,
         "classes": [{"class": name, "images": told(shown)} for name, shown in pictures.classes],
         "extremes": [{"what": what, "images": told(shown)} for what, shown in pictures.extremes],
+        "look_alikes": [{"bits": bits, "images": told(shown)} for bits, shown in pictures.look_alikes],
         "notes": list(pictures.notes),
     }
 

@@ -1,6 +1,6 @@
 """A report as one page: no script, nothing from elsewhere, and never more than 2 MB. What it shows is escaped."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -13,7 +13,7 @@ from pipelines.reports.html.charts import HEIGHT, WIDTH
 from pipelines.reports.html.check_rows import check_rows
 from pipelines.reports.html.compiled import CompiledTemplates
 from pipelines.reports.html.content import Sources
-from pipelines.reports.html.picture_rows import picture_rows
+from pipelines.reports.html.picture_rows import PictureRows, picture_rows
 from pipelines.reports.html.rows import feature_row, label_rows
 from shardmill.checks.profile import Profile
 from shardmill.printable import printable
@@ -70,7 +70,7 @@ def page(content: Mapping[str, Any], sources: Sources) -> str:
     return text
 
 
-def render(content: Mapping[str, Any], profile: Profile, pictures: Sequence[Mapping[str, Any]], room: Room) -> str:
+def render(content: Mapping[str, Any], profile: Profile, pictures: PictureRows, room: Room) -> str:
     """The page with so much room."""
     environment = _environment()
     environment.filters["short"] = lambda text: clip(str(text), room.letters)
@@ -80,8 +80,9 @@ def render(content: Mapping[str, Any], profile: Profile, pictures: Sequence[Mapp
         room=room,
         checks=check_rows(content["verdict"]["checks"]),
         well=sum(check["severity"] == "ok" for check in content["verdict"]["checks"]),
-        pictures=pictures[: room.pictures],
-        all_pictures=len(pictures),
+        pictures=pictures.others[: room.pictures],
+        all_pictures=len(pictures.others),
+        look_alikes=pictures.look_alikes[: room.pictures],
         width=WIDTH,
         height=HEIGHT,
         labels=[label_rows(label) for label in content["labels"]],

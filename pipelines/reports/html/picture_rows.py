@@ -1,6 +1,7 @@
 """The rows of a page's images: each a class, or what is extreme of them, with words for whoever sees none. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pipelines.reports.html.pictures import Picture, Pictures
@@ -9,15 +10,28 @@ from pipelines.reports.html.thumbnails import thumbnail
 _BYTES = 450_000  # of all images on a page, as text
 
 
-def picture_rows(pictures: Pictures) -> list[dict[str, Any]]:
-    """Extreme ones first; as soon as there is no more room on the page, images are words alone."""
-    groups = [(f"the {what}", shown) for what, shown in pictures.extremes]
+@dataclass(frozen=True, slots=True)
+class PictureRows:
+    """The rows of images, each with its title: pairs that look alike, and the others, the extreme ones first."""
+
+    look_alikes: list[dict[str, Any]]
+    others: list[dict[str, Any]]
+
+
+def picture_rows(pictures: Pictures) -> PictureRows:
+    """The rows of images; as soon as there is no more room on the page, images are words alone."""
+    pairs = [(_apart(bits), shown) for bits, shown in pictures.look_alikes]
+    groups: list[tuple[str, Sequence[Picture]]] = [(f"the {what}", shown) for what, shown in pictures.extremes]
     groups += [(name or "images", shown) for name, shown in pictures.classes]
     rows, left = [], _BYTES
-    for title, shown in groups:
+    for title, shown in (*pairs, *groups):
         images, left = _images(shown, left)
         rows.append({"title": title, "images": images})
-    return rows
+    return PictureRows(rows[: len(pairs)], rows[len(pairs) :])
+
+
+def _apart(bits: int) -> str:
+    return f"look alike, {bits} bit{'' if bits == 1 else 's'} apart"
 
 
 def _images(shown: Sequence[Picture], left: int) -> tuple[list[dict[str, Any]], int]:

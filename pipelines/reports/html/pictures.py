@@ -20,12 +20,14 @@ from shardmill.metadata.manifest import ShardEntry
 from shardmill.reading.dataset import Dataset
 from shardmill.records.example import FeatureValue, decode_example
 from shardmill.statistics.extremes import Extreme
+from shardmill.statistics.near_duplicates import Seen
 from transforms.stores import storage
 
 CLASSES = 24  # shown at most
 OF_A_CLASS = 6  # pictures
 _OF_NO_CLASS = 24  # where there are no labels
 _EXTREMES = 4  # of all splits
+_LOOK_ALIKES = 12  # pairs
 _SHARDS, _RECORDS, _BYTES = 24, 480, 64_000_000  # looked at, in all
 
 Item = TypeVar("Item")
@@ -49,12 +51,14 @@ class Pictures:
       classes: by class, in the order of ids; where there are no labels, of the class "".
       number_of_classes: that the version has.
       extremes: by what is extreme of them; none where all images are of one size.
+      look_alikes: pairs that look alike, with the bits that their hashes are apart.
       notes: what could not be read, in sentences.
     """
 
     classes: tuple[tuple[str, tuple[Picture, ...]], ...] = ()
     number_of_classes: int = 0
     extremes: tuple[tuple[str, tuple[Picture, ...]], ...] = ()
+    look_alikes: tuple[tuple[int, tuple[Picture, Picture]], ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -63,7 +67,8 @@ def find_pictures(dataset: Dataset, profile: Profile) -> Pictures:
     if not of_kind(profile.manifest.features, "image"):
         return Pictures()
     finder = _Finder(dataset, profile)
-    return Pictures(finder.classes(), finder.number_of_classes, finder.extremes(), tuple(dict.fromkeys(finder.notes)))
+    found = (finder.classes(), finder.number_of_classes, finder.extremes(), finder.look_alikes())
+    return Pictures(*found, tuple(dict.fromkeys(finder.notes)))
 
 
 class _Finder:
@@ -104,9 +109,32 @@ class _Finder:
             self.notes.append("The extreme ones are in compressed shards, where no record is found by its place.")
             return ()
         return tuple(
-            (what, tuple(self._at(split, image) for *_, split, image in sorted(images, key=_before)[:_EXTREMES]))
+            (
+                what,
+                tuple(
+                    self._at(split, image.file, image) for *_, split, image in sorted(images, key=_before)[:_EXTREMES]
+                ),
+            )
             for what, images in found.items()
         )
+
+    def look_alikes(self) -> tuple[tuple[int, tuple[Picture, Picture]], ...]:
+        """The first pairs of pictures that look alike."""
+        near = self._profile.stats.near_duplicates
+        if near is None or not near.pairs:
+            return ()
+        if not self._profile.manifest.codec.keeps_offsets:
+            self.notes.append(
+                "Pictures that look alike are in compressed shards, where no record is found by its place."
+            )
+            return ()
+        return tuple(
+            (pair.distance, (self._seen(pair.one), self._seen(pair.other))) for pair in near.pairs[:_LOOK_ALIKES]
+        )
+
+    def _seen(self, seen: Seen) -> Picture:
+        member = seen.member
+        return self._at(member.split, str(member), seen)
 
     def _looked_at(self) -> Iterator[tuple[str, ShardEntry, tuple[int, int]]]:
         """The shards to look at, each with its split, and how many records and bytes of it to read."""
@@ -128,15 +156,16 @@ class _Finder:
         except (CorruptDataError, ValueError, OSError) as error:
             self.notes.append(f"{shard.file} cannot be read: {error}")
 
-    def _at(self, split: str, image: Extreme) -> Picture:
-        """The image that lies where the statistics say."""
-        nothing = Picture(b"", split, "", image.file)
+    def _at(self, split: str, file: str, lies: Extreme | Seen) -> Picture:
+        """The image of `file` that lies where the statistics say."""
+        nothing = Picture(b"", split, "", file)
         try:
-            framed = storage.read_range(storage.join(self._dataset.directory, image.shard), image.offset, image.length)
-            record = next(self._profile.manifest.codec.records(io.BytesIO(framed), image.shard), b"")
+            path = storage.join(self._dataset.directory, lies.shard)
+            framed = storage.read_range(path, lies.offset, lies.length)
+            record = next(self._profile.manifest.codec.records(io.BytesIO(framed), lies.shard), b"")
             return self._picture(decode_example(record), split) or nothing
         except (CorruptDataError, ValueError, OSError, EOFError) as error:
-            self.notes.append(f"{image.file} in {image.shard} cannot be read: {error}")
+            self.notes.append(f"{file} in {lies.shard} cannot be read: {error}")
             return nothing
 
     def _picture(self, example: dict[str, FeatureValue], split: str) -> Picture | None:

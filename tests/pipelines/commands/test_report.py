@@ -109,6 +109,7 @@ def test_json_is_the_content(built: Path, run: Run) -> None:
             "features",
             "pictures",
             "duplicates",
+            "near_duplicates",
             "rejects",
             "shards",
             "made",

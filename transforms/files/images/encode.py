@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.records import example
 from shardmill.statistics.extremes import Extreme
 from transforms.files.encode import Encoded, FileEncoder, Laid
+from transforms.files.images import look
 from transforms.files.images.codec import Reencode, check_decodes, measure, orientation, reencode
 from transforms.files.images.errors import ImageError
 from transforms.files.images.exif import UPRIGHT
@@ -33,6 +34,7 @@ class ImageEncoder(FileEncoder):
       max_pixels: images of more are refused, before anything is decoded.
       coordinates: columns that name places in the picture: with them, an image that EXIF would turn is refused.
       renames: what the features are called.
+      near_duplicates: whether pictures are hashed by how they look.
     """
 
     feature = "image"
@@ -44,6 +46,7 @@ class ImageEncoder(FileEncoder):
     max_pixels: int = MAX_PIXELS
     coordinates: tuple[str, ...] = ()
     renames: Renames = NO_RENAMES
+    near_duplicates: bool = False
 
     @property
     def measures(self) -> bool:
@@ -52,16 +55,36 @@ class ImageEncoder(FileEncoder):
 
     def encode_file(self, path: str, size: int) -> Encoded:
         """Read, check and re-encode an image."""
-        return self._encoded(*self._image(path))
+        data, header = self._image(path)
+        return self._encoded(data, self._looked_at(data, header))
 
     def remember(self, encoded: Encoded) -> str:
-        """Format, width, height, and orientation by EXIF."""
+        """Format, width, height, and orientation by EXIF; and how it looks, where that is known."""
         header: ImageHeader = encoded.seen
-        return f"{header.format} {header.width} {header.height} {header.orientation}"
+        look = f" {header.look} {header.looked_with}" if header.look else ""
+        return f"{header.format} {header.width} {header.height} {header.orientation}{look}"
 
     def recall(self, value: bytes, seen: str) -> Encoded:
         """As the base says."""
-        return self._encoded(value, _header(seen))
+        return self._encoded(value, self._looked_at(value, _header(seen)))
+
+    def depends_on(self) -> dict[str, str]:
+        """As the base says: how a picture looks is looked at again where it is not known."""
+        return {name: value for name, value in super().depends_on().items() if name != "near_duplicates"}
+
+    def looks(self, files: Sequence[Encoded]) -> list[str] | None:
+        """As the base says."""
+        return [file.seen.look for file in files] if self.near_duplicates else None
+
+    def _looked_at(self, image: bytes, header: ImageHeader) -> ImageHeader:
+        """`header` with how the image looks, if that is asked for and not known."""
+        if not self.near_duplicates or (header.look and header.looked_with == self._looks_with):
+            return header
+        return replace(header, look=look.look_of(image), looked_with=self._looks_with)
+
+    @cached_property
+    def _looks_with(self) -> str:
+        return look.version()
 
     def _encoded(self, image: bytes, header: ImageHeader) -> Encoded:
         sides = _size_entries(header.height, header.width, self.renames) if self.measures else b""
@@ -119,8 +142,9 @@ class ImageEncoder(FileEncoder):
 
 @lru_cache(maxsize=4096)
 def _header(seen: str) -> ImageHeader:
-    image_format, *numbers = seen.split(" ")
-    return ImageHeader(image_format, *map(int, numbers))
+    image_format, width, height, orientation, *looked = seen.split(" ")
+    header = ImageHeader(image_format, int(width), int(height), int(orientation))
+    return replace(header, look=looked[0], looked_with=looked[1]) if looked else header
 
 
 @lru_cache(maxsize=4096)

@@ -22,6 +22,8 @@ class ImageHeader:
       width, height: in pixels as stored, before any EXIF rotation.
       orientation: by EXIF, 1 (upright) to 8; known once the structure was checked.
       scan: where the first scan of a JPEG begins.
+      look: as transforms.files.images.look has it; "" where nobody looked.
+      looked_with: what that depends on beside the picture.
     """
 
     format: str
@@ -29,6 +31,8 @@ class ImageHeader:
     height: int
     orientation: int = UPRIGHT
     scan: int = field(default=0, compare=False)
+    look: str = ""
+    looked_with: str = ""
 
 
 def read_header(data: bytes) -> ImageHeader:
