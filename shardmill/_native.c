@@ -377,6 +377,103 @@ static PyObject *find_before(PyObject *self, PyObject *args) {
   return places;
 }
 
+/* The structure of a JPEG without a fault, ITU-T T.81, annex B. transforms/files/images/jpeg.py walks over the same markers by the
+   same rules, and says of all other files what is wrong with them. */
+
+struct jpeg {
+  uint32_t width, height;
+  Py_ssize_t exif, exif_end; /* the TIFF structure of the last EXIF before the first scan */
+};
+
+enum { SOI = 0xd8, EOI = 0xd9, SOS = 0xda, DHT = 0xc4, JPG = 0xc8, DQT = 0xdb, DNL = 0xdc, DAC = 0xcc, DRI = 0xdd, APP1 = 0xe1, COM = 0xfe };
+
+static inline uint32_t read_big16(const uint8_t *at) { return (uint32_t)at[0] << 8 | at[1]; }
+
+static inline int is_restart(uint8_t marker) { return (marker & 0xf8) == 0xd0; }
+
+static inline int is_frame(uint8_t marker) {
+  return (marker & 0xf0) == 0xc0 && marker != DHT && marker != JPG && marker != DAC;
+}
+
+static inline int is_decoded(uint8_t frame) { /* sequential and progressive, Huffman and arithmetic */
+  return frame == 0xc0 || frame == 0xc1 || frame == 0xc2 || frame == 0xc9 || frame == 0xca;
+}
+
+static inline int follows_scan(uint8_t marker) {
+  return marker == SOS || marker == DHT || marker == DAC || marker == DQT || marker == DNL || marker == DRI || marker == COM ||
+         (marker & 0xf0) == 0xe0;
+}
+
+/* Where the segment ends whose marker is at data[at]; 0 where it is not whole. */
+static inline size_t segment_end(const uint8_t *data, size_t size, size_t at) {
+  if (size - at < 4) return 0;
+  size_t length = read_big16(data + at + 2);
+  return length < 2 || length + 2 > size - at ? 0 : at + 2 + length;
+}
+
+/* Where the first scan begins; 0 where anything before it is not as it should be. */
+static size_t walk_to_scan(const uint8_t *data, size_t size, struct jpeg *found) {
+  if (size < 4 || data[0] != 0xff || data[1] != SOI) return 0;
+  for (size_t at = 2; size - at >= 4 && data[at] == 0xff;) {
+    uint8_t marker = data[at + 1];
+    if (marker == 0xff || marker == 0x01 || is_restart(marker)) {
+      at += marker == 0xff ? 1 : 2;
+      continue;
+    }
+    size_t end = segment_end(data, size, at);
+    if (!end || marker == EOI) return 0;
+    if (marker == SOS) return found->width && found->height ? at : 0;
+    if (is_frame(marker)) {
+      if (!is_decoded(marker) || end - at < 9 || data[at + 4] != 8 || found->width) return 0;
+      found->height = read_big16(data + at + 5), found->width = read_big16(data + at + 7);
+    } else if (marker == APP1 && end - at >= 10 && !memcmp(data + at + 4, "Exif\0", 6)) {
+      found->exif = at + 10, found->exif_end = end;
+    }
+    at = end;
+  }
+  return 0;
+}
+
+static int is_fill(const uint8_t *data, size_t size) {
+  for (size_t n = 0; n < size; n++)
+    if (data[n] != 0xff) return 0;
+  return 1;
+}
+
+/* Whether all from the first scan, at data[scan], is as it should be up to the end marker. */
+static int walk_to_end(const uint8_t *data, size_t size, size_t scan) {
+  int in_scan = 1;
+  size_t segment = segment_end(data, size, scan);
+  const uint8_t *found;
+  for (size_t at = segment; at < size && (found = memchr(data + at, 0xff, size - at));) {
+    at = found - data;
+    uint8_t marker = at + 1 < size ? data[at + 1] : 0xff;
+    if (marker == 0 || marker == 0xff || is_restart(marker)) { /* of compressed pixels: stuffing, fill, restarts */
+      at++;
+      continue;
+    }
+    if (!in_scan && !is_fill(data + segment, at - segment)) return 0;
+    if (marker == EOI) return 1;
+    if (!follows_scan(marker) || !(segment = segment_end(data, size, at))) return 0;
+    in_scan = marker == SOS;
+    at = segment;
+  }
+  return 0;
+}
+
+static PyObject *plain_jpeg(PyObject *self, PyObject *args) {
+  Py_buffer data;
+  if (!PyArg_ParseTuple(args, "y*", &data)) return NULL;
+  struct jpeg found = {0, 0, 0, 0};
+  PyThreadState *state = give_way(data.len);
+  size_t scan = walk_to_scan(data.buf, data.len, &found);
+  int good = scan && walk_to_end(data.buf, data.len, scan);
+  come_back(state);
+  PyBuffer_Release(&data);
+  if (!good) Py_RETURN_NONE;
+  return Py_BuildValue("IInn", found.width, found.height, found.exif, found.exif_end);
+}
+
 static PyMethodDef methods[] = {
     {"checksums", checksums, METH_VARARGS, "checksums(data, starts, ends, out): crc32c of each data[start:end]."},
     {"hashes", hashes, METH_VARARGS, "hashes(data, starts, ends, seed, out): xxh3_64 of each data[start:end]."},
@@ -385,6 +482,7 @@ static PyMethodDef methods[] = {
     {"count", count, METH_VARARGS, "count(data, byte): how many bytes of `data` are `byte`."},
     {"find", find, METH_VARARGS, "find(data, byte, out): where in `data` `byte` stands; `out` holds as many places."},
     {"find_before", find_before, METH_VARARGS, "find_before(data, first, last, byte, after): where `byte` stands before one in `after`."},
+    {"plain_jpeg", plain_jpeg, METH_VARARGS, "plain_jpeg(data): width, height, and from where to where its EXIF is, of a whole JPEG; else None."},
     {NULL, NULL, 0, NULL}};
 
 static int prepare(PyObject *module) {

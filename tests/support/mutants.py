@@ -71,9 +71,9 @@ def originals() -> list[bytes]:
     ]
 
 
-def mutants(number: int, seed: int = 0) -> Iterator[bytes]:
-    """`number` damaged images, always the same ones."""
-    good, generator = originals(), random.Random(seed)
+def mutants(number: int, seed: int = 0, good: Sequence[bytes] = ()) -> Iterator[bytes]:
+    """`number` damaged images, always the same ones, of `good` ones or of those of every format."""
+    good, generator = good or originals(), random.Random(seed)
     for index in range(number):
         data = bytearray(good[index % len(good)])
         for _ in range(generator.choice((1, 1, 1, 2, 3))):

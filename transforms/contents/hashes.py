@@ -56,7 +56,7 @@ def digest(*parts: bytes) -> bytes:
     return hashed.digest()
 
 
-def of_digests(digests: Sequence[bytes], places: Hashes) -> Contents:
-    """Contents from what `digest` gave."""
-    halves = np.frombuffer(b"".join(digests), ">u8").reshape(-1, 2).astype(np.uint64)
+def of_digests(digests: bytes, places: Hashes) -> Contents:
+    """Contents from what `digest` gave, one behind the other."""
+    halves = np.frombuffer(digests, ">u8").reshape(-1, 2).astype(np.uint64)
     return Contents(halves[:, 0].copy(), halves[:, 1].copy(), places)

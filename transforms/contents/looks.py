@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transforms.contents.hashes import Hashes
-from transforms.contents.places import find_place, places_of
+from transforms.contents.places import find_places, hashes_of, places_of
 from transforms.contents.section import SEPARATOR, names_blob
 from transforms.stores import storage
 
@@ -57,8 +57,7 @@ class LooksSection:
         columns = np.frombuffer(data[: (_COLUMNS - 2) * self.compared * _ITEM], "<u8").reshape(3, self.compared)
         names = [name.decode() for name in data[columns.nbytes :].split(SEPARATOR)]
         found = {}
-        for place in places:
-            name, line = find_place(place, names)
+        for place, (name, line) in find_places(places, names).items():
             row = int(np.flatnonzero(columns[0] == np.uint64(place))[0])
             found[place] = (name, line - 1 if line else None, int(columns[1, row]), int(columns[2, row]))
         return found
@@ -105,7 +104,7 @@ class Looks:
         columns = np.empty((_COLUMNS, len(rows)), np.uint64)
         columns[0] = [int(looks[row], 16) for row in rows]
         columns[1] = np.frombuffer(b"".join(digests[row][:_ITEM] for row in rows), ">u8")
-        columns[2] = places_of(chosen, numbers)
+        columns[2] = places_of(hashes_of(chosen), numbers)
         columns[3:] = np.array([laid[row] for row in rows], np.uint64).T
         return replace(unseen, columns=columns, names=names_blob(chosen))
 

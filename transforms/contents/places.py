@@ -5,7 +5,7 @@ splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generato
 a file share one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,14 @@ def place_of(name: str, lines: NDArray[np.int64]) -> NDArray[np.uint64]:
     return _mixed(np.uint64(xxhash.xxh3_64_intdigest(name.encode())), lines)
 
 
-def places_of(names: Sequence[str], lines: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The place of a line of each of some files, all at once: uint64, shape (n,)."""
-    starts = np.array([xxhash.xxh3_64_intdigest(name.encode()) for name in names], np.uint64)
-    return _mixed(starts, lines)
+def hashes_of(names: Sequence[str]) -> NDArray[np.uint64]:
+    """What `places_of` takes of each of some files: uint64, shape (n,)."""
+    return np.array([xxhash.xxh3_64_intdigest(name.encode()) for name in names], np.uint64)
+
+
+def places_of(hashes: NDArray[np.uint64], lines: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The place of a line of each of some files, by `hashes_of` them, all at once: uint64, shape (n,)."""
+    return _mixed(hashes, lines)
 
 
 def _mixed(starts: Any, lines: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -38,17 +42,28 @@ def _mixed(starts: Any, lines: NDArray[np.int64]) -> NDArray[np.uint64]:
     return found
 
 
-def find_place(place: int, names: Iterable[str]) -> tuple[str, int]:
-    """The file, one of `names`, and the line of a place.
+def find_places(places: Iterable[int], names: Iterable[str]) -> Mapping[int, tuple[str, int]]:
+    """The file, one of `names`, and the line of each of some places.
 
     With another file's name the inverse is any of 2^64 numbers, so the file is the one that gives the smallest line.
     """
+    known = sorted(set(names))
+    hashes = hashes_of(known)
+    step = np.uint64(pow(_GOLDEN, -1, 1 << 64))
+    found = {}
+    for place in places:
+        lines = (np.uint64(_unmixed(place)) - hashes) * step
+        least = int(np.argmin(lines))
+        found[place] = (known[least], int(lines[least]))
+    return found
+
+
+def _unmixed(place: int) -> int:
+    """Undo what `_mixed` does to a sum of 64 bits."""
     mixed = _unshift(place, _SHIFTS[2])
     for shift, multiplier in zip(_SHIFTS[1::-1], _MULTIPLIERS[::-1], strict=True):
         mixed = _unshift(mixed * pow(multiplier, -1, 1 << 64) & _MASK, shift)
-    step = pow(_GOLDEN, -1, 1 << 64)
-    line, name = min(((mixed - xxhash.xxh3_64_intdigest(name.encode())) * step & _MASK, name) for name in set(names))
-    return name, line
+    return mixed
 
 
 def _unshift(value: int, shift: int) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transforms.contents.hashes import Contents, Hashes
-from transforms.contents.places import find_place
+from transforms.contents.places import find_places
 from transforms.stores import storage
 
 BITS = 8
@@ -72,10 +72,9 @@ class Section:
         """File and line of each place; None for the line where the file is all of the example."""
         data = storage.read_range(self.path, self._column(3), self.names_bytes)
         names = [name.decode() for name in data.split(SEPARATOR)]
-        found = {place: find_place(place, names) for place in places}
         return {
             place: (name, None if line < self.first_line else line - self.first_line)
-            for place, (name, line) in found.items()
+            for place, (name, line) in find_places(places, names).items()
         }
 
 

@@ -1,5 +1,6 @@
 """TFRecord framing of many records at once; `shardmill.records.tfrecord` frames one and has the format's sources."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from transforms.columns.buffers import data_of, offsets_of
 
 HEADER_BYTES = 12  # before a payload: 8 of length, 4 of checksum
 FOOTER_BYTES = OVERHEAD - HEADER_BYTES
+_HEADER_ROOM, _FOOTER_ROOM = bytes(HEADER_BYTES), bytes(FOOTER_BYTES)
 
 
 def frame(records: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
@@ -25,6 +27,28 @@ def frame(records: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     spans.copy(data_of(records), offsets[:-1], sizes, out, framed[:-1] + HEADER_BYTES)
     spans.frame(out, framed)
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(records), [None, pa.py_buffer(framed), data])
+
+
+class Framing:
+    """Gathers records in parts, and frames all of them at once: no part, which may be many megabytes, is copied
+    twice."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._offsets = [0]
+
+    def add(self, record: Sequence[bytes]) -> int:
+        """Take the parts of one more record; the bytes that it has with its frame."""
+        size = OVERHEAD + sum(map(len, record))
+        self._parts += (_HEADER_ROOM, *record, _FOOTER_ROOM)
+        self._offsets.append(self._offsets[-1] + size)
+        return size
+
+    def framed(self) -> np.ndarray:
+        """All records as they stand in a TFRecord file: uint8, shape (bytes,)."""
+        data = bytearray().join(self._parts)
+        spans.frame(data, np.array(self._offsets, np.int64))
+        return np.frombuffer(data, np.uint8)
 
 
 def payload_hashes(framed: pa.LargeBinaryArray, seed: int) -> np.ndarray:

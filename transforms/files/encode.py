@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from shardmill.features.renames import Renames
 from shardmill.metadata.rejects import Reject
-from shardmill.records import example, tfrecord
+from shardmill.records import example
 from transforms.contents.hashes import digest
 from transforms.contents.looks import Looks
 from transforms.contents.of_files import FileContents
+from transforms.examples.framing import HEADER_BYTES, Framing
 from transforms.statistics.files import SplitStats
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
@@ -148,7 +149,7 @@ class FileEncoder(ABC):
           The records, and where each file's lies, if the call `remembers`; None of a file that may be good another
           time.
         """
-        framed: list[bytes] = []
+        framing = Framing()
         rejects: list[Reject] = []
         files: list[Encoded] = []
         laid: list[Laid] = []
@@ -168,11 +169,10 @@ class FileEncoder(ABC):
                 rejects.append(Reject(name, line, "write", _reason(error)))
                 places.append(None if isinstance(error, OSError) else Place(reason=_reason(error)))
                 continue
-            record = self._framed(names, name, encoded, label, entries or b"")
-            framed += record
-            length = sum(map(len, record))
+            record = self._record(names, name, encoded, label, entries or b"")
+            length = framing.add(record)
             if remembers:
-                start = len(record[0]) + len(record[1])
+                start = HEADER_BYTES + len(record[0])
                 places.append(Place(offset, length, start, len(encoded.value), self.remember(encoded)))
             laid.append((name, offset, length))
             offset += length
@@ -183,7 +183,7 @@ class FileEncoder(ABC):
         stats = self.point_out(self.count(files, labels), files, laid)
         contents = FileContents.of(*zip(*held, strict=True)) if held else None
         looks = self._looks(files, held, laid)
-        return EncodedChunk(b"".join(framed), len(files), rejects, stats, contents=contents, looks=looks), places
+        return EncodedChunk(framing.framed(), len(files), rejects, stats, contents=contents, looks=looks), places
 
     def _looks(
         self, files: Sequence[Encoded], held: Sequence[tuple[str, int | None, bytes]], laid: Sequence[Laid]
@@ -204,17 +204,15 @@ class FileEncoder(ABC):
         """What precedes a value of `size` bytes in its entry: that of a bytes_list."""
         return example.bytes_entry_header(name, size)
 
-    def _framed(
+    def _record(
         self, names: _Names, name: str, encoded: Encoded, label: int | None, entries: bytes
-    ) -> tuple[bytes, ...]:
-        """The parts of a record; the value, which may be many megabytes, is not copied."""
-        filename, value = name.encode(), encoded.value
+    ) -> tuple[bytes, bytes, bytes]:
+        """What stands before the value, the value, and what follows it."""
+        filename, size = name.encode(), len(encoded.value)
         after = label_entry(names.label, label) + filename_header(names.filename, len(filename)) + filename
         after += encoded.entries + entries
-        before = self.entry_header(names.value, len(value))
-        before = example.example_header(len(before) + len(value) + len(after)) + before
-        record = (before, value, after)
-        return (tfrecord.header(sum(map(len, record))), *record, tfrecord.footer(record))
+        before = self.entry_header(names.value, size)
+        return example.example_header(len(before) + size + len(after)) + before, encoded.value, after
 
 
 @lru_cache(maxsize=4096)

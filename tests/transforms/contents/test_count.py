@@ -29,7 +29,7 @@ def sections(rows: list[Row], path: Path, cuts: list[int]) -> list[Section]:
             mine = [row for row in rows[start:stop] if row[0] == split]
             if mine:
                 places = place_of(f"{split}.csv", np.array([line for _, _, line in mine]))
-                contents = of_digests([digest(content.encode()) for _, content, _ in mine], places)
+                contents = of_digests(b"".join(digest(content.encode()) for _, content, _ in mine), places)
                 name = str(path / f"{start}-{split}")
                 section, parts = layout_section(contents, split, name, 0, names_blob([f"{split}.csv", "other.csv"]))
                 storage.write_parts(name, parts)

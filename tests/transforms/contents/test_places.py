@@ -4,13 +4,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.contents.places import find_place, place_of, places_of
+from transforms.contents.places import find_places, hashes_of, place_of, places_of
 
 
-@given(st.sets(st.text(max_size=8), min_size=1), st.integers(0, 1 << 40), st.data())
-def test_a_place_is_found_again(names: set[str], line: int, data: st.DataObject) -> None:
+@given(st.sets(st.text(max_size=8), min_size=1), st.lists(st.integers(0, 1 << 40), unique=True), st.data())
+def test_places_are_found_again(names: set[str], lines: list[int], data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(names)))
-    (place,) = place_of(name, np.array([line])).tolist()
+    places = place_of(name, np.array(lines, np.int64)).tolist()
 
-    assert find_place(place, names) == (name, line)
-    assert places_of([name, "another"], np.array([line, 7])).tolist() == [place, *place_of("another", np.array([7]))]
+    assert find_places(places, names) == {place: (name, line) for place, line in zip(places, lines, strict=True)}
+    hashes = hashes_of([name] * len(lines) + ["another"])
+    assert places_of(hashes, np.array([*lines, 7])).tolist() == [*places, *place_of("another", np.array([7]))]

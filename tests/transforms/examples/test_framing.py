@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.records import tfrecord
-from transforms.examples.framing import frame, payload_hashes
+from transforms.examples.framing import Framing, frame, payload_hashes
 
 RECORDS = st.lists(
     st.one_of(st.binary(max_size=40), st.sampled_from([0, 255, 256, 4095, 4096, 70_000]).map(lambda n: b"r" * n)),
@@ -32,6 +32,16 @@ def test_framed_as_one_by_one(records: list[bytes]) -> None:
 
     assert framed.to_pylist() == list(map(tfrecord.frame, records))
     assert list(tfrecord.read_records(io.BytesIO(b"".join(framed.to_pylist())), "memory")) == records
+
+
+@given(st.lists(st.lists(st.binary(max_size=40), max_size=4), max_size=9))
+@settings(deadline=None)
+def test_framed_from_parts(records: list[list[bytes]]) -> None:
+    framing = Framing()
+    whole = [tfrecord.frame(b"".join(parts)) for parts in records]
+
+    assert [framing.add(parts) for parts in records] == list(map(len, whole))
+    assert bytes(framing.framed()) == b"".join(whole)
 
 
 @given(RECORDS, st.integers(0, (1 << 64) - 1))

@@ -112,7 +112,7 @@ def build(tree: Tree, seed: int, count: int, source: Any, folder: Path | None = 
             data, writer, done = b"", PieceWriter(), 0
             for chunk in map(source.encode, tasks):
                 writer.add(chunk, len(data))
-                data += chunk.framed
+                data += bytes(chunk.framed)
                 done += chunk.examples + len(chunk.rejects)
                 version.rejects += chunk.rejects
                 version.stats.append(chunk.stats)

@@ -21,9 +21,10 @@ class ImageHeader:
       format: `jpeg`, `png`, `gif`, `bmp`, `webp` or `tiff`.
       width, height: in pixels as stored, before any EXIF rotation.
       orientation: by EXIF, 1 (upright) to 8; known once the structure was checked.
-      scan: where the first scan of a JPEG begins.
+      scan: where the first scan of a JPEG begins, unless it was checked.
       look: as transforms.files.images.look has it; "" where nobody looked.
       looked_with: what that depends on beside the picture.
+      checked: whether the structure is known to be good.
     """
 
     format: str
@@ -33,6 +34,7 @@ class ImageHeader:
     scan: int = field(default=0, compare=False)
     look: str = ""
     looked_with: str = ""
+    checked: bool = field(default=False, compare=False)
 
 
 def read_header(data: bytes) -> ImageHeader:
@@ -64,6 +66,8 @@ def check_structure(data: bytes, header: ImageHeader) -> ImageHeader:
     Raises:
       ImageError: the end is missing, a chunk is damaged, or TensorFlow does not decode such a file.
     """
+    if header.checked:
+        return header
     turned = header.orientation
     if header.format == "jpeg":
         jpeg_file.check(data, header.scan)
@@ -91,6 +95,8 @@ def _unknown(data: bytes) -> ImageError:
 
 def _measure(data: bytes, name: str) -> ImageHeader:
     if name == "jpeg":
+        if plain := jpeg_file.read_plain(data):
+            return ImageHeader(name, *plain, checked=True)
         width, height, turned, scan = jpeg_file.read_segments(data)
         return ImageHeader(name, width, height, turned, scan)
     if name == "tiff":

@@ -2,10 +2,20 @@
 
 from collections.abc import Iterable
 from itertools import chain
+from typing import Any
 
 from shardmill.records import spans
 from transforms.files.images.errors import ImageError, UnreadableError
 from transforms.files.images.exif import UPRIGHT, orientation
+
+try:
+    from shardmill._native import plain_jpeg
+except ImportError:  # not compiled
+
+    def plain_jpeg(data: Any) -> tuple[int, int, int, int] | None:
+        """As if no file were plain."""
+        return None
+
 
 _SOF = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # frame headers; C4, C8 and CC are DHT, JPG and DAC
 # Sequential and progressive, Huffman and arithmetic, as libjpeg-turbo does
@@ -18,6 +28,19 @@ _AFTER_SCAN = frozenset({_SOS, _DHT, _DAC, _DQT, _DNL, _DRI, _COM, *range(0xE0, 
 _IN_SCAN = {0x00, *range(0xD0, 0xD8), 0xFF}  # what may follow FF among compressed pixels: stuffing, RSTn, fill
 _STRAY = bytes(byte not in _IN_SCAN for byte in range(256))
 _WINDOW_BYTES = 1 << 20  # searched at once: a file of markers and nothing else must not become a list of them
+
+
+def read_plain(data: bytes) -> tuple[int, int, int] | None:
+    """(width, height, EXIF orientation) of a JPEG all of whose structure is good, up to its end marker.
+
+    It is what `read_segments` and `check` find, in a tenth of their time; None where either would refuse the file, and
+    wherever that is left to them.
+    """
+    found = plain_jpeg(data)
+    if found is None:
+        return None
+    width, height, exif, end = found
+    return width, height, orientation(data, exif, end) if exif else UPRIGHT
 
 
 def read_segments(data: bytes) -> tuple[int, int, int, int]:
