@@ -72,10 +72,8 @@ def page(content: Mapping[str, Any], sources: Sources) -> str:
 
 def render(content: Mapping[str, Any], profile: Profile, pictures: PictureRows, room: Room) -> str:
     """The page with so much room."""
-    environment = _environment()
-    environment.filters["short"] = lambda text: clip(str(text), room.letters)
-    environment.filters["sentence"] = lambda text: clip(str(text), 4 * room.letters)
-    return environment.get_template("page").render(
+    page = _environment(room.letters).get_template("page")
+    return page.render(
         content=content,
         room=room,
         checks=check_rows(content["verdict"]["checks"]),
@@ -103,13 +101,10 @@ def _summaries(profile: Profile, feature: str) -> dict[str, FeatureSummary]:
 
 
 @cache
-def _sources() -> tuple[str, str]:
+def _environment(letters: int) -> Environment:
+    """What fills in the page, with the template once it is compiled: a process that builds many compiles one."""
     folder = files("pipelines.reports.html")
-    return (folder / "page.html").read_text("utf-8"), (folder / "page.css").read_text("utf-8")
-
-
-def _environment() -> Environment:
-    template, css = _sources()
+    template, css = (folder / "page.html").read_text("utf-8"), (folder / "page.css").read_text("utf-8")
     made = Environment(
         loader=DictLoader({"page": template, "css": css}),
         autoescape=True,
@@ -119,7 +114,13 @@ def _environment() -> Environment:
         optimized=False,  # or filters would be called as the template is compiled, and what they gave kept
         bytecode_cache=CompiledTemplates(),
     )
-    made.filters |= {"figure": figure, "share": share, "size": human_size}
+    made.filters |= {
+        "figure": figure,
+        "share": share,
+        "size": human_size,
+        "short": lambda text: clip(str(text), letters),
+        "sentence": lambda text: clip(str(text), 4 * letters),
+    }
     return made
 
 

@@ -56,8 +56,12 @@ def test_nothing_is_kept_where_python_is_told_to_keep_nothing(kept: Path, monkey
 
 
 def test_the_page_is_kept(kept: Path) -> None:
-    environment = page._environment()
-    environment.filters |= {"short": str, "sentence": str}
-    environment.get_template("page")
+    page._environment.cache_clear()
+
+    page._environment(60).get_template("page")
 
     assert list(kept.iterdir())
+
+
+def test_a_process_compiles_the_page_once() -> None:
+    assert page._environment(60).get_template("page") is page._environment(60).get_template("page")
