@@ -8,7 +8,7 @@ NEXT := $(VENV)-next-beam
 AIRFLOW := $(VENV)-airflow
 BROWSER := tests/support/browser
 
-.PHONY: airflow demo flink lean next-beam page screenshots test lint format bench clean
+.PHONY: airflow demo flink lean next-beam page plain screenshots test lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +40,10 @@ demo: $(VENV)/installed
 # Files of tests in their order, which has the slow ones, those of whole jobs, before the others.
 test: $(VENV)/installed
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+# Every route's bytes on Beam as it is; tests/support/quick_beam.py changes it for the others.
+plain: $(VENV)/installed
+	PLAIN_BEAM=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 tests/end_to_end/test_golden.py
 
 lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
