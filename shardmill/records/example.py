@@ -62,10 +62,14 @@ def bytes_entry_header(name: str, size: int, field: int = _BYTES) -> bytes:
 
     `bytes_entry_header(name, len(value)) + value == entry(name, bytes_feature([value]))`, without copying `value`.
     """
-    value = b"\x0a" + varint(size)
-    feature = _ONE_BYTE[field << 3 | 2] + varint(len(value) + size) + value
-    head = _key(name) + b"\x12" + varint(len(feature) + size) + feature
-    return b"\x0a" + varint(len(head) + size) + head
+    value = varint(size)
+    size += 1 + len(value)  # from here on of what was told and all behind it
+    values = varint(size)
+    size += 1 + len(values)
+    feature = varint(size)
+    key = _key(name)
+    size += len(key) + 1 + len(feature)
+    return b"".join((b"\x0a", varint(size), key, b"\x12", feature, _ONE_BYTE[field << 3 | 2], values, b"\x0a", value))
 
 
 def floats_entry_header(name: str, size: int) -> bytes:

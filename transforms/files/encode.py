@@ -97,8 +97,9 @@ class FileEncoder(ABC):
     said: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def encode_file(self, path: str, size: int) -> Encoded:
-        """What becomes of the file at `path`; `size` is that of its record, about.
+    def encode_file(self, path: str, size: int, data: bytes | None = None) -> Encoded:
+        """What becomes of the file at `path`; `size` is that of its record, about, and `data` what it holds, where it
+        was read already.
 
         Raises:
           Exception: the kind's `refusal`: the file is no good.
@@ -158,11 +159,12 @@ class FileEncoder(ABC):
         places: list[Place | None] = []
         offset = 0
         names = _Names(self.renames(self.feature), self.renames("label"), self.renames("filename"))
-        columns = (batch[name].to_pylist() for name in ("name", "size", "uri", "label", "line", "columns"))
-        for former, name, size, uri, label, line, entries in zip(known, *columns, strict=True):
-            path = uri or storage.join(self.root, name)
+        columns = (batch[name].to_pylist() for name in ("name", "size", "label", "line", "columns"))
+        paths = self._paths(batch)
+        read = self._read(paths, known)
+        for former, path, data, name, size, label, line, entries in zip(known, paths, read, *columns, strict=True):
             try:
-                encoded = self.encode_file(path, size) if former is None else self._recalled(former)
+                encoded = self.encode_file(path, size, data) if former is None else self._recalled(former)
             except (self.refusal, OSError) as error:
                 if isinstance(error, OSError):
                     raise_if_store_failed(error, path)
@@ -184,6 +186,18 @@ class FileEncoder(ABC):
         contents = FileContents.of(*zip(*held, strict=True)) if held else None
         looks = self._looks(files, held, laid)
         return EncodedChunk(framing.framed(), len(files), rejects, stats, contents=contents, looks=looks), places
+
+    def _paths(self, batch: pa.RecordBatch) -> list[str]:
+        root = storage.join(self.root, "")
+        return [uri or root + name for name, uri in zip(batch["name"].to_pylist(), batch["uri"].to_pylist())]
+
+    def _read(self, paths: Sequence[str], known: Sequence[Remembered | None]) -> list[bytes | None]:
+        """What the files hold, as far as that is read for many at once, and not `known`."""
+        wanted = [place for place, former in enumerate(known) if former is None]
+        data: list[bytes | None] = [None] * len(paths)
+        for place, found in zip(wanted, storage.read_small([paths[place] for place in wanted]), strict=True):
+            data[place] = found
+        return data
 
     def _looks(
         self, files: Sequence[Encoded], held: Sequence[tuple[str, int | None, bytes]], laid: Sequence[Laid]

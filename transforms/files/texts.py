@@ -57,9 +57,9 @@ class TextFileEncoder(FileEncoder):
     encoding: str = "utf-8"
     renames: Renames = NO_RENAMES
 
-    def encode_file(self, path: str, size: int) -> Encoded:
+    def encode_file(self, path: str, size: int, data: bytes | None = None) -> Encoded:
         """Read and decode a text; a byte order mark is left out."""
-        data = storage.read_bytes(path)
+        data = storage.read_bytes(path) if data is None else data
         try:
             text = data.decode(self.encoding).removeprefix("\ufeff")
         except UnicodeDecodeError as error:

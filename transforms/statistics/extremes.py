@@ -3,7 +3,7 @@ looks for them among a million others. Which they are depends on the images alon
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, count
 from operator import mul
 
 from shardmill.statistics.extremes import Extreme
@@ -31,11 +31,10 @@ class Extremes:
         """Those of some images, of which `image` is asked by index: nothing is made for the many others."""
         if not names:
             return cls()
-        places = range(len(names))
-        by_area = sorted(places, key=list(zip(map(mul, widths, heights), names)).__getitem__)
-        by_ratio = sorted(places, key=list(zip(map(_ratio, widths, heights), names)).__getitem__)
+        by_area = sorted(zip(map(mul, widths, heights), names, count()))
+        by_ratio = sorted(zip(map(_ratio, widths, heights), names, count()))
         ranked = {SMALLEST: by_area[:KEPT], LARGEST: by_area[: -KEPT - 1 : -1], ELONGATED: by_ratio[: -KEPT - 1 : -1]}
-        return cls({what: list(map(image, chosen)) for what, chosen in ranked.items()})
+        return cls({what: [image(place) for *_, place in chosen] for what, chosen in ranked.items()})
 
     def merge(self, other: "Extremes") -> None:
         """Add those of others."""

@@ -15,9 +15,27 @@ from shardmill.metadata.naming import TEMP_SUFFIX
 from transforms.stores.error_text import NotAFileError, of_writing
 from transforms.stores.protocol import TIME_STAMP, FileStat
 
+try:
+    from shardmill._native import read_files
+except ImportError:  # not compiled
+
+    def read_files(paths: list[str], most: int) -> list[bytes | None]:
+        """As if every file were to be read alone."""
+        return [None] * len(paths)
+
+
+_SMALL_BYTES = (
+    1 << 20
+)  # of a file that is read with others: what is larger takes longer than a thread waits for its turn
 _SYNCERS = 8  # threads: a disk orders what it is asked to write at once
 _DELETERS = 4  # threads: to give back the blocks of a large file, a file system waits for its disk
 _REST_BYTES = 1 << 20  # read at once of a file that is longer than the system says, such as those of /proc
+
+
+def read_small(paths: list[str]) -> list[bytes | None]:
+    """The bytes of each of some files, all read at once; None of one that is large, or is to be read alone for another
+    reason, such as that it cannot be."""
+    return read_files(paths, _SMALL_BYTES)
 
 
 def read_bytes(path: str) -> bytes:

@@ -29,8 +29,8 @@ class Shouting(FileEncoder):
     root: str
     renames: Renames = NO_RENAMES
 
-    def encode_file(self, path: str, size: int) -> Encoded:
-        data = storage.read_bytes(path)
+    def encode_file(self, path: str, size: int, data: bytes | None = None) -> Encoded:
+        data = storage.read_bytes(path) if data is None else data
         if data.startswith(b"#"):
             raise Refused("a comment")
         return Encoded(data.upper(), seen=size)
@@ -69,8 +69,24 @@ def test_good_files_are_encoded_and_others_rejected_with_their_lines(tmp_path: P
     assert chunk.stats.lengths.total == 14
 
 
+def test_small_files_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(name.encode())
+    alone = []
+
+    def read_alone(path: str) -> bytes:
+        alone.append(path)
+        return Path(path).read_bytes()
+
+    monkeypatch.setattr(storage, "read_bytes", read_alone)
+
+    chunk = Shouting(str(tmp_path))(planned(["a", "missing", "b"]))
+
+    assert (chunk.examples, alone) == (2, [str(tmp_path / "missing")])
+
+
 class Failing(Shouting):
-    def encode_file(self, path: str, size: int) -> Encoded:
+    def encode_file(self, path: str, size: int, data: bytes | None = None) -> Encoded:
         raise OSError("503") if path.startswith("gs://") else OSError(5, "")
 
 

@@ -17,6 +17,31 @@ def test_a_file_larger_than_it_says() -> None:
     assert local.read_bytes("/proc/self/status").startswith(b"Name:")
 
 
+def test_small_files_are_read_at_once_and_others_are_left(tmp_path: Path) -> None:
+    good = {"a": b"", "b": b"\xff" * 25_000, os.fsdecode(b"[c]\xff"): b"c", "d": bytes(1 << 20)}
+    for name, data in {**good, "large": bytes((1 << 20) + 1)}.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("b")
+    os.mkfifo(tmp_path / "pipe")
+    left = [str(tmp_path / name) for name in ("large", "folder", "pipe", "missing", "nul\0")]
+    there = [str(tmp_path / name) for name in good]
+
+    assert local.read_small(["/proc/self/stat", *there, *left]) == [None, *good.values(), *[None] * len(left)]
+    assert local.read_small([str(tmp_path / "link")] * 300) == [good["b"]] * 300
+    assert local.read_small([]) == []
+    assert [local.read_bytes(path) for path in there] == list(good.values())
+
+
+def test_what_is_no_path_is_left_and_no_file_stays_open(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"a")
+    before = os.listdir("/proc/self/fd")
+
+    for _ in range(100):
+        assert local.read_small([str(tmp_path / "a"), str(tmp_path), 7, "", "\ud800"]) == [b"a", *[None] * 4]  # type: ignore[list-item]
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
 def test_delete_tree(tmp_path: Path) -> None:
     (tmp_path / "a[1]" / "b").mkdir(parents=True)
     (tmp_path / "a1").mkdir()

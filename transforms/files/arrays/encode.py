@@ -94,12 +94,12 @@ class ArrayEncoder(FileEncoder):
         """The encoder for the arrays of an input."""
         return replace(self, expected=layout.array, example=layout.example)
 
-    def encode_file(self, path: str, size: int) -> Encoded:
+    def encode_file(self, path: str, size: int, data: bytes | None = None) -> Encoded:
         """Read an array and check its type."""
         assert self.expected is not None
         if size > MAX_RECORD_BYTES:  # not read: it would fill the memory
             raise NpyError(f"a file of {size:,} bytes; {expected_in_words(self.expected, self.example)}")
-        return Encoded(read_array(storage.read_bytes(path), self.expected, self.example))
+        return Encoded(read_array(storage.read_bytes(path) if data is None else data, self.expected, self.example))
 
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> ArrayStats:
         """The statistics of some arrays."""

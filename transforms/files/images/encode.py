@@ -53,9 +53,9 @@ class ImageEncoder(FileEncoder):
         """Whether examples have a height and a width."""
         return self.verify != "none" or self.reencode is not None
 
-    def encode_file(self, path: str, size: int) -> Encoded:
+    def encode_file(self, path: str, size: int, data: bytes | None = None) -> Encoded:
         """Read, check and re-encode an image."""
-        data, header = self._image(path)
+        data, header = self._image(path, data)
         return self._encoded(data, self._looked_at(data, header))
 
     def remember(self, encoded: Encoded) -> str:
@@ -87,8 +87,13 @@ class ImageEncoder(FileEncoder):
         return look.version()
 
     def _encoded(self, image: bytes, header: ImageHeader) -> Encoded:
-        sides = _size_entries(header.height, header.width, self.renames) if self.measures else b""
+        sides = _size_entries(header.height, header.width, *self._sides) if self.measures else b""
         return Encoded(image, sides, header)
+
+    @cached_property
+    def _sides(self) -> tuple[str, str]:
+        """What height and width are called: asked for each image, and a set of renames is slow to look up by."""
+        return self.renames("height"), self.renames("width")
 
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> ImageStats:
         """The statistics of some images."""
@@ -114,9 +119,9 @@ class ImageEncoder(FileEncoder):
             stats.extremes = Extremes.among(names, widths, heights, image)
         return stats
 
-    def _image(self, path: str) -> tuple[bytes, ImageHeader]:
+    def _image(self, path: str, data: bytes | None) -> tuple[bytes, ImageHeader]:
         """The bytes to store and their header; raises ImageError or OSError."""
-        data = storage.read_bytes(path)
+        data = storage.read_bytes(path) if data is None else data
         if self.reencode is not None:
             self._check_pixels(ImageHeader(*measure(data)))
             if self.coordinates and (turned := orientation(data)) != UPRIGHT:
@@ -148,6 +153,6 @@ def _header(seen: str) -> ImageHeader:
 
 
 @lru_cache(maxsize=4096)
-def _size_entries(height: int, width: int, renames: Renames) -> bytes:
-    sides = (("height", height), ("width", width))
-    return b"".join(example.entry(renames(side), example.int64_feature([pixels])) for side, pixels in sides)
+def _size_entries(height: int, width: int, *names: str) -> bytes:
+    sides = zip(names, (height, width), strict=True)
+    return b"".join(example.entry(name, example.int64_feature([pixels])) for name, pixels in sides)

@@ -45,6 +45,8 @@ def read_header(data: bytes) -> ImageHeader:
     """
     if not data:
         raise ImageError("the file is empty")
+    if plain := jpeg_file.read_plain(data):
+        return ImageHeader("jpeg", *plain, checked=True)
     for magic, name in _MAGICS:
         if data.startswith(magic):
             try:
@@ -95,8 +97,6 @@ def _unknown(data: bytes) -> ImageError:
 
 def _measure(data: bytes, name: str) -> ImageHeader:
     if name == "jpeg":
-        if plain := jpeg_file.read_plain(data):
-            return ImageHeader(name, *plain, checked=True)
         width, height, turned, scan = jpeg_file.read_segments(data)
         return ImageHeader(name, width, height, turned, scan)
     if name == "tiff":
