@@ -20,7 +20,7 @@ ROOMS = {
             " reading tensors checks __main__"
         ),
         "transforms": (
-            "stores options workers columns statistics contents sharding examples writing formats inputs layout"
+            "stores options workers rejects columns statistics contents sharding examples writing formats inputs layout"
             " publishing files records verification"
         ),
         "pipelines": "flags config reports graphs kinds recipes running rebuilding commands cli __main__",

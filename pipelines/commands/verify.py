@@ -20,7 +20,7 @@ from pipelines.reports import log
 from pipelines.running import launch, runner
 from pipelines.running.scratch import scratch_folder
 from pipelines.running.taking_up import repair
-from shardmill.errors import JobError, UserError
+from shardmill.errors import CorruptDataError, JobError, UserError
 from shardmill.features.feature import Feature, of_kind
 from shardmill.metadata import naming, schema, tfds_metadata
 from shardmill.metadata.asked_schema import asked_of, with_asked
@@ -189,6 +189,9 @@ def dataset_faults(dataset: Dataset) -> list[Fault]:
     return faults
 
 
+_REJECTS = f"{naming.REJECTS_DIR}/{naming.REJECTS_FILE}"
+_MANY_REJECTS = 10_000  # which are read as they come, not held
+
 _Check = Callable[[bytes, Manifest], Iterable[str]]
 _TextCheck = Callable[[str, Manifest], Iterable[str]]
 
@@ -205,7 +208,7 @@ def _metadata_checks(manifest: Manifest) -> dict[str, _Check]:
     if manifest.codec.is_read_by_tfds:
         checks[naming.DATASET_INFO] = _check_dataset_info
     if manifest.rejects.get("records"):
-        checks[f"{naming.REJECTS_DIR}/{naming.REJECTS_FILE}"] = _check_rejects
+        checks[_REJECTS] = _check_rejects
     found: dict[str, _Check] = {
         name: partial(_of_text, check) for name, check in checks.items() if naming.is_inside(name)
     }
@@ -221,6 +224,8 @@ def _of_text(check: _TextCheck, data: bytes, manifest: Manifest) -> Iterable[str
 def _check_text(dataset: Dataset, name: str, checks: Mapping[str, _Check]) -> list[str]:
     """What is wrong with a metadata file; that its checksum differs is said where nothing says more."""
     try:
+        if name == _REJECTS and dataset.manifest.files and dataset.manifest.rejects.get("records", 0) > _MANY_REJECTS:
+            return _check_lines(dataset, name)
         data = storage.read_bytes(storage.join(dataset.directory, name))
         found = list(checks[name](data, dataset.manifest)) if name in checks else []
         expected = dataset.manifest.files.get(name, crc32c(data))
@@ -233,6 +238,16 @@ def _check_text(dataset: Dataset, name: str, checks: Mapping[str, _Check]) -> li
         return [f"cannot be read: {error.strerror or error}"]
     except (AttributeError, KeyError, TypeError, ValueError, text_format.ParseError, DecodeError) as error:
         return [f"is not such a file: {type(error).__name__}: {' '.join(str(error).split())}"]
+
+
+def _check_lines(dataset: Dataset, name: str) -> list[str]:
+    """What is wrong with a file of very many lines, which is not held whole; raises as `Dataset.lines`."""
+    try:
+        for _ in dataset.lines(name):
+            pass
+    except CorruptDataError as error:
+        return [str(error)]
+    return []
 
 
 def _check_features(text: str, manifest: Manifest) -> Iterator[str]:

@@ -30,6 +30,8 @@ from transforms.layout.files import Layout, LayoutOptions, make_layout
 from transforms.layout.splits import DEFAULT_SPLITS
 from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
+from transforms.rejects.gathered import gather
+from transforms.rejects.part import RejectsPart, parts_of
 from transforms.sharding.divisions import Divisions
 from transforms.sharding.shards import ShardKey, shard_count
 from transforms.statistics.files import SplitStats, merge_by_split
@@ -46,7 +48,7 @@ class FileRoute:
     """How one kind of file is read.
 
     Attributes:
-      index: finds the files.
+      index: finds the files, given the job's temporary directory, None in a dry run.
       encoder: of its files.
       describe: what was written.
       layout: how the input is to be read.
@@ -54,7 +56,7 @@ class FileRoute:
       near_duplicates: how the encoder hashes pictures by how they look, in words; "" where it does not.
     """
 
-    index: beam.PTransform[Any, Indexed]
+    index: Callable[[str | None], beam.PTransform[Any, Indexed]]
     encoder: FileEncoder
     describe: Describe
     layout: Callable[[InputSummary, LayoutOptions], Layout] = make_layout
@@ -70,29 +72,34 @@ class Plan:
     layout: beam.PCollection[Layout]
     divisions: beam.PCollection[Divisions]
     shards: beam.PCollection[tuple[ShardKey, pa.RecordBatch]]
-    rejects: beam.PCollection[Reject]
+    rejects: beam.PCollection[RejectsPart]
 
 
-def find_files(config: ListedFilesConfig, reserved: tuple[str, ...]) -> beam.PTransform[Any, Indexed]:
+def find_files(
+    config: ListedFilesConfig, reserved: tuple[str, ...]
+) -> Callable[[str | None], beam.PTransform[Any, Indexed]]:
     """Index --input or --manifest, no column of which has a name that is `reserved`."""
     if config.manifest is not None:
-        return ReadManifest(config.manifest, config.allow_outside, reserved, config.manifest_names, config.remembers)
+        return partial(
+            ReadManifest, config.manifest, config.allow_outside, reserved, config.manifest_names, config.remembers
+        )
     assert config.input is not None
-    return ListFiles(config.input, config.kind, config.folders, config.remembers)
+    return partial(ListFiles, config.input, config.kind, config.folders, config.remembers)
 
 
 def plan_files(
     root: beam.Pipeline, config: FilesConfig, route: FileRoute, options: PublishOptions | None = None
 ) -> Plan:
     """Index the input and plan its shards; nothing is written, but the temporary directory of a job with `options`."""
-    indexed = root | "Index" >> route.index
+    temporary = options.folder if options is not None else None
+    indexed = root | "Index" >> route.index(temporary)
     layout = indexed.summary | "Layout" >> beam.Map(
         _layout, config.layout_options, route.layout, route.describe, config.renames
     )
     if options is not None:
         layout = layout | "Prepare" >> beam.Map(prepared, options)
     resolved = indexed.files | "Resolve" >> beam.FlatMap(
-        _resolve, AsSingleton(layout), config.resolve_options
+        _resolve, AsSingleton(layout), config.resolve_options, temporary
     ).with_output_types(pa.RecordBatch).with_outputs(REJECTS, main="planned")
     planned = resolved["planned"]
     if config.stratify_by is not None:
@@ -198,9 +205,11 @@ def _shards(
     return ReusingShards(encoder, files_per_task, remember.seed, versions, not remember.codec, reuse.former)
 
 
-def _resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> Iterable[Any]:
-    for item in resolve(batch, layout, options):
-        yield TaggedOutput(REJECTS, item) if isinstance(item, Reject) else item
+def _resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions, temporary: str | None) -> Iterable[Any]:
+    items = list(resolve(batch, layout, options))
+    yield from (item for item in items if not isinstance(item, Reject))
+    rejects = parts_of((item for item in items if isinstance(item, Reject)), temporary)
+    yield from (TaggedOutput(REJECTS, part) for part in rejects)
 
 
 def _publish(
@@ -210,21 +219,22 @@ def _publish(
     duplicates: Duplicates,
     near_duplicates: Iterable[NearDuplicates],
     shards: Iterable[ShardInfo],
-    rejects: Iterable[Reject],
+    rejects: Iterable[RejectsPart],
     describe: Describe,
     options: PublishOptions,
 ) -> list[str]:
     written = list(shards)
     stats = merge_by_split((shard.name.split, shard.stats) for shard in written if shard.stats is not None)
     features, notices = describe(summary, layout, list(stats.values()))
+    gathered, records = gather(rejects, summary.matched, summary.size_bytes)
     build = Build(
-        records=summary.matched,
+        records=records,
         size_bytes=summary.size_bytes,
         fingerprint=summary.fingerprint,
         splits=layout.splits,
         divisions=divisions,
         shards=written,
-        rejects=list(rejects),
+        rejects=gathered,
         stats=stats,
         notices=(*layout.notices, *notices),
         duplicates=duplicates,

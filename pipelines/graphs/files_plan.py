@@ -12,12 +12,12 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from pipelines.config.files import FilesConfig
 from pipelines.graphs.files import FileRoute, plan_files
 from pipelines.reports.figures import human_size
-from pipelines.reports.summary import shortened
-from shardmill.metadata.rejects import Reject
+from pipelines.reports.summary import rejected_so_far, shortened
 from shardmill.printable import printable
 from transforms.files.plan import numpy_column
 from transforms.inputs.summary import InputSummary
 from transforms.layout.files import Layout
+from transforms.rejects.part import RejectsPart
 from transforms.sharding.shards import ShardKey
 
 _EXAMPLES_SHOWN, _LAST_SHOWN = 10, 3  # classes of many, by --dry_run: the first, and the last
@@ -36,7 +36,7 @@ class DryRun:
     layout: Layout
     shards: dict[ShardKey, tuple[int, int]]
     labels: Counter[tuple[str, int]]
-    rejects: list[Reject]
+    rejects: list[RejectsPart]
 
 
 def plan(root: beam.Pipeline, path: str, config: FilesConfig, route: FileRoute) -> None:
@@ -57,7 +57,7 @@ def _save(
     summary: InputSummary,
     layout: Layout,
     counts: Iterable[tuple[ShardKey, int, int, Counter[int]]],
-    rejects: Iterable[Reject],
+    rejects: Iterable[RejectsPart],
     path: str,
 ) -> None:
     shards: dict[ShardKey, tuple[int, int]] = {}
@@ -77,10 +77,7 @@ def describe(plan: DryRun, config: FilesConfig) -> str:
         f"Dry run: nothing is written. Would write {config.directory}",
         f"Input: {config.source}: {summary.records:,} files, {human_size(summary.size_bytes)}",
     ]
-    if plan.rejects:
-        lines.append(
-            f"Rejected so far: {len(plan.rejects):,}, such as {plan.rejects[0].source!r}: {plan.rejects[0].reason}"
-        )
+    lines += rejected_so_far(plan.rejects)
     for split in layout.splits:
         sizes = [size for (name, _), size in sorted(plan.shards.items()) if name == split]
         if not sizes:

@@ -15,13 +15,11 @@ from pipelines.config.records import RecordsConfig
 from pipelines.graphs.publishing import prepared, publish_options, renamed, report_divisions
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature, Features
-from shardmill.metadata.rejects import Reject
 from shardmill.statistics.duplicates import Duplicates
 from transforms.columns.inferred import Inferred
 from transforms.contents.find import find_duplicates
 from transforms.examples.kinds import Kinds, mixed_kinds, most_frequent
 from transforms.files.images.found import mark_images
-from transforms.formats.damage import settle
 from transforms.inputs.blocks import IndexBlocks, IndexedBlocks, Task
 from transforms.inputs.summary import InputSummary
 from transforms.layout.columns import wanted_columns
@@ -38,6 +36,8 @@ from transforms.records.merge import RunShards
 from transforms.records.run_file import Run, read_keys
 from transforms.records.slices import SliceRuns
 from transforms.records.stage import KeyStrata, Staged, StagedRuns, StageRuns, Staging
+from transforms.rejects.gathered import gather
+from transforms.rejects.part import RejectsPart
 from transforms.sharding import balance
 from transforms.sharding.cuts import FindByteCuts, FindExampleCuts
 from transforms.sharding.divisions import Divisions
@@ -57,11 +57,11 @@ class Reading:
     layout: beam.PCollection[TableLayout]
 
 
-def read_layout(root: beam.Pipeline, config: RecordsConfig) -> Reading:
-    """Index the input and decide how it is read."""
+def read_layout(root: beam.Pipeline, config: RecordsConfig, temporary: str | None = None) -> Reading:
+    """Index the input and decide how it is read; `temporary` is the job's directory, None in a dry run."""
     options = config.table_options
     indexed = root | "Index" >> IndexBlocks(
-        config.input, config.kind, config.format, config.run_size, config.threads, config.folders
+        config.input, config.kind, config.format, config.run_size, config.threads, config.folders, temporary
     )
     inferred: Any = ()
     if config.spec.infers and options.needs_inference:
@@ -102,8 +102,8 @@ def build_records(root: beam.Pipeline, progress_folder: str | None, config: Reco
       progress_folder: where workers on this machine report, or None.
       config: what to do.
     """
-    reading = read_layout(root, config)
     options = publish_options(config)
+    reading = read_layout(root, config, options.folder)
     # The layout stands for "the input makes sense": a user's mistake is found before anything is written.
     # All that writes takes the layout that has passed through here.
     layout = reading.layout | "Prepare" >> beam.Map(prepared, options).with_output_types(TableLayout)
@@ -185,7 +185,7 @@ def _publish(
     all_staged: Iterable[Staged],
     duplicates: Duplicates,
     shards: Iterable[ShardInfo],
-    rejects: Iterable[Reject],
+    rejects: Iterable[RejectsPart],
     table: TableOptions,
     options: PublishOptions,
 ) -> list[str]:
@@ -200,7 +200,7 @@ def _publish(
         features, found = mark_images(features, staged.images)
         notices += found
     _check_ids(staged, layout, table.classes.labels)
-    settled, records = settle(rejects, staged.read + summary.rejected, summary.size_bytes)
+    gathered, records = gather(rejects, staged.read + summary.rejected, summary.size_bytes)
     build = Build(
         records=records,
         size_bytes=summary.size_bytes,
@@ -208,7 +208,7 @@ def _publish(
         splits=layout.splits,
         divisions=divisions,
         shards=list(shards),
-        rejects=settled,
+        rejects=gathered,
         stats=staged.stats,
         notices=notices,
         duplicates=duplicates,

@@ -10,15 +10,15 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from pipelines.config.records import RecordsConfig
 from pipelines.graphs.records import read_layout
 from pipelines.reports.figures import human_size
-from pipelines.reports.summary import first_and_last
+from pipelines.reports.summary import first_and_last, rejected_so_far
 from shardmill.features.feature import Feature
 from shardmill.kinds.registry import kind_of
-from shardmill.metadata.rejects import Reject
 from shardmill.printable import printable
 from transforms.columns.inferred import Inferred
 from transforms.columns.nested import in_words
 from transforms.inputs.summary import InputSummary
 from transforms.layout.table_layout import TableLayout
+from transforms.rejects.part import RejectsPart
 from transforms.workers.merging import only
 
 _SHOWN = 30  # features, by --dry_run
@@ -31,7 +31,7 @@ class DryRun:
     summary: InputSummary
     inferred: Inferred
     layout: TableLayout
-    rejects: list[Reject]
+    rejects: list[RejectsPart]
 
 
 def plan(root: beam.Pipeline, path: str, config: RecordsConfig) -> None:
@@ -42,7 +42,7 @@ def plan(root: beam.Pipeline, path: str, config: RecordsConfig) -> None:
 
 
 def _save(
-    summary: InputSummary, inferred: Iterable[Inferred], layout: TableLayout, rejects: Iterable[Reject], path: str
+    summary: InputSummary, inferred: Iterable[Inferred], layout: TableLayout, rejects: Iterable[RejectsPart], path: str
 ) -> None:
     with open(path, "wb") as file:
         pickle.dump(DryRun(summary, only(inferred, Inferred()), layout, list(rejects)), file)
@@ -59,10 +59,7 @@ def describe(plan: DryRun, config: RecordsConfig) -> str:
             f" {human_size(plan.summary.size_bytes)}{rows}"
         ),
     ]
-    if plan.rejects:
-        lines.append(
-            f"Rejected so far: {len(plan.rejects):,}, such as {plan.rejects[0].source!r}: {plan.rejects[0].reason}"
-        )
+    lines += rejected_so_far(plan.rejects)
     fractions = plan.layout.fractions
     for index, split in enumerate(plan.layout.splits):
         lines.append(f"Split {split}: {f'{float(fractions[index]):.4g} of the rows' if fractions else 'by its folder'}")

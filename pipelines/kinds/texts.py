@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.config.files import FilesConfig
@@ -138,7 +139,7 @@ def _job(config: RecordsConfig | TextFilesConfig) -> "Job":
 
     assert config.input is not None
     route = FileRoute(
-        ListFiles(config.input, config.kind, config.folders, config.remembers),
+        partial(ListFiles, config.input, config.kind, config.folders, config.remembers),
         TextFileEncoder(config.root, config.encoding, config.renames),
         _describe,
     )

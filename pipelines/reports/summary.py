@@ -2,7 +2,7 @@
 result."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -17,6 +17,7 @@ from shardmill.printable import printable
 from shardmill.reading.dataset import Dataset
 from shardmill.reading.selection import supervised_of
 from transforms.files.images.features import TFDS_CANNOT
+from transforms.rejects.part import RejectsPart, first_of
 
 _CLASSES_SHOWN = 7  # names: of more, the first and the last three
 _LETTERS_SHOWN = 40  # of a name
@@ -60,6 +61,16 @@ def first_and_last(names: Sequence[str]) -> str:
     """All of some names, or the first and the last three of many."""
     shown = [*names[:3], "…", *names[-3:]] if len(names) > _CLASSES_SHOWN else names
     return ", ".join(shortened(name) for name in shown)
+
+
+def rejected_so_far(parts: Iterable[RejectsPart]) -> list[str]:
+    """What a dry run says of rejects; nothing where there are none."""
+    known = list(parts)
+    first = first_of(known)
+    if first is None:
+        return []
+    rejects = sum(part.rejects for part in known)
+    return [f"Rejected so far: {rejects:,}, such as {first.source!r}: {first.reason}"]
 
 
 def shortened(name: str) -> str:

@@ -5,6 +5,8 @@ import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import google_crc32c
+
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystems.local import Files, LocalFiles, read_if_there, read_whole
 from shardmill.metadata import naming
@@ -44,6 +46,25 @@ class Dataset:
                 f" {crc32c(data)}, the manifest says {expected}"
             )
         return data
+
+    def lines(self, name: str) -> Iterator[str]:
+        """The lines of a file that describes the data set and may be too large for memory, without their ends.
+
+        Raises:
+          FileNotFoundError: it is missing.
+          UnicodeDecodeError: it is not UTF-8.
+          CorruptDataError: it is not what was written, which is known at its end.
+        """
+        path, checksum = posixpath.join(self.directory, name), 0
+        with self.files.open(path) as file:
+            for line in file:
+                checksum = google_crc32c.extend(checksum, line)
+                yield line.removesuffix(b"\n").decode()
+        expected = self.manifest.files.get(name, f"{checksum:08x}")
+        if f"{checksum:08x}" != expected:
+            raise CorruptDataError(
+                f"{path} is not the file that was written: its crc32c is {checksum:08x}, the manifest says {expected}"
+            )
 
     def stats(self) -> StatsFile:
         """What stands in stats.json.

@@ -16,6 +16,7 @@ from transforms.inputs.files import REJECTS, SUMMARIES
 from transforms.inputs.folders import FolderRoles
 from transforms.inputs.listing import FileKind, Found, Skipped, input_root, list_input
 from transforms.inputs.summary import InputSummary, summarize_files, summarize_header, summarize_skipped
+from transforms.rejects.part import RejectsPart, RejectsWriter, parts_of
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
@@ -30,7 +31,7 @@ class IndexedBlocks(NamedTuple):
     """What indexing gives: tasks, rejects, and the one InputSummary of all files."""
 
     tasks: beam.PCollection[Task]
-    rejects: beam.PCollection[Reject]
+    rejects: beam.PCollection[RejectsPart]
     summary: beam.PCollection[InputSummary]
 
 
@@ -45,6 +46,7 @@ class IndexBlocks(beam.PTransform):
       task_size: bytes of a task, about, by the bytes of all files.
       threads: that index in each worker, see ThreadedFlatMap.
       roles: what the folders of files mean, where --folders says it.
+      temporary: the job's temporary directory; None in a dry run.
     """
 
     pattern: str
@@ -53,21 +55,23 @@ class IndexBlocks(beam.PTransform):
     task_size: Callable[[int], int]
     threads: int = 0
     roles: FolderRoles | None = None
+    temporary: str | None = None
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # IndexedBlocks; Beam reads annotations as element types
         """List on one worker, index each file on any, gather small files into tasks."""
         listed = (
             pbegin
             | "Pattern" >> beam.Create([self.pattern])
-            | "List" >> beam.FlatMap(_list, self.kind, self.roles).with_outputs(REJECTS, SUMMARIES, main="files")
+            | "List"
+            >> beam.FlatMap(_list, self.kind, self.roles, self.temporary).with_outputs(REJECTS, SUMMARIES, main="files")
         )
         indexed = (
             listed["files"]
             | "SpreadFiles" >> beam.Reshuffle()
             | "IndexFile"
-            >> beam.ParDo(ThreadedFlatMap(partial(index_file, self.format), self.threads)).with_outputs(
-                REJECTS, SUMMARIES, main="blocks"
-            )
+            >> beam.ParDo(
+                ThreadedFlatMap(partial(index_file, self.format, temporary=self.temporary), self.threads)
+            ).with_outputs(REJECTS, SUMMARIES, main="blocks")
         )
         # Small blocks by the task: 10,000 files of a row each are not 10,000 runs.
         gather = Gather(_task, partial(_part_of_task, self.task_size), 1)
@@ -79,10 +83,11 @@ class IndexBlocks(beam.PTransform):
         return IndexedBlocks(tasks, rejects, summary)
 
 
-def _list(pattern: str, kind: FileKind, roles: FolderRoles | None) -> Iterator[Any]:
+def _list(pattern: str, kind: FileKind, roles: FolderRoles | None, temporary: str | None) -> Iterator[Any]:
     root = input_root(pattern)
     summary = InputSummary()
     found: list[Found] = []
+    rejects = RejectsWriter(temporary)
     for item in list_input(pattern, kind):
         if isinstance(item, Found):
             found.append(item)
@@ -90,8 +95,9 @@ def _list(pattern: str, kind: FileKind, roles: FolderRoles | None) -> Iterator[A
             summary = summary.merge(summarize_skipped(item.kind, item.name))
         else:
             # How many records are in a file that is not there, or in a folder that cannot be listed, nobody knows.
-            yield TaggedOutput(REJECTS, replace(item, count="at least"))
+            rejects.add([replace(item, count="at least")])
             summary = summary.merge(InputSummary(rejected=1))
+    yield from _tagged(rejects.close())
     yield from to_refs(found, root)
     yield TaggedOutput(
         SUMMARIES, summary.merge(summarize_files(((file.name, file.size_bytes) for file in found), roles))
@@ -110,14 +116,15 @@ def to_refs(found: Iterable[Found], root: str) -> list[FileRef]:
     ]
 
 
-def index_file(format_: RecordFormat, file: FileRef) -> list[Any]:
-    """The blocks of a file; rejects, and a summary of headers and rejects, tagged."""
+def index_file(format_: RecordFormat, file: FileRef, temporary: str | None = None) -> list[Any]:
+    """The blocks of a file; rejects, which `temporary` is for, and a summary of headers and rejects, tagged."""
     blocks: list[Any] = []
+    rejects = RejectsWriter(temporary)
     summary = InputSummary()
     try:
         for item in format_.index(file):
             if isinstance(item, Reject):
-                blocks.append(TaggedOutput(REJECTS, item))
+                rejects.add([item])
                 summary = summary.merge(InputSummary(rejected=item.counted))
             else:
                 blocks.append(item)
@@ -125,11 +132,15 @@ def index_file(format_: RecordFormat, file: FileRef) -> list[Any]:
     except OSError as error:
         raise_if_store_failed(error, file.path)
         reason = f"cannot be read: {error_text(error)}"
-        blocks = [TaggedOutput(REJECTS, unread_file(file.name, file.size_bytes, "index", reason))]
-        return [*blocks, TaggedOutput(SUMMARIES, InputSummary(rejected=1))]
+        unread = parts_of([unread_file(file.name, file.size_bytes, "index", reason)], temporary)
+        return [*_tagged(unread), TaggedOutput(SUMMARIES, InputSummary(rejected=1))]
     if header:
         summary = summary.merge(summarize_header(header, file.name))
-    return [*blocks, TaggedOutput(SUMMARIES, summary)]
+    return [*blocks, *_tagged(rejects.close()), TaggedOutput(SUMMARIES, summary)]
+
+
+def _tagged(parts: Iterable[RejectsPart]) -> list[TaggedOutput]:
+    return [TaggedOutput(REJECTS, part) for part in parts]
 
 
 def total_bytes(file: FileRef) -> int:

@@ -96,7 +96,18 @@ def read_manifest(
     path: str, allow_outside: bool, reserved: Collection[str] = RESERVED, names: ManifestNames = USUAL_NAMES
 ) -> Iterator[Row | Reject]:
     """The rows of the manifest at `path`, whose columns have no `reserved` names; a row that is no good comes as a
-    Reject.
+    Reject, as do the second and later of equal rows.
+
+    Raises:
+      as `read_rows`.
+    """
+    return _without_duplicates(read_rows(path, allow_outside, reserved, names), path)
+
+
+def read_rows(
+    path: str, allow_outside: bool, reserved: Collection[str] = RESERVED, names: ManifestNames = USUAL_NAMES
+) -> Iterator[Row | Reject]:
+    """As `read_manifest`, with all of equal rows: nothing is remembered of those that were read.
 
     Raises:
       UserError: there is no such file, no column that names the image, or a quote that is never closed.
@@ -110,9 +121,9 @@ def read_manifest(
         raise UserError(f"--manifest {path} cannot be read: {error_text(error)}") from None
     folder = posixpath.dirname(path) or "."
     with raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
-        read_rows = _csv_rows if is_textual(path) else _json_rows
-        values = read_rows(text, path, names.reserved(reserved), names)
-        yield from _without_duplicates(_rows(values, path, folder, allow_outside, names), path)
+        values_of = _csv_rows if is_textual(path) else _json_rows
+        values = values_of(text, path, names.reserved(reserved), names)
+        yield from _rows(values, path, folder, allow_outside, names)
 
 
 def _rows(
@@ -284,14 +295,18 @@ def _encoding_problem(cells: Sequence[str]) -> str | None:
     return None
 
 
+def digest(row: Row) -> bytes:
+    """16 bytes that equal rows share, but for their lines."""
+    content = json.dumps([row.name, row.label, row.split, row.columns], sort_keys=True)
+    return xxhash.xxh3_128_digest(content.encode())
+
+
 def _without_duplicates(rows: Iterable[Row | Reject], path: str) -> Iterator[Row | Reject]:
     """The rows, the second and later of equal ones as Rejects; equal names with other columns are not equal rows."""
-    seen: dict[int, int] = {}
+    seen: dict[bytes, int] = {}
     for row in rows:
         if isinstance(row, Row):
-            content = json.dumps([row.name, row.label, row.split, row.columns], sort_keys=True)
-            digest = xxhash.xxh3_128_intdigest(content.encode())
-            first = seen.setdefault(digest, row.line)
+            first = seen.setdefault(digest(row), row.line)
             if first != row.line:
                 yield Reject(row.name, row.line, "index", f"duplicate of line {first} in {path}")
                 continue

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,17 +16,19 @@ import transforms.workers.coder  # noqa: F401, registers the coder of batches
 from shardmill.metadata.rejects import Reject
 from transforms.columns.nested import ColumnError
 from transforms.columns.types import ColumnType, merge_types, value_type
-from transforms.inputs.file_list import RESERVED, USUAL_NAMES, ManifestNames, Row, is_textual, read_manifest
+from transforms.inputs.file_list import RESERVED, USUAL_NAMES, ManifestNames, Row, digest, is_textual, read_rows
 from transforms.inputs.folders import FolderRoles
 from transforms.inputs.found import FOUND
-from transforms.inputs.listing import IMAGES, FileKind, Found, Listed, Skipped, list_input
+from transforms.inputs.listing import IMAGES, FileKind, Found, Listed, list_input
+from transforms.inputs.spread import PARSED, deal_out, number_of_parts, rows_at_once, without_duplicates
 from transforms.inputs.summary import InputSummary, summarize_batch, summarize_skipped
+from transforms.rejects.part import RejectsPart, RejectsWriter, parts_of
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
 from transforms.stores.identity import identity_of
 from transforms.stores.links import LinksInside
-from transforms.workers.batches import batches
+from transforms.workers.batches import BATCH_ROWS, batches, concatenate
 from transforms.workers.merging import Merging
 
 NO_SUCH_FILE = "no such file"
@@ -37,7 +40,7 @@ class Indexed(NamedTuple):
     """What indexing gives: FOUND batches, rejects, and the one InputSummary of all of it."""
 
     files: beam.PCollection[pa.RecordBatch]
-    rejects: beam.PCollection[Reject]
+    rejects: beam.PCollection[RejectsPart]
     summary: beam.PCollection[InputSummary]
 
 
@@ -50,12 +53,14 @@ class ListFiles(beam.PTransform):
       kind: of the files that a folder is searched for.
       roles: what their folders mean, where --folders says it.
       identities: whether references say which files are still what they were.
+      temporary: the job's temporary directory; None in a dry run.
     """
 
     pattern: str
     kind: FileKind = IMAGES
     roles: FolderRoles | None = None
     identities: bool = False
+    temporary: str | None = None
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
         """List on one worker; a listing is a stream of small things."""
@@ -63,7 +68,7 @@ class ListFiles(beam.PTransform):
             pbegin
             | "Pattern" >> beam.Create([self.pattern])
             | "List"
-            >> beam.FlatMap(_list, self.kind, self.roles, self.identities)
+            >> beam.FlatMap(_list, self.kind, self.roles, self.identities, self.temporary)
             .with_output_types(pa.RecordBatch)
             .with_outputs(REJECTS, SUMMARIES, main="files")
         )
@@ -80,6 +85,7 @@ class ReadManifest(beam.PTransform):
       reserved: names that no further column has.
       names: how files and labels are named.
       identities: whether references say which files are still what they were.
+      temporary: the job's temporary directory; None in a dry run.
     """
 
     path: str
@@ -87,22 +93,23 @@ class ReadManifest(beam.PTransform):
     reserved: tuple[str, ...] = RESERVED
     names: ManifestNames = USUAL_NAMES
     identities: bool = False
+    temporary: str | None = None
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
-        """Parse on one worker; look up each file's size on all."""
+        """Parse on one worker; on all, leave out the second of equal rows and look up each file's size."""
         rows = (
             pbegin
             | "Path" >> beam.Create([self.path])
             | "Parse"
-            >> beam.FlatMap(_parse, self.allow_outside, self.reserved, self.names)
-            .with_output_types(pa.RecordBatch)
+            >> beam.FlatMap(_parse, self.allow_outside, self.reserved, self.names, self.temporary)
+            .with_output_types(tuple[int, pa.RecordBatch])
             .with_outputs(REJECTS, SUMMARIES, main="rows")
         )
         measured = (
             rows["rows"]
-            | "Spread" >> beam.Reshuffle().with_output_types(pa.RecordBatch)
+            | "ByName" >> beam.GroupByKey()
             | "Measure"
-            >> beam.ParDo(_MeasureFn(self.path, self.allow_outside, self.identities))
+            >> beam.ParDo(_MeasureFn(self.path, self.allow_outside, self.identities, self.temporary))
             .with_output_types(pa.RecordBatch)
             .with_outputs(REJECTS, SUMMARIES, main="files")
         )
@@ -120,63 +127,81 @@ def _indexed(files: beam.PCollection[pa.RecordBatch], outputs: Any, earlier: Any
     return Indexed(files, rejects, summary)
 
 
-def _list(pattern: str, kind: FileKind, roles: FolderRoles | None, identities: bool) -> Iterator[Any]:
-    yield from index_listing(list_input(pattern, kind), roles, identities)
+def _list(
+    pattern: str, kind: FileKind, roles: FolderRoles | None, identities: bool, temporary: str | None
+) -> Iterator[Any]:
+    yield from index_listing(list_input(pattern, kind), roles, identities, temporary)
 
 
 def index_listing(
-    listed: Iterable[Listed], roles: FolderRoles | None = None, identities: bool = False
+    listed: Iterable[Listed],
+    roles: FolderRoles | None = None,
+    identities: bool = False,
+    temporary: str | None = None,
 ) -> Iterator[Any]:
-    """FOUND batches of what was listed; rejects and summaries, tagged.
+    """FOUND batches of what was listed; rejects, which `temporary` is for, and summaries, tagged.
 
     References without `identities` are eight bytes a file smaller, which would not compress.
     """
-    summary = InputSummary()
+    summary = other = InputSummary()
+    rejects = RejectsWriter(temporary)
 
     def rows() -> Iterator[tuple[Any, ...]]:
+        nonlocal other
         for item in listed:
             if isinstance(item, Found):
                 identity = identity_of(item.size_bytes, item.stamp, item.modified) if identities else None
                 yield item.name, item.size_bytes, None, None, None, None, None, identity
+            elif isinstance(item, Reject):
+                rejects.add([item])
+                other = other.merge(InputSummary(rejected=1))
             else:
-                others.append(item)
+                other = other.merge(summarize_skipped(item.kind, item.name))
 
-    others: list[Skipped | Reject] = []
     for batch in batches(rows(), FOUND):
         yield batch
         summary = summary.merge(summarize_batch(batch, roles=roles))
-    for item in others:
-        if isinstance(item, Reject):
-            yield TaggedOutput(REJECTS, item)
-            summary = summary.merge(InputSummary(rejected=1))
-        else:
-            summary = summary.merge(summarize_skipped(item.kind, item.name))
-    yield TaggedOutput(SUMMARIES, summary)
+    yield from _tagged(rejects.close())
+    yield TaggedOutput(SUMMARIES, summary.merge(other))
 
 
-def _parse(path: str, allow_outside: bool, reserved: tuple[str, ...], names: ManifestNames) -> Iterator[Any]:
-    rejects: list[Reject] = []
+def _tagged(parts: Iterable[RejectsPart]) -> Iterator[TaggedOutput]:
+    return (TaggedOutput(REJECTS, part) for part in parts)
+
+
+def _parse(
+    path: str, allow_outside: bool, reserved: tuple[str, ...], names: ManifestNames, temporary: str | None
+) -> Iterator[Any]:
+    rejects = RejectsWriter(temporary)
+    rejected = 0
     missing = ("", None) if is_textual(path) else (None,)
 
     def rows() -> Iterator[tuple[Any, ...]]:
-        for row in read_manifest(path, allow_outside, reserved, names):
+        nonlocal rejected
+        for row in read_rows(path, allow_outside, reserved, names):
             if isinstance(row, Row):
                 columns = {name: value for name, value in row.columns.items() if value not in missing}
-                yield row.name, 0, row.uri, row.label, row.split, row.line, json.dumps(columns), None
+                yield row.name, 0, row.uri, row.label, row.split, row.line, json.dumps(columns), None, digest(row)
             else:
-                rejects.append(row)
+                rejects.add([row])
+                rejected += 1
 
-    yield from batches(rows(), FOUND)
-    for reject in rejects:
-        yield TaggedOutput(REJECTS, reject)
-    yield TaggedOutput(SUMMARIES, InputSummary(rejected=len(rejects)))
+    parts = 1
+    with suppress(OSError):  # which reading it tells
+        parts = number_of_parts(storage.size(path))
+    for batch in batches(rows(), PARSED, rows_at_once(parts)):
+        yield from deal_out(batch, parts)
+    yield from _tagged(rejects.close())
+    yield TaggedOutput(SUMMARIES, InputSummary(rejected=rejected))
 
 
 class _MeasureFn(beam.DoFn):
-    """Sizes of the files that rows name, looked up by many threads where each is a request."""
+    """Sizes of the files that rows name, looked up by many threads where each is a request; rows that are there
+    twice are left out."""
 
-    def __init__(self, path: str, allow_outside: bool, identities: bool) -> None:
-        self._allow_outside, self._identities = allow_outside, identities
+    def __init__(self, path: str, allow_outside: bool, identities: bool, temporary: str | None) -> None:
+        self._path, self._allow_outside, self._identities = path, allow_outside, identities
+        self._temporary = temporary
         self._root = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
         self._textual = is_textual(path)
 
@@ -186,12 +211,18 @@ class _MeasureFn(beam.DoFn):
     def teardown(self) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def process(self, batch: pa.RecordBatch) -> Iterator[Any]:
+    def process(self, part: tuple[int, Iterable[pa.RecordBatch]]) -> Iterator[Any]:
+        rows, repeated = without_duplicates(concatenate(part[1]), self._path)
+        yield from _tagged(parts_of(repeated, self._temporary))
+        yield TaggedOutput(SUMMARIES, InputSummary(rejected=len(repeated)))
+        for start in range(0, len(rows), BATCH_ROWS):
+            yield from self._measured(rows.slice(start, BATCH_ROWS))
+
+    def _measured(self, batch: pa.RecordBatch) -> Iterator[Any]:
         measured, types, rejects = measure(
             batch, self._root, self._textual, self._allow_outside, self._pool.map, self._identities
         )
-        for reject in rejects:
-            yield TaggedOutput(REJECTS, reject)
+        yield from _tagged(parts_of(rejects, self._temporary))
         if len(measured):
             yield measured
         summary = summarize_batch(measured, types) if len(measured) else InputSummary()

@@ -3,15 +3,18 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeVar
 
 import pyarrow as pa
 import xxhash
 
+from transforms.columns.inferred import MAX_VALUES
 from transforms.columns.types import ColumnType, merge_types
 from transforms.inputs.folders import FolderRoles, folder_key
 
 _MODULUS = 1 << 128  # of the sum of 128-bit hashes, which is the same in any order
+_MOST_KEYS = MAX_VALUES + 2  # one too many, and ""
 
 Key = TypeVar("Key")
 
@@ -25,7 +28,8 @@ class InputSummary:
       rejected: records that could not be indexed.
       size_bytes: of all files found.
       folders: files by the first folders of their names, see folders.folder_key: `""`, `"cats"`, `"train/cats/1"`.
-      labels, splits: rows of a manifest by label and by split; "" where it is missing.
+      labels, splits: rows of a manifest by label and by split; "" where it is missing. Of more than MAX_VALUES, which
+        fail the job, some are forgotten.
       columns: types of a manifest's further columns.
       skipped: what is not part of the input, by kind, as (number, one name).
       headers: columns of tables, as (number of files, one name).
@@ -54,8 +58,8 @@ class InputSummary:
             self.rejected + other.rejected,
             self.size_bytes + other.size_bytes,
             self.folders + other.folders,
-            self.labels + other.labels,
-            self.splits + other.splits,
+            _bounded(self.labels, other.labels),
+            _bounded(self.splits, other.splits),
             merge_types(self.columns, other.columns),
             _merge_named(self.skipped, other.skipped),
             (self.fingerprint + other.fingerprint) % _MODULUS,
@@ -68,6 +72,12 @@ class InputSummary:
     def matched(self) -> int:
         """Records in the input, good or bad: what written and rejected must add up to."""
         return self.records + self.rejected
+
+
+def _bounded(one: Counter[str], other: Counter[str]) -> Counter[str]:
+    """The sum of both, but for keys that are too many."""
+    both = one + other
+    return both if len(both) <= _MOST_KEYS else Counter(dict(islice(both.items(), _MOST_KEYS)))
 
 
 def _merge_named(one: dict[Key, tuple[int, str]], other: dict[Key, tuple[int, str]]) -> dict[Key, tuple[int, str]]:

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames, resolve_class_names
+from transforms.columns.inferred import MAX_VALUES
 from transforms.columns.types import ColumnType
 from transforms.inputs.folders import (
     CLASSES,
@@ -80,6 +81,7 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
       UserError: nothing to convert, an unknown class, contradictory or unknown columns; each names the flag.
     """
     _check_not_empty(summary, options)
+    _check_not_too_many(summary, options)
     missing = _missing_notices(summary, options)
     manifest = bool(summary.labels)
     folders = CLASSES if manifest else read_folders(summary, options)
@@ -159,6 +161,12 @@ def _check_levels(summary: InputSummary, options: LayoutOptions, roles: FolderRo
     if (deepest < roles.depth and roles.label is not None) or (roles.split is not None and deepest <= roles.split):
         has = f"{options.kind.plural} lie in {deepest or 'no'} folder{'' if deepest == 1 else 's'}"
         raise UserError(f"--folders {roles} names {roles.depth} levels of folders, but below {options.source} {has}")
+
+
+def _check_not_too_many(summary: InputSummary, options: LayoutOptions) -> None:
+    for what, found in (("label", summary.labels), ("split", summary.splits)):
+        if len(found.keys() - {""}) > MAX_VALUES:
+            raise UserError(f"{options.source} has more than {MAX_VALUES:,} different {what}s; is it a {what}?")
 
 
 def _labels(summary: InputSummary, folders: FolderRoles) -> set[str]:

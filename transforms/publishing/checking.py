@@ -20,8 +20,10 @@ from shardmill.versions.tags import find_version
 from transforms.options.checks import CheckOptions
 from transforms.publishing.before import version_before
 from transforms.publishing.build_records import write_record
-from transforms.publishing.describe import PublishOptions
+from transforms.publishing.describe import PublishOptions, rejects_files
+from transforms.rejects.gathered import Rejects
 from transforms.stores import storage
+from transforms.stores.streams import write_stream
 from transforms.writing.shard_info import ShardInfo
 
 MARK = "_FAILED"  # in the folder of a version that failed: which job's it is, and until when it is kept
@@ -46,12 +48,15 @@ class Checked:
         )
 
 
-def check(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: PublishOptions, today: datetime) -> Checked:
+def check(
+    shards: Sequence[ShardInfo], files: Mapping[str, bytes], rejects: Rejects, options: PublishOptions, today: datetime
+) -> Checked:
     """Compare the version that is about to be published with the one before it.
 
     Args:
       shards: in the job's temporary directory.
       files: that describe the version, their bytes by name.
+      rejects: of the version.
       options: of publishing, with checks.
       today: the time, with its zone.
 
@@ -73,7 +78,7 @@ def check(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: Publ
     if failed := failures(results):
         compared = None if baseline is None else baseline.manifest.features
         anomalies = {naming.ANOMALIES: to_pbtxt(results, compared).encode()}
-        kept = keep_failed(shards, {**files, **anomalies}, options, today)
+        kept = keep_failed(shards, {**files, **anomalies}, rejects, options, today)
         against = "" if baseline is None else comparison(options.version, baseline.version)
         told = filter(None, (sentence(failed), against, kept))
         why = f"{'; '.join(told)}; nothing was published{_remedy(failed, options.checks)}"
@@ -131,7 +136,7 @@ def _over(result: CheckResult) -> str:
 
 
 def keep_failed(
-    shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: PublishOptions, today: datetime
+    shards: Sequence[ShardInfo], files: Mapping[str, bytes], rejects: Rejects, options: PublishOptions, today: datetime
 ) -> str:
     """Move a version that must not be published to `<name>/failed/<version>`, where no reader looks; what to say of it.
 
@@ -149,6 +154,8 @@ def keep_failed(
         storage.write_text(storage.join(folder, MARK), json.dumps(mark) + "\n")
     for name, data in files.items():
         storage.write_bytes(storage.join(folder, name), data)
+    for name, found in rejects_files(rejects).items():
+        write_stream(storage.join(folder, name), found.chunks(), found.size_bytes)
     storage.rename([shard.temporary for shard in shards], [storage.join(folder, str(shard.name)) for shard in shards])
     return f"the shards are kept in {folder} until {until:%Y-%m-%d}"
 

@@ -1,8 +1,6 @@
 """What a data set says of itself: manifest, schema, TFDS's files, statistics, notices. Pure."""
 
-import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +11,6 @@ from shardmill.features.roles import with_label
 from shardmill.metadata import naming, schema, tfds_metadata
 from shardmill.metadata.labels import check_label_name
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
-from shardmill.metadata.rejects import Reject
 from shardmill.metadata.seal import checksums
 from shardmill.metadata.tfds_metadata import SplitInfo
 from shardmill.reading.selection import supervised_of
@@ -23,11 +20,11 @@ from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.near_duplicates import CAVEAT, NearDuplicates
 from shardmill.statistics.stats_file import SplitSummary, StatsFile
 from shardmill.versions.build_record import BuildRecord
-from transforms.formats.damage import Losses
 from transforms.options.checks import CheckOptions
 from transforms.options.splits import CONTENT
 from transforms.publishing.file_index import FileIndex
 from transforms.publishing.keep_files import RememberOptions
+from transforms.rejects.gathered import Rejects
 from transforms.sharding.balance import ShardCount
 from transforms.sharding.divisions import Divisions
 from transforms.statistics.files import SplitStats
@@ -124,7 +121,7 @@ class Build:
     splits: Sequence[str]
     divisions: Divisions
     shards: Sequence[ShardInfo]
-    rejects: Sequence[Reject]
+    rejects: Rejects
     stats: Mapping[str, SplitStats]
     notices: Sequence[str] = ()
     duplicates: Duplicates | None = None
@@ -136,10 +133,7 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
     by_split: dict[str, list[ShardInfo]] = {split: [] for split in build.splits}
     for shard in sorted(build.shards, key=lambda shard: shard.name.shard):
         by_split[shard.name.split].append(shard)
-    reasons = Counter[str]()
-    for reject in build.rejects:
-        reasons[reject.reason] += reject.counted
-    losses = Losses.of(build.rejects)
+    losses = build.rejects.losses
     return Manifest(
         name=options.name,
         version=options.version,
@@ -158,8 +152,8 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
         configuration=options.configuration,
         versions=options.versions,
         rejects={
-            "records": sum(reject.counted for reject in build.rejects),
-            "reasons": dict(sorted(reasons.most_common(100))),
+            "records": build.rejects.records,
+            "reasons": dict(build.rejects.reasons),
             **({"lost": losses.to_json()} if losses.files else {}),
         },
         notices=tuple(notices(build, features, options)),
@@ -182,8 +176,8 @@ def _entry(shard: ShardInfo) -> ShardEntry:
 
 
 def metadata_files(manifest: Manifest, build: Build, asked: str = "") -> dict[str, bytes]:
-    """The bytes of every file that describes the data set, rejects too, by name; the manifest last, with all others'
-    checksums; `asked` as in PublishOptions.
+    """The bytes of every file that describes the data set, by name, but for the rejects, which may be too many; the
+    manifest last, with all others' checksums and theirs; `asked` as in PublishOptions.
 
     Raises:
       UserError: a label's name is no name of a file.
@@ -209,11 +203,10 @@ def metadata_files(manifest: Manifest, build: Build, asked: str = "") -> dict[st
     texts[naming.SCHEMA] = schema.to_pbtxt(manifest.features, asked)
     stats = stats_file(manifest, build)
     texts[naming.STATS] = stats.to_json()
-    if build.rejects:
-        texts[f"{naming.REJECTS_DIR}/{naming.REJECTS_FILE}"] = rejects_text(build.rejects)
     files = {name: text.encode() for name, text in texts.items()}
     files[naming.FEATURE_STATS] = feature_stats.to_bytes(stats, manifest.features)
-    files[naming.MANIFEST] = replace(manifest, files=checksums(files)).to_json().encode()
+    sums = checksums(files) | {name: f"{found.crc32c:08x}" for name, found in rejects_files(build.rejects).items()}
+    files[naming.MANIFEST] = replace(manifest, files=dict(sorted(sums.items()))).to_json().encode()
     return files
 
 
@@ -248,9 +241,8 @@ def _in_order(features: Mapping[str, FeatureSummary], manifest: Manifest) -> dic
 def notices(build: Build, features: Features, options: PublishOptions) -> list[str]:
     """What the user must be told at the end, beginning with the route's own notices."""
     said = list(build.notices)
-    losses = Losses.of(build.rejects)
-    if losses.files:
-        said.append(str(losses))
+    if build.rejects.losses.files:
+        said.append(str(build.rejects.losses))
     for split in build.splits:
         division = build.divisions.get(split)
         if division is None:
@@ -318,7 +310,6 @@ def _some(classes: Sequence[str]) -> str:
     return f"{len(classes)} classes, such as {classes[0]!r}, have"
 
 
-def rejects_text(rejects: Iterable[Reject]) -> str:
-    """The lines of a rejects file, in the order of their sources."""
-    ordered = sorted(rejects, key=lambda reject: (reject.source, reject.line or 0, reject.stage, reject.reason))
-    return "".join(json.dumps(reject.to_json(), ensure_ascii=False) + "\n" for reject in ordered)
+def rejects_files(rejects: Rejects) -> dict[str, Rejects]:
+    """The files of the rejects, by name: one, or none where there are none."""
+    return {f"{naming.REJECTS_DIR}/{naming.REJECTS_FILE}": rejects} if rejects else {}

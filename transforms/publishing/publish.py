@@ -13,14 +13,23 @@ import google_crc32c
 from shardmill.errors import JobError, LockedError
 from shardmill.features.feature import Features
 from shardmill.metadata import naming
-from transforms.formats import damage
 from transforms.publishing import build_records, checking, job_folder, lease, publication
-from transforms.publishing.describe import Build, PublishOptions, described, make_manifest, metadata_files, rejects_text
+from transforms.publishing.describe import (
+    Build,
+    PublishOptions,
+    described,
+    make_manifest,
+    metadata_files,
+    rejects_files,
+)
 from transforms.publishing.journal import Journal, Move
 from transforms.publishing.keep_files import forget_others, keep_files
 from transforms.publishing.latest import latest
+from transforms.rejects import losses
+from transforms.rejects.gathered import Rejects
 from transforms.sharding.divisions import Divisions
 from transforms.stores import locks, storage
+from transforms.stores.streams import write_stream
 from transforms.writing.shard_info import ShardInfo
 
 _METADATA = "metadata"  # the folder that what describes the data set is staged in
@@ -57,7 +66,7 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
 
     storage.make_directory(options.directory)
     with locks.locked(options.directory):
-        journal = _journal(shards, files, options)
+        journal = _journal(shards, files, build.rejects, options)
         if journal is not None:
             publication.complete(options.directory, journal)
             if options.remember is not None:
@@ -65,7 +74,9 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
     return [storage.join(options.directory, str(shard.name)) for shard in shards]
 
 
-def _journal(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: PublishOptions) -> Journal | None:
+def _journal(
+    shards: Sequence[ShardInfo], files: Mapping[str, bytes], rejects: Rejects, options: PublishOptions
+) -> Journal | None:
     """The journal by which to publish, written; None if all is done. The version directory is locked where that can
     be, so that two attempts of one job follow each other."""
     found = job_folder.read_journal(options.directory)
@@ -78,10 +89,10 @@ def _journal(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: P
         publication.settle(options.directory, found, discard=True, job=options.job)
     checked = checking.Checked()
     if options.checks is not None:
-        checked = checking.check(shards, files, options, datetime.now(UTC))
+        checked = checking.check(shards, files, rejects, options, datetime.now(UTC))
     _check_ours(shards, options)
     index = keep_files(options.parent, options.version, files[naming.MANIFEST], shards, options.remember)
-    moves = _stage(shards, files, options)
+    moves = _stage(shards, files, rejects, options)
     if options.record is not None:
         record = checked.told(options.record, datetime.now(UTC))
         build_records.stage(options.directory, options.temporary, described(record, files[naming.MANIFEST], index))
@@ -131,8 +142,10 @@ def _check_ours(shards: Sequence[ShardInfo], options: PublishOptions) -> None:
             )
 
 
-def _stage(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: PublishOptions) -> Iterable[Move]:
-    """Write `files` beside the shards, and see that all is on its disk."""
+def _stage(
+    shards: Sequence[ShardInfo], files: Mapping[str, bytes], rejects: Rejects, options: PublishOptions
+) -> Iterable[Move]:
+    """Write `files` and the rejects beside the shards, and see that all is on its disk."""
     moves = [
         Move(
             shard.temporary.removeprefix(f"{options.directory}/"),
@@ -142,9 +155,12 @@ def _stage(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: Pub
         )
         for shard in shards
     ]
-    described = {f"{options.temporary}/{_METADATA}/{name}": data for name, data in files.items()}
-    storage.write_all({storage.join(options.directory, path): data for path, data in described.items()})
-    moves += [_move(path, name, files[name]) for path, name in zip(described, files, strict=True)]
+    folder = f"{options.temporary}/{_METADATA}"
+    for name, found in rejects_files(rejects).items():
+        write_stream(storage.join(options.directory, f"{folder}/{name}"), found.chunks(), found.size_bytes)
+        moves.append(Move(f"{folder}/{name}", name, found.size_bytes, f"{found.crc32c:08x}"))
+    storage.write_all({storage.join(options.directory, f"{folder}/{name}"): data for name, data in files.items()})
+    moves += [_move(f"{folder}/{name}", name, data) for name, data in files.items()]
     paths = [storage.join(options.directory, move.temporary) for move in moves]
     storage.sync_files(paths)
     folders = {path.rpartition("/")[0] for path in paths} | {storage.join(options.directory, options.temporary)}
@@ -176,32 +192,35 @@ def check_counts(build: Build) -> None:
                 " rejected"
             )
     written = sum(shard.examples for shard in build.shards)
-    if build.records != written + _rejected(build):
+    if build.records != written + build.rejects.records:
         raise JobError(
-            f"{build.records} records read, but {written} written and {_rejected(build)} rejected: "
+            f"{build.records} records read, but {written} written and {build.rejects.records} rejected: "
             "records were lost; nothing was published"
         )
 
 
-def _rejected(build: Build) -> int:
-    return sum(reject.counted for reject in build.rejects)
-
-
 def _check_rejects(build: Build, options: PublishOptions) -> None:
-    if damaged := damage.failure(build.rejects, options.on_damaged_file):
-        storage.write_text(options.failed_rejects, rejects_text(build.rejects))
+    rejects = build.rejects
+    if damaged := losses.failure(rejects.losses, rejects.unsure, options.on_damaged_file):
+        _keep(rejects, options)
         raise JobError(f"{damaged}; all rejects are in {options.failed_rejects}; nothing was published")
-    number, matched = _rejected(build), build.records
+    number, matched = rejects.records, build.records
     if number <= options.max_reject_fraction * matched and number < matched:
         return
-    storage.write_text(options.failed_rejects, rejects_text(build.rejects))
+    _keep(rejects, options)
     verdict = (
         f"more than --max_reject_fraction {options.max_reject_fraction} allows" if number < matched else "none is left"
     )
-    ((reason, times),) = Counter(reject.reason for reject in build.rejects).most_common(1)
-    example = min(reject.source for reject in build.rejects if reject.reason == reason)
+    most = rejects.most
+    assert most is not None
+    times = f"{'at least ' if most.at_least else ''}{most.times} time{'' if most.times == 1 else 's'}"
     raise JobError(
         f"{number} of {matched} records were rejected, {verdict}; "
-        f"most often ({times} time{'' if times == 1 else 's'}): {reason}, such as {example!r}; "
+        f"most often ({times}): {most.reason}, such as {most.example!r}; "
         f"all are in {options.failed_rejects}; nothing was published"
     )
+
+
+def _keep(rejects: Rejects, options: PublishOptions) -> None:
+    """Leave the rejects of a job that fails beside the version directory."""
+    write_stream(options.failed_rejects, rejects.chunks(), rejects.size_bytes)

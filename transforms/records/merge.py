@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.records import spans
+from transforms.records.fetch import Range, fetch
 from transforms.records.run_file import entries, key_order, key_range, read_key_range
-from transforms.records.spool import Range, fetch
 from transforms.sharding.key_histogram import Cuts
 from transforms.stores import storage
 from transforms.workers.batches import concatenate

@@ -6,8 +6,8 @@ import numpy as np
 
 from transforms.records.merge import SEGMENT_BYTES, Piece, merged, segments
 from transforms.records.run_file import ENTRY, KeyedRecords, Part, Run, SortedRecords, sort_records, write_sorted
-from transforms.records.spool import Spool
 from transforms.stores import storage
+from transforms.workers.spool import Spool
 
 
 class RunWriter:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
-from shardmill.metadata.rejects import Reject
 from transforms.columns.inferred import Inferred
 from transforms.contents.section import Section, names_blob
 from transforms.examples.kinds import Kinds, merge_kinds
@@ -24,6 +23,7 @@ from transforms.records.encode import KeyOptions, PreparedRows, RecordEncoder, j
 from transforms.records.run_file import Run, write_keys
 from transforms.records.run_size import RunSize
 from transforms.records.run_writer import RunWriter
+from transforms.rejects.part import RejectsPart, RejectsWriter
 from transforms.sharding.divisions import Divisions
 from transforms.statistics.tables import TableStats
 from transforms.stores import storage
@@ -43,7 +43,7 @@ class StagedRuns(NamedTuple):
     """What staging gives: runs, rejects, and the one Staged of all of it, if there were any tasks."""
 
     runs: beam.PCollection[Run]
-    rejects: beam.PCollection[Reject]
+    rejects: beam.PCollection[RejectsPart]
     staged: beam.PCollection["Staged"]
 
 
@@ -197,7 +197,8 @@ def stage_task(
     run = RunWriter(_new_path(temporary))
     names = names_blob(dict.fromkeys(block.file.name for block in task))
     contents = ContentsOfTask(storage.join(temporary, _CONTENTS), names, layout.splits)
-    for rows in _prepared(staging, task, layout, staged, out):
+    rejects = RejectsWriter(temporary)
+    for rows in _prepared(staging, task, layout, staged, rejects):
         encoded = staging.encoder.encode(rows.batch, layout)
         records = keyed(rows, encoded, layout, staging.options, strata)
         contents.add(contents_of(encoded, rows.ties, staging.options.apart), records.groups)
@@ -212,20 +213,21 @@ def stage_task(
     if (rest := run.close()) is not None:
         out.append(rest)
     staged.sections += contents.close()
+    out += [TaggedOutput(REJECTS, part) for part in rejects.close()]
     return [*out, staged]
 
 
 def key_task(staging: Staging, task: Task, layout: TableLayout, temporary: str) -> list[Run]:
     """The keys of one task by stratum; rejects are for the second pass to tell."""
     runs = []
-    for rows in _prepared(staging, task, layout, Staged(), []):
+    for rows in _prepared(staging, task, layout, Staged(), None):
         encoded = staging.encoder.encode(rows.batch, layout)
         runs.append(write_keys(_new_path(temporary), stratum_keys(rows, encoded, layout, staging.options)))
     return runs
 
 
 def _prepared(
-    staging: Staging, task: Task, layout: TableLayout, staged: Staged, out: list[Any]
+    staging: Staging, task: Task, layout: TableLayout, staged: Staged, left_out: RejectsWriter | None
 ) -> Iterator[PreparedRows]:
     """The good rows of a task, gathered until they are worth a run."""
     gathered: list[PreparedRows] = []
@@ -234,7 +236,9 @@ def _prepared(
         staged.read += len(rows.batch) + sum(reject.counted for reject in rows.rejects)
         staged.blank += rows.blank
         prepared, rejects = staging.encoder.prepare(rows, block.file, layout)
-        out += [TaggedOutput(REJECTS, reject) for reject in (*rows.rejects, *rejects)]
+        if left_out is not None:
+            left_out.add(rows.rejects)
+            left_out.add(rejects)
         if len(prepared.batch):
             gathered.append(prepared)
             size += prepared.batch.nbytes

@@ -24,9 +24,9 @@ import transforms.workers.coder  # noqa: F401, registers the coder of batches
 from shardmill.codecs.base import Codec
 from shardmill.codecs.registry import PLAIN
 from shardmill.metadata.naming import ShardName, shard_prefix
-from shardmill.metadata.rejects import Reject
 from transforms.contents.looks import LooksWriter
 from transforms.contents.of_files import ContentsWriter
+from transforms.rejects.part import RejectsWriter
 from transforms.sharding.divisions import Divisions
 from transforms.sharding.shards import ShardKey
 from transforms.statistics.files import Located, SplitStats
@@ -168,7 +168,8 @@ class _WriteShardFn(ThreadedFlatMap):
         output = _ShardFile(file, self._codec, blocks)
         stats: SplitStats | None = None
         examples = framed_bytes = 0
-        rejects: list[Reject] = []
+        rejects = RejectsWriter(temporary)
+        rejected = 0
         pieces, contents, looks = PieceWriter(), ContentsWriter(), LooksWriter()
         try:
             for chunk in map_in_order(self._encoders, source.encode, tasks, self._window):
@@ -184,7 +185,8 @@ class _WriteShardFn(ThreadedFlatMap):
                 elif chunk.stats is not None:
                     stats.merge(chunk.stats)
                 examples += chunk.examples
-                rejects += chunk.rejects
+                rejects.add(chunk.rejects)
+                rejected += len(chunk.rejects)
                 if self._ended.is_set():
                     raise CancelledError
                 if self._progress is not None:
@@ -200,11 +202,12 @@ class _WriteShardFn(ThreadedFlatMap):
         piece = pieces.write(storage.join(storage.join(temporary, _PIECES), f"{split}-{attempt}{PIECE_SUFFIX}"))
         section = contents.write(storage.join(storage.join(temporary, _CONTENTS), f"{split}-{attempt}"), split)
         seen = looks.write(storage.join(storage.join(temporary, _LOOKS), f"{split}-{attempt}"), split, str(name))
+        left_out = rejects.close()
         written = (output.size_bytes, output.crc32c, stats, piece, section, seen)
-        info = ShardInfo(name, path, planned, examples, len(rejects), *written)
+        info = ShardInfo(name, path, planned, examples, rejected, *written)
         # While other shards are encoded, and not of all at once when they are published
         synced = self._syncing.submit(_synced, info)
-        return [*(beam.pvalue.TaggedOutput(REJECTS, reject) for reject in rejects), synced]
+        return [*(beam.pvalue.TaggedOutput(REJECTS, part) for part in left_out), synced]
 
 
 def _synced(info: ShardInfo) -> ShardInfo:

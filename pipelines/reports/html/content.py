@@ -4,7 +4,7 @@ It is of what lies in a version's folder and of the record of its build alone, s
 """
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -19,6 +19,7 @@ from shardmill.errors import CorruptDataError
 from shardmill.features.feature import Feature
 from shardmill.kinds.registry import kind_of
 from shardmill.versions.build_record import BuildRecord
+from transforms.rejects.reasons import MOST_REASONS, ReasonCounter
 
 FORMAT = 1  # raised when a program that reads the former format would misread it
 
@@ -139,19 +140,21 @@ def _pictures(pictures: Pictures) -> dict[str, Any]:
 
 
 def _rejects(sources: Sources) -> dict[str, Any]:
+    manifest = sources.profile.manifest.rejects
+    counts = {str(reason): int(times) for reason, times in manifest.get("reasons", {}).items()}
+    told, unsaid = bool(counts), ReasonCounter()
     names: dict[str, list[str]] = defaultdict(list)
-    counts = Counter[str]()
     for line in sources.rejects:
         try:
             reject = json.loads(line)
             reason, source, number = str(reject["reason"]), str(reject["source"]), reject["line"]
-            counts[reason] += reject.get("records") or 1
+            unsaid.add(reason, int(reject.get("records") or 1), source)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptDataError(f"rejects/ has a line that is no rejected record: {error}") from error
-        if len(names[reason]) < _NAMES:
+        known = reason in counts if told else unsaid.knows(reason)
+        if known and len(names[reason]) < _NAMES:  # of very many reasons, the most frequent are told
             names[reason].append(source if number is None else f"{source}:{number}")
-    manifest = sources.profile.manifest.rejects
-    counts = counts or Counter({str(reason): int(times) for reason, times in manifest.get("reasons", {}).items()})
+    counts = counts or unsaid.by_records(MOST_REASONS)
     return {
         "records": int(manifest.get("records", 0)),
         "read": sources.profile.manifest.input.get("records"),

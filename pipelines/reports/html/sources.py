@@ -1,7 +1,8 @@
 """What a report is made of, read from the folder of a version and from what lies beside it."""
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from pipelines.reports.html.content import Sources
 from pipelines.reports.html.pictures import find_pictures
@@ -39,7 +40,7 @@ def read_sources(dataset: Dataset, against: str | None) -> Sources:
     baseline = _profile(open_dataset(storage.join(parent, version), dataset.files))
     results, checked = run_checks(profile, baseline, CheckOptions().limits), f"Checked now, against {version}."
     pictures = find_pictures(dataset, profile)
-    return Sources(profile, baseline, "", results, checked, record, _rejects(dataset), pictures)
+    return Sources(profile, baseline, "", results, checked, record, _Rejects(dataset), pictures)
 
 
 def sources_of_build(
@@ -59,7 +60,7 @@ def sources_of_build(
     baseline, why = _compared_with(dataset, parent, record, before)
     results, checked = _results(profile, baseline, record)
     pictures = find_pictures(dataset, profile)
-    return Sources(profile, baseline, why, results, checked, record, _rejects(dataset), pictures)
+    return Sources(profile, baseline, why, results, checked, record, _Rejects(dataset), pictures)
 
 
 def _profile(dataset: Dataset) -> Profile:
@@ -109,15 +110,21 @@ def _results(
     return stood, f"Checked before it was published{of}."
 
 
-def _rejects(dataset: Dataset) -> list[str]:
-    """The lines of rejects/."""
-    name = f"{naming.REJECTS_DIR}/{naming.REJECTS_FILE}"
-    if not dataset.manifest.rejects.get("records"):
-        return []
-    try:
-        return dataset.metadata(name).decode().splitlines()
-    except (FileNotFoundError, UnicodeDecodeError) as error:
-        raise CorruptDataError(f"{storage.join(dataset.directory, name)} cannot be read: {_why(error)}") from error
+@dataclass(frozen=True, slots=True)
+class _Rejects:
+    """The lines of rejects/, which may be too many for memory; raises CorruptDataError, as they are read."""
+
+    dataset: Dataset
+
+    def __iter__(self) -> Iterator[str]:
+        name = f"{naming.REJECTS_DIR}/{naming.REJECTS_FILE}"
+        if not self.dataset.manifest.rejects.get("records"):
+            return
+        try:
+            yield from self.dataset.lines(name)
+        except (FileNotFoundError, UnicodeDecodeError) as error:
+            path = storage.join(self.dataset.directory, name)
+            raise CorruptDataError(f"{path} cannot be read: {_why(error)}") from error
 
 
 def _why(error: Exception) -> str:

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from shardmill.codecs.registry import PLAIN
+from shardmill.metadata import naming
 from shardmill.metadata.naming import ShardName
+from shardmill.metadata.rejects import Reject
 from tests.support.buckets import Bucket, Files, upload
+from tests.support.rejects import rejects_of
 from transforms.inputs.listing import Found, Listed, list_input
 from transforms.options.checks import CheckOptions
 from transforms.publishing import checking
@@ -80,11 +83,15 @@ def test_a_version_that_failed_its_checks_is_kept_for_some_days(bucket: Bucket) 
     shard = ShardInfo(ShardName("n", "train", 0, 1), f"{told.directory}/{told.temporary}/0", 1, 1, 0, 4, 0, None)
     storage.write_text(shard.temporary, "data")
     noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    bad = Reject("a", 1, "read", "no")
 
     for _ in range(2):  # an attempt may be repeated
-        said = checking.keep_failed([shard], {"manifest.json": b"{}"}, told, noon)
+        said = checking.keep_failed([shard], {"manifest.json": b"{}"}, rejects_of(bad), told, noon)
     assert said == f"the shards are kept in {bucket.url}/sets/n/failed/1.0.1 until 2026-11-23"
-    kept = {f"sets/n/failed/1.0.1/{name}" for name in ("n-train.tfrecord-00000-of-00001", "manifest.json", "_FAILED")}
+    kept = {
+        f"sets/n/failed/1.0.1/{name}"
+        for name in ("n-train.tfrecord-00000-of-00001", "manifest.json", "_FAILED", f"rejects/{naming.REJECTS_FILE}")
+    }
     assert bucket.files().keys() == kept
 
     checking.delete_expired(told.parent, noon + timedelta(days=2))

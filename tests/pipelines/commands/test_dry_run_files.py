@@ -10,6 +10,7 @@ from shardmill.metadata.rejects import Reject
 from transforms.inputs.folders import SPLITS_OF_CLASSES
 from transforms.inputs.summary import InputSummary
 from transforms.layout.files import Layout
+from transforms.rejects.part import parts_of
 
 CONFIG = ImagesConfig(input="photos", output="out", name="flowers")
 PLAN = DryRun(
@@ -43,7 +44,9 @@ def test_what_would_be_done() -> None:
 
 def test_rejects_and_unlabelled_images() -> None:
     plan = replace(
-        PLAN, layout=replace(PLAN.layout, class_names=None), rejects=[Reject("a b.jpg", None, "index", "no split")] * 2
+        PLAN,
+        layout=replace(PLAN.layout, class_names=None),
+        rejects=parts_of([Reject("a b.jpg", None, "index", "no split")] * 2, None),
     )
     lines = describe(plan, CONFIG).splitlines()
 

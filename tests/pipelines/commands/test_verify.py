@@ -16,6 +16,7 @@ from pipelines.cli import main
 from pipelines.commands.verify import dataset_faults
 from shardmill.reading.dataset import open_dataset
 from tests.end_to_end.test_bad_input import png_header
+from transforms.stores import storage
 
 _SHARD = "digits-train.tfrecord-00001-of-00002"
 
@@ -265,3 +266,24 @@ def test_shard_that_the_manifest_does_not_list(directory: Path) -> None:
     shutil.copy(directory / _SHARD, directory / "digits-train.tfrecord-00002-of-00003")
     (directory / "notes.txt").write_text("a file of the user's")
     assert _faults(directory) == ["digits-train.tfrecord-00002-of-00003: is a shard that the manifest does not list"]
+
+
+def test_rejects_too_many_to_be_held_are_read_as_they_come(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.commands.verify._MANY_REJECTS", 1)
+    read_bytes = storage.read_bytes
+    read: list[str] = []
+
+    def remembering(path: str) -> bytes:
+        read.append(path)
+        return read_bytes(path)
+
+    monkeypatch.setattr(storage, "read_bytes", remembering)
+    assert _faults(directory) == []
+    (rejects,) = directory.glob("rejects/*")
+    assert read
+    assert str(rejects) not in read
+    rejects.write_text(rejects.read_text().replace("0", "1"))
+    (fault,) = _faults(directory)
+    assert "is not the file that was written" in fault
+    rejects.unlink()
+    assert _faults(directory) == [f"rejects/{rejects.name}: is missing"]

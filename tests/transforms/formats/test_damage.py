@@ -22,7 +22,8 @@ from shardmill.records import example, tfrecord
 from tests.support.bad_tables import check_consistent
 from tests.support.command import Result, Run, write_files
 from tests.support.table_results import Table, convert
-from transforms.formats.damage import Damage, Losses, failure, of_compressed, settle, unread_file
+from transforms.formats.damage import of_compressed, unread_file
+from transforms.rejects.losses import Losses
 from transforms.stores.compressed import TruncatedError, open_decompressed
 
 BAD = Reject("a.csv", 3, "read", "the row has 2 fields")
@@ -41,25 +42,6 @@ def test_only_what_is_more_than_a_record_is_a_loss() -> None:
     ]
 
 
-def test_losses_in_words() -> None:
-    assert str(Losses.of([BAD, GROUP])) == "900 records in 1 damaged file cannot be read, 5,000 bytes"
-    assert str(Losses.of([GROUP, REST])) == "about 960 records in 2 damaged files cannot be read, 5,700 bytes"
-    words = ", and how many more were in 1 file cut short or unlisted nobody knows"
-    assert str(Losses.of([CUT])) == f"at least 1 record in 1 damaged file cannot be read{words}"
-    assert str(Losses.of([CUT, REST, BAD])) == f"about 61 records in 2 damaged files cannot be read, 700 bytes{words}"
-    assert Losses.of([BAD]).files == 0
-
-
-def test_what_is_known_for_certain_does_not_fail_a_job() -> None:
-    assert failure([BAD, GROUP], "fail") is None
-    assert failure([BAD, CUT, REST], "reject") is None
-    words = failure([BAD, CUT, REST], "fail")
-    assert words is not None
-    assert words.startswith("about 61 records in 2 damaged files")
-    assert "such as 'c.csv.gz': damaged; " in words
-    assert "--on_damaged_file reject" in words
-
-
 @pytest.mark.parametrize(
     ("error", "size", "read", "expected"),
     [
@@ -76,15 +58,6 @@ def test_the_rest_of_a_compressed_file(
 ) -> None:
     reject = of_compressed(error, size).reject("a", 1, "read", "x", read, size)
     assert (reject.records, reject.size_bytes, reject.count) == expected
-
-
-def test_files_of_which_nothing_was_read_are_estimated_by_all_others() -> None:
-    whole = unread_file("e.csv.gz", 500, "index", "no")
-    rest = Damage("x", 100, 0.5).reject("c", 1, "read", "x", 20, 300)
-    settled, records = settle([BAD, rest, whole], 221 + 10 + 1, 2200 + 100 + 500)
-    assert [reject.records for reject in settled] == [1, 10, 50]
-    assert records == 221 + 10 + 50
-    assert settle([whole], 1, 500) == ([Reject("e.csv.gz", None, "index", "no", 1, 500, "estimated")], 1)
 
 
 @pytest.mark.parametrize(

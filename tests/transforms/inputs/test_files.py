@@ -12,6 +12,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from pipelines.running.runner import make_runner
 from shardmill.metadata.rejects import Reject
+from tests.support.rejects import rejects_in
 from transforms.columns.types import ColumnType
 from transforms.inputs.files import ListFiles, ReadManifest, index_listing, measure
 from transforms.inputs.found import FOUND
@@ -84,7 +85,9 @@ def test_list_files(tmp_path: Path) -> None:
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
         indexed = pipeline | ListFiles(str(tmp_path))
         names = indexed.files | "Names" >> beam.FlatMap(lambda batch: batch["name"].to_pylist())
-        sources = indexed.rejects | "Sources" >> beam.Map(lambda reject: reject.source)
+        sources = indexed.rejects | "Sources" >> beam.FlatMap(
+            lambda part: [reject.source for reject in rejects_in([part])]
+        )
         counts = indexed.summary | "Counts" >> beam.Map(lambda s: (s.records, s.rejected, s.size_bytes, s.matched))
         assert_that(names, equal_to(["cat/a.jpg", "dog/b.jpg"]), label="CheckNames")
         assert_that(sources, equal_to(["dog/gone.jpg"]), label="CheckSources")
@@ -102,7 +105,9 @@ def test_read_manifest(tmp_path: Path) -> None:
         files = indexed.files | "Files" >> beam.FlatMap(
             lambda batch: zip(*(batch[name].to_pylist() for name in ("name", "size", "label", "line")))
         )
-        rejects = indexed.rejects | "Rejects" >> beam.Map(lambda reject: (reject.source, reject.line))
+        rejects = indexed.rejects | "Rejects" >> beam.FlatMap(
+            lambda part: [(reject.source, reject.line) for reject in rejects_in([part])]
+        )
         summary = indexed.summary | "Summary" >> beam.Map(
             lambda s: (
                 s.records,

@@ -8,6 +8,7 @@ import pytest
 from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames
 from tests.support.grouped import grouped
+from transforms.columns.inferred import MAX_VALUES
 from transforms.columns.types import ColumnType
 from transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES, FolderRoles, split_name
 from transforms.inputs.summary import InputSummary
@@ -213,3 +214,17 @@ def test_numeric_class_names_name_the_first_that_differs() -> None:
     (notice,) = layout(tree(*map(str, range(11)))).notices
 
     assert "class '10' has id 2; give --labels_file" in notice
+
+
+@pytest.mark.parametrize("what", ["label", "split"])
+def test_a_manifest_has_no_hundred_thousands_of_labels(what: str) -> None:
+    """Which a worker could not hold; how many more there are nobody remembers."""
+    many = [f"{number}" for number in range(MAX_VALUES + 1)]
+    halves = [many[: MAX_VALUES // 2], ["", *many[MAX_VALUES // 2 :]]]
+    parts = [manifest(half) if what == "label" else manifest(["a"] * len(half), half) for half in halves]
+    summary = parts[0].merge(parts[1])
+    with pytest.raises(UserError, match=f"^--input photos has more than 100,000 different {what}s; is it a {what}\\?$"):
+        layout(summary)
+    for _ in range(3):
+        summary = summary.merge(manifest([f"more {n}" for n in range(9)], [f"more {n}" for n in range(9)]))
+    assert len(summary.labels if what == "label" else summary.splits) <= MAX_VALUES + 2

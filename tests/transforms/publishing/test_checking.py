@@ -18,6 +18,7 @@ from transforms.options.checks import CheckOptions
 from transforms.publishing import checking
 from transforms.publishing.describe import PublishOptions
 from transforms.publishing.publish import prepare, publish
+from transforms.rejects.gathered import Rejects
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -135,7 +136,7 @@ def test_what_was_kept_for_long_enough_is_deleted(tmp_path: Path) -> None:
 
 def test_how_long_it_is_kept(tmp_path: Path) -> None:
     told: PublishOptions = replace(options(tmp_path), checks=CheckOptions(keep_failed=1.5))
-    said = checking.keep_failed([], {}, told, NOON)
+    said = checking.keep_failed([], {}, Rejects(), told, NOON)
 
     folder = tmp_path / "flowers" / naming.FAILED / "1.0.0"
     assert said == f"the shards are kept in {folder} until 2026-11-22"
@@ -163,6 +164,6 @@ def test_where_latest_names_nothing_the_newest_version_is_compared_with(
     file.unlink() if latest is None else file.write_text(latest)
     told = replace(options(tmp_path), checks=CheckOptions(), version="1.0.13")
     files = {name: (tmp_path / "flowers/1.0.12" / name).read_bytes() for name in (naming.MANIFEST, naming.STATS)}
-    found = checking.check([], files, told, NOON)
+    found = checking.check([], files, Rejects(), told, NOON)
     assert (found.baseline, found.results[0].severity) == ("1.0.12", "warn")
     assert found.results[0].sentence == f"{said}: 1.0.12, the newest that is published, takes its place"

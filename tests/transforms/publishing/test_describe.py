@@ -16,13 +16,14 @@ from shardmill.metadata.manifest import Manifest
 from shardmill.metadata.naming import ShardName
 from shardmill.metadata.rejects import Reject
 from shardmill.metadata.seal import crc32c
+from tests.support.rejects import rejects_of
 from transforms.publishing.describe import (
     Build,
     PublishOptions,
     make_manifest,
     metadata_files,
     notices,
-    rejects_text,
+    rejects_files,
     stats_file,
 )
 from transforms.sharding.balance import ShardCount
@@ -64,6 +65,7 @@ SHARDS = [
     shard("train", 0, 2, {0: 1, 1: 1}, 1),
     shard("test", 0, 2, {1: 2}),
 ]
+REJECTS = (Reject("b.jpg", 3, "write", "the file is empty"), Reject("a.jpg", None, "index", "no label"))
 EMPTY = Build(
     10,
     900,
@@ -71,7 +73,7 @@ EMPTY = Build(
     ("train", "test"),
     {"train": division(6, 2), "test": division(3, 2)},
     [],
-    [Reject("b.jpg", 3, "write", "the file is empty"), Reject("a.jpg", None, "index", "no label")],
+    rejects_of(*REJECTS),
     {},
 )
 BUILD = made_of(EMPTY, SHARDS)
@@ -98,10 +100,10 @@ def test_manifest() -> None:
 
 
 def test_the_order_of_arrival_changes_no_text() -> None:
-    turned = replace(made_of(BUILD, SHARDS[::-1]), rejects=BUILD.rejects[::-1])
+    turned = replace(made_of(BUILD, SHARDS[::-1]), rejects=rejects_of(*REJECTS[::-1]))
 
     assert metadata_files(make_manifest(turned, FEATURES, OPTIONS), turned) == metadata_files(manifest(), BUILD)
-    assert rejects_text(turned.rejects) == rejects_text(BUILD.rejects)
+    assert list(turned.rejects.chunks()) == list(BUILD.rejects.chunks())
 
 
 def test_metadata_files() -> None:
@@ -117,9 +119,12 @@ def test_metadata_files() -> None:
     assert "supervisedKeys" in info
     assert set(json.loads(files["features.json"])["featuresDict"]["features"]) == {"image", "label"}
     assert [f.name for f in text_format.Parse(files["schema.pbtxt"], schema_pb2.Schema()).feature] == ["image", "label"]
-    others = {name: crc32c(data) for name, data in files.items() if name != "manifest.json"}
+    ((name, rejects),) = rejects_files(BUILD.rejects).items()
+    assert name == "rejects/rejects-00000-of-00001.jsonl"
+    lines = b"".join(rejects.chunks())
+    assert [json.loads(line)["source"] for line in lines.splitlines()] == ["a.jpg", "b.jpg"]
+    others = {name: crc32c(data) for name, data in {**files, name: lines}.items() if name != "manifest.json"}
     assert Manifest.from_json(files["manifest.json"], "manifest.json") == replace(manifest(), files=others)
-    assert files["rejects/rejects-00000-of-00001.jsonl"] == rejects_text(BUILD.rejects).encode()
     assert len(others) == 7
 
 

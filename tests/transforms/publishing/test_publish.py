@@ -16,6 +16,7 @@ from shardmill.metadata import naming
 from shardmill.metadata.naming import ShardName
 from shardmill.metadata.rejects import Reject
 from shardmill.reading.dataset import open_dataset
+from tests.support.rejects import rejects_of
 from transforms.publishing import job_folder, lease, publication
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.publishing.publish import check_complete, check_counts, prepare, publish
@@ -62,7 +63,9 @@ def build(directory: Path, attempt: str = "1", rejects: int = 0, counts: Mapping
             name = ShardName("flowers", split, index, number)
             shards.append(ShardInfo(name, str(path), 10, 10 - rejected, rejected, path.stat().st_size, crc32c, stats))
     by_split = merge_by_split((shard.name.split, shard.stats) for shard in shards if shard.stats is not None)
-    return Build(10 * sum(counts.values()), 0, 0, ("train", "test"), divisions, shards, [REJECT] * rejects, by_split)
+    return Build(
+        10 * sum(counts.values()), 0, 0, ("train", "test"), divisions, shards, rejects_of(*[REJECT] * rejects), by_split
+    )
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -285,7 +288,7 @@ def test_rejects_are_listed_in_the_order_of_their_sources(tmp_path: Path, direct
     prepared(tmp_path)
     made = build(directory, rejects=1)
     others = [Reject("z.jpg", 4, "index", "bad"), Reject("a.jpg", None, "index", "sö")]
-    publish(replace(made, rejects=[*others, REJECT], records=62), FEATURES, options(tmp_path))
+    publish(replace(made, rejects=rejects_of(*others, REJECT), records=62), FEATURES, options(tmp_path))
 
     lines = (directory / "rejects" / naming.REJECTS_FILE).read_text().splitlines()
     assert lines == [
@@ -329,7 +332,7 @@ def test_a_success_clears_the_rejects_of_a_failure(tmp_path: Path, directory: Pa
 
 def test_all_rejected_is_no_data_set_whatever_is_allowed(tmp_path: Path, directory: Path) -> None:
     prepared(tmp_path)
-    made = Build(1, 0, 0, ("train",), {}, [], [REJECT], {})
+    made = Build(1, 0, 0, ("train",), {}, [], rejects_of(REJECT), {})
 
     with pytest.raises(JobError, match=r"^1 of 1 records were rejected, none is left; "):
         publish(made, FEATURES, options(tmp_path, max_reject_fraction=1.0))
@@ -357,7 +360,7 @@ def test_lost_records_fail_the_job(tmp_path: Path, directory: Path) -> None:
     ):
         publish(replace(made, records=61), FEATURES, options(tmp_path))
     with pytest.raises(JobError, match=r"^60 records read, but 60 written and 1 rejected"):
-        check_counts(replace(made, rejects=[REJECT]))
+        check_counts(replace(made, rejects=rejects_of(REJECT)))
     short = replace(made.shards[0], examples=9)
     with pytest.raises(
         JobError, match=r"^flowers-train.tfrecord-00000-of-00004: 10 records planned, but 9 written and 0 rejected$"

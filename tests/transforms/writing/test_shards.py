@@ -23,6 +23,7 @@ from shardmill.codecs.base import Codec
 from shardmill.codecs.registry import CODECS, PLAIN
 from shardmill.metadata.naming import TEMP_PREFIX, ShardName
 from shardmill.records.example import decode_example
+from tests.support.rejects import rejects_in
 from transforms.files.images.encode import ImageEncoder
 from transforms.files.references import PLANNED
 from transforms.files.source import FileShards
@@ -81,7 +82,7 @@ def write(
             | "Shards" >> beam.Create(ELEMENTS)
             | WriteShards(str(output), "photos", source, divisions, temporary_in(output), codec, **options)
         )
-        sources = written[REJECTS] | beam.Map(lambda reject: reject.source)
+        sources = written[REJECTS] | beam.FlatMap(lambda part: [reject.source for reject in rejects_in([part])])
         assert_that(sources, equal_to(["07.png"]), label="Rejects")
         _ = written["shards"] | "Save" >> beam.Map(save, str(output))
     infos = [pickle.loads(path.read_bytes()) for path in output.glob("*.info")]

@@ -1,12 +1,11 @@
 """Ranges of files come into a spool as they are, however they lie and however large they are."""
 
-import gc
 import os
 from pathlib import Path
 
 import pytest
 
-from transforms.records.spool import Spool, fetch
+from transforms.records.fetch import fetch
 
 
 def test_ranges_lie_behind_each_other(tmp_path: Path) -> None:
@@ -28,19 +27,3 @@ def test_what_cannot_be_read_is_raised(tmp_path: Path) -> None:
         fetch([(str(tmp_path / "short"), 5, 6)])
     with pytest.raises(FileNotFoundError):
         fetch([(str(tmp_path / "none"), 0, 1)])
-
-
-def test_a_spool_leaves_no_file_and_closes_with_its_last_reader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-    spool = Spool()
-    spool.write(0, b"abc")
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(EOFError):
-        spool.read_into(1, memoryview(bytearray(3)))
-    del spool
-    gc.collect()
-    if before:
-        assert len(os.listdir("/proc/self/fd")) == before

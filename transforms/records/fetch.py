@@ -1,46 +1,17 @@
 """Parts of files in an object store, fetched whole before they are read a piece at a time: a request takes some ten
 milliseconds, whatever it brings, and a disk of the worker's none."""
 
-import os
-import tempfile
-import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 
-from transforms.stores import local, storage
+from transforms.stores import storage
+from transforms.workers.spool import Spool
 
 _REQUESTS_AT_ONCE = 32  # what a store at some distance answers while the first of them is on its way
 _MOST_BYTES = 2 << 20  # of a request: so much is held by each of those under way
 
 Range = tuple[str, int, int]  # path, offset and length in bytes
-
-
-class Spool:
-    """A file without a name, on the worker's disk for temporary files; gone with the last who refers to it."""
-
-    def __init__(self) -> None:
-        """Raises OSError: there is no folder for temporary files."""
-        self._descriptor, path = tempfile.mkstemp(prefix="shardmill-")
-        self._folder = os.path.dirname(path)
-        os.unlink(path)
-        weakref.finalize(self, os.close, self._descriptor)
-
-    def write(self, offset: int, data: bytes) -> None:
-        """Write `data` at `offset`; raises OSError, as where the disk is full."""
-        view = memoryview(data)
-        with local.writing(self._folder):
-            while view:
-                count = os.pwrite(self._descriptor, view, offset)
-                view, offset = view[count:], offset + count
-
-    def read_into(self, offset: int, target: memoryview) -> None:
-        """Fill `target`, of bytes, from `offset`, all of which was written."""
-        while target:
-            count = os.preadv(self._descriptor, [target], offset)
-            if not count:
-                raise EOFError(f"{len(target)} bytes fewer at {offset} than were written")
-            target, offset = target[count:], offset + count
 
 
 def fetch(ranges: Sequence[Range]) -> tuple[Spool, list[int]]:

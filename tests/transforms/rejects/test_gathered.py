@@ -1,0 +1,108 @@
+"""Rejects of all workers come in one order, however they were found, and memory does not grow with them."""
+
+import json
+import random
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from shardmill.metadata.rejects import Reject
+from transforms.rejects import gathered, sorted_lines
+from transforms.rejects import part as part_module
+from transforms.rejects.gathered import gather
+from transforms.rejects.part import FOLDER, RejectsPart, RejectsWriter, first_of, lines, parts_of
+from transforms.rejects.sorted_lines import SortedLines
+
+REJECTS = [Reject(f"{n % 7}.csv", n or None, "read", f"why {n % 3} \u2028 \u00f6") for n in range(500)]
+
+
+def parts(rejects: list[Reject], temporary: str | None, workers: int) -> list[RejectsPart]:
+    dealt = [rejects[start::workers] for start in range(workers)]
+    return [part for some in dealt for part in parts_of(some, temporary)]
+
+
+def text(found: list[RejectsPart]) -> bytes:
+    return b"".join(gather(found, len(REJECTS), 0)[0].chunks())
+
+
+def test_the_order_depends_on_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By few workers, whose rejects lie in files, by many, whose travel; sorted in memory, or on a disk."""
+    expected = "".join(
+        json.dumps(reject.to_json(), ensure_ascii=False) + "\n"
+        for reject in sorted(REJECTS, key=lambda r: (r.source, r.line or 0, r.stage, r.reason))
+    ).encode()
+    shuffled = random.Random(0).sample(REJECTS, len(REJECTS))
+
+    assert text(parts(REJECTS, str(tmp_path), 3)) == expected
+    assert len(list((tmp_path / FOLDER).iterdir())) == 3
+    assert text(parts(shuffled, str(tmp_path), 250)) == expected
+    monkeypatch.setattr(gathered, "SortedLines", lambda key: SortedLines(key, 999))
+    monkeypatch.setattr(gathered, "_WHOLE_BYTES", 5000)
+    assert text(parts(shuffled, str(tmp_path), 9)) == expected
+
+
+def test_what_travels_is_small(tmp_path: Path) -> None:
+    (few,), (many,) = parts_of(REJECTS[:3], str(tmp_path)), parts_of(REJECTS, str(tmp_path))
+    assert (few.rejects, few.path, few.text.count(b"\n")) == (3, "", 3)
+    assert (many.rejects, many.records, many.text) == (500, 500, b"")
+    assert Path(many.path).stat().st_size == many.size_bytes > 20_000
+    assert parts_of([], str(tmp_path)) == []
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (part,) = parts_of(REJECTS, None)
+    assert part.rejects == 500
+    assert len(part.text) < 3000
+    assert first_of([part]) == REJECTS[0]
+    assert first_of([]) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_losses_are_summed(tmp_path: Path) -> None:
+    whole = Reject("z.csv", None, "index", "no", None, 500, "estimated")
+    (part,) = parts_of([*REJECTS, whole, Reject("y", 3, "read", "no", 9, 50)], str(tmp_path))
+    assert (part.rejects, part.records, part.lost_records, part.lost_bytes) == (502, 510, 10, 550)
+    rejects, records = gather([part], 1010, 1050)  # 1,000 good ones of 500 bytes
+    assert (rejects.records, records) == (500 + 9 + 1000, 1010 + 999)
+    assert b'"source": "z.csv", "line": null, "stage": "index", "reason": "no", "records": 1000' in b"".join(
+        rejects.chunks()
+    )
+    assert (rejects.losses.files, rejects.losses.records, rejects.losses.size_bytes) == (2, 1009, 550)
+
+
+def test_the_most_frequent_reason() -> None:
+    most = gather(parts(REJECTS, None, 500), 500, 0)[0].most
+    assert most is not None
+    assert (most.reason, most.times, most.at_least, most.example) == (REJECTS[0].reason, 167, False, "0.csv")
+
+
+def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker holds a mebibyte of those that it finds, and whoever puts them in order some of them at once."""
+    monkeypatch.setattr(gathered, "SortedLines", lambda key: SortedLines(key, 100_000))
+    monkeypatch.setattr(gathered, "_CHUNK_BYTES", 100_000)
+    monkeypatch.setattr(sorted_lines, "_READ_BYTES", 100_000)
+    monkeypatch.setattr(part_module, "_BLOCK_BYTES", 100_000)
+    reason = "column 'x': a value that is no number " + "x" * 1000
+
+    def peak(rejects: int) -> int:
+        tracemalloc.start()
+        writer = RejectsWriter(str(tmp_path))
+        for n in range(rejects):
+            writer.add([Reject("a.csv", n, "read", f"{reason}{n % 100}")])
+        found, _ = gather(writer.close(), rejects, 0)
+        assert found.records == rejects
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    few, many = peak(1000), peak(5000)
+    assert many < few + (1 << 20)  # the others are 4 MB
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 100])
+def test_lines_of_chunks(most: int) -> None:
+    data = b"a\n\nbcd\ne\n"
+    chunks = [data[start : start + most] for start in range(0, len(data), most)]
+    assert list(lines(chunks)) == [b"a", b"", b"bcd", b"e"]
