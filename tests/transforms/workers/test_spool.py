@@ -13,6 +13,7 @@ def test_a_spool_leaves_no_file_and_closes_with_its_last_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    gc.collect()  # what other tests left
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     spool = Spool()
     spool.write(0, b"abc")
