@@ -241,19 +241,37 @@ static PyObject *checksums(PyObject *self, PyObject *args) {
   return done(good);
 }
 
+/* For each seed the hashes of all spans, one seed after the other; a span is read once. */
+static int hash_spans(const Py_buffer *data, const Py_buffer *starts, const Py_buffer *ends, const uint64_t *seeds, Py_ssize_t number,
+                      const Py_buffer *out) {
+  Py_ssize_t count = starts->len / 8;
+  const int64_t *from = starts->buf, *to = ends->buf;
+  uint64_t *found = out->buf;
+  int good = ends->len == starts->len && (number ? out->len / number == 8 * count && out->len % number == 0 : !out->len);
+  Py_BEGIN_ALLOW_THREADS;
+  if ((good = good && are_within(from, to, count, data->len)))
+    for (Py_ssize_t n = 0; n < count; n++)
+      for (Py_ssize_t k = 0; k < number; k++)
+        found[k * count + n] = xxh3((const uint8_t *)data->buf + from[n], to[n] - from[n], seeds[k]);
+  Py_END_ALLOW_THREADS;
+  return good;
+}
+
 static PyObject *hashes(PyObject *self, PyObject *args) {
   Py_buffer data, starts, ends, out;
   unsigned long long seed;
   if (!PyArg_ParseTuple(args, "y*y*y*Kw*", &data, &starts, &ends, &seed, &out)) return NULL;
-  Py_ssize_t count = starts.len / 8;
-  const int64_t *from = starts.buf, *to = ends.buf;
-  uint64_t *found = out.buf;
-  int good = ends.len == starts.len && out.len == 8 * count;
-  Py_BEGIN_ALLOW_THREADS;
-  if ((good = good && are_within(from, to, count, data.len)))
-    for (Py_ssize_t n = 0; n < count; n++) found[n] = xxh3((const uint8_t *)data.buf + from[n], to[n] - from[n], seed);
-  Py_END_ALLOW_THREADS;
+  uint64_t only = seed;
+  int good = hash_spans(&data, &starts, &ends, &only, 1, &out);
   PyBuffer_Release(&data), PyBuffer_Release(&starts), PyBuffer_Release(&ends), PyBuffer_Release(&out);
+  return done(good);
+}
+
+static PyObject *hashes_by_seed(PyObject *self, PyObject *args) {
+  Py_buffer data, starts, ends, seeds, out;
+  if (!PyArg_ParseTuple(args, "y*y*y*y*w*", &data, &starts, &ends, &seeds, &out)) return NULL;
+  int good = hash_spans(&data, &starts, &ends, seeds.buf, seeds.len / 8, &out);
+  PyBuffer_Release(&data), PyBuffer_Release(&starts), PyBuffer_Release(&ends), PyBuffer_Release(&seeds), PyBuffer_Release(&out);
   return done(good);
 }
 
@@ -554,6 +572,7 @@ static PyObject *read_files(PyObject *self, PyObject *args) {
 static PyMethodDef methods[] = {
     {"checksums", checksums, METH_VARARGS, "checksums(data, starts, ends, out): crc32c of each data[start:end]."},
     {"hashes", hashes, METH_VARARGS, "hashes(data, starts, ends, seed, out): xxh3_64 of each data[start:end]."},
+    {"hashes_by_seed", hashes_by_seed, METH_VARARGS, "hashes_by_seed(data, starts, ends, seeds, out): as hashes, with each seed."},
     {"frame", frame, METH_VARARGS, "frame(data, offsets): lengths and checksums around the payloads of TFRecords."},
     {"copy", copy, METH_VARARGS, "copy(data, starts, sizes, target, places): each data[start:start + size] to its place."},
     {"count", count, METH_VARARGS, "count(data, byte): how many bytes of `data` are `byte`."},

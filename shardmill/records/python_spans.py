@@ -32,6 +32,12 @@ def hashes(data: Any, starts: np.ndarray, ends: np.ndarray, seed: int, out: np.n
         out[rows] = np.fromiter(map(xxhash.xxh3_64_intdigest, pieces, repeat(seed)), np.uint64, len(pieces))
 
 
+def hashes_by_seed(data: Any, starts: np.ndarray, ends: np.ndarray, seeds: np.ndarray, out: np.ndarray) -> None:
+    """The same for each of `seeds`, into `out`, uint64, shape (seeds, n)."""
+    for seed, found in zip(seeds.tolist(), out, strict=True):
+        hashes(data, starts, ends, seed, found)
+
+
 def frame(data: Any, offsets: np.ndarray) -> None:
     """Lengths and checksums around the payloads of records in `data`."""
     starts, ends = offsets[:-1] + _HEADER.itemsize, offsets[1:] - _FOOTER.itemsize

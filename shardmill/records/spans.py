@@ -4,6 +4,7 @@
 for want of a C compiler, `shardmill.records.python_spans` gives the same results.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,13 @@ def hashes(data: Any, starts: Places, ends: Places, seed: int = 0) -> NDArray[np
     """xxh3_64 (https://xxhash.com) of each `data[start:end]`: shape (n,); else as `checksums`."""
     found = np.empty(len(starts), np.uint64)
     _spans.hashes(data, _places(starts), _places(ends), seed, found)
+    return found
+
+
+def hashes_by_seed(data: Any, starts: Places, ends: Places, seeds: Sequence[int]) -> NDArray[np.uint64]:
+    """For each seed the xxh3_64 of each `data[start:end]`, read once: shape (seeds, n); else as `checksums`."""
+    found = np.empty((len(seeds), len(starts)), np.uint64)
+    _spans.hashes_by_seed(data, _places(starts), _places(ends), np.array(seeds, np.uint64), found)
     return found
 
 

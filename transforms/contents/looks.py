@@ -55,9 +55,8 @@ class LooksSection:
         start = 2 * self.compared * _ITEM
         data = storage.read_range(self.path, start, (_COLUMNS - 2) * self.compared * _ITEM + self.names_bytes)
         columns = np.frombuffer(data[: (_COLUMNS - 2) * self.compared * _ITEM], "<u8").reshape(3, self.compared)
-        names = [name.decode() for name in data[columns.nbytes :].split(SEPARATOR)]
         found = {}
-        for place, (name, line) in find_places(places, names).items():
+        for place, (name, line) in find_places(places, data[columns.nbytes :]).items():
             row = int(np.flatnonzero(columns[0] == np.uint64(place))[0])
             found[place] = (name, line - 1 if line else None, int(columns[1, row]), int(columns[2, row]))
         return found

@@ -12,6 +12,8 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from shardmill.records import spans
+
 _GOLDEN = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio, odd: splitmix64's increment
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _SHIFTS = (30, 27, 31)
@@ -42,19 +44,24 @@ def _mixed(starts: Any, lines: NDArray[np.int64]) -> NDArray[np.uint64]:
     return found
 
 
-def find_places(places: Iterable[int], names: Iterable[str]) -> Mapping[int, tuple[str, int]]:
-    """The file, one of `names`, and the line of each of some places.
+def find_places(places: Iterable[int], names: bytes) -> Mapping[int, tuple[str, int]]:
+    """The file and the line of each of some places.
 
     With another file's name the inverse is any of 2^64 numbers, so the file is the one that gives the smallest line.
+
+    Args:
+      places: any.
+      names: of the files, with NUL between them.
     """
-    known = sorted(set(names))
-    hashes = hashes_of(known)
+    ends = np.append(spans.find(names, 0), len(names))
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    hashes = spans.hashes(names, starts, ends)
     step = np.uint64(pow(_GOLDEN, -1, 1 << 64))
     found = {}
     for place in places:
         lines = (np.uint64(_unmixed(place)) - hashes) * step
         least = int(np.argmin(lines))
-        found[place] = (known[least], int(lines[least]))
+        found[place] = (names[starts[least] : ends[least]].decode(), int(lines[least]))
     return found
 
 

@@ -71,10 +71,9 @@ class Section:
     def find(self, places: Iterable[int]) -> dict[int, tuple[str, int | None]]:
         """File and line of each place; None for the line where the file is all of the example."""
         data = storage.read_range(self.path, self._column(3), self.names_bytes)
-        names = [name.decode() for name in data.split(SEPARATOR)]
         return {
             place: (name, None if line < self.first_line else line - self.first_line)
-            for place, (name, line) in find_places(places, names).items()
+            for place, (name, line) in find_places(places, data).items()
         }
 
 

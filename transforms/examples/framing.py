@@ -51,10 +51,11 @@ class Framing:
         return np.frombuffer(data, np.uint8)
 
 
-def payload_hashes(framed: pa.LargeBinaryArray, seed: int) -> np.ndarray:
-    """The 64-bit xxh3 of each payload in framed records, as uint64 (rows,)."""
+def payload_hashes(framed: pa.LargeBinaryArray, seeds: Sequence[int]) -> np.ndarray:
+    """For each seed the 64-bit xxh3 of each payload in framed records, as uint64 (seeds, rows)."""
     offsets = offsets_of(framed)
-    return spans.hashes(data_of(framed), offsets[:-1] + HEADER_BYTES, offsets[1:] - FOOTER_BYTES, seed)
+    starts, ends = offsets[:-1] + HEADER_BYTES, offsets[1:] - FOOTER_BYTES
+    return spans.hashes_by_seed(data_of(framed), starts, ends, seeds)
 
 
 def windows(data: Any, dtype: np.dtype) -> np.ndarray:

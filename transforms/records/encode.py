@@ -83,17 +83,18 @@ class EncodedRows:
 
     def payload_hashes(self, seed: int) -> np.ndarray:
         """The 64-bit xxh3 of each record: uint64, shape (rows,)."""
-        return payload_hashes(self.framed, seed)
+        hashes: np.ndarray = payload_hashes(self.framed, [seed])[0]
+        return hashes
 
-    def content_hashes(self, seeds: Sequence[int], apart: Sequence[str]) -> list[np.ndarray]:
-        """For each seed the 64-bit xxh3 of what each row holds, uint64, shape (rows,): of its record without the
+    def content_hashes(self, seeds: Sequence[int], apart: Sequence[str]) -> np.ndarray:
+        """For each seed the 64-bit xxh3 of what each row holds, uint64, shape (seeds, rows): of its record without the
         features that stand `apart`; where it has no others, of all of it."""
         kept = [name for name in self.features.schema.names if name not in apart]
         if not kept or len(kept) == len(self.features.schema.names):
-            return [self.payload_hashes(seed) for seed in seeds]
+            return payload_hashes(self.framed, seeds)
         records = encode_examples(self.features.select(kept))
         offsets, data = offsets_of(records), data_of(records)
-        return [spans.hashes(data, offsets[:-1], offsets[1:], seed) for seed in seeds]
+        return spans.hashes_by_seed(data, offsets[:-1], offsets[1:], seeds)
 
 
 class RecordEncoder(Protocol):

@@ -49,7 +49,7 @@ def thumbnail(data: bytes) -> Thumbnail:
         scale = SIDE // longest
         return Thumbnail(_uri(image, "PNG"), width, height, image.width * scale, image.height * scale, True)
     sides = tuple(max(round(side * SIDE / longest), 1) for side in image.size)
-    small = image.resize((sides[0], sides[1]), Image.Resampling.BICUBIC)
+    small = image.resize((sides[0], sides[1]), Image.Resampling.HAMMING)  # as good at making smaller, in half the time
     return Thumbnail(_uri(small, "JPEG"), width, height, *small.size)
 
 

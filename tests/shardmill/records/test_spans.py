@@ -45,12 +45,13 @@ def test_every_length(module: ModuleType, shuffled: bool) -> None:
     if shuffled:  # spans in any order, of which some overlap
         order = np.random.default_rng(1).permutation(len(starts))
         starts, ends = starts[order], np.minimum(ends[order] + 5, len(data))
-    crcs, hashes = np.empty(len(starts), np.uint32), np.empty(len(starts), np.uint64)
+    crcs, hashes = np.empty(len(starts), np.uint32), np.empty((4, len(starts)), np.uint64)
     module.checksums(data, starts, ends, crcs)
     assert crcs.tolist() == [google_crc32c.value(piece) for piece in cut(data, starts, ends)]
-    for seed in (0, 1, 0xDEADBEEF, (1 << 64) - 1):
-        module.hashes(data, starts, ends, seed, hashes)
-        assert hashes.tolist() == [xxhash.xxh3_64_intdigest(piece, seed) for piece in cut(data, starts, ends)]
+    seeds = np.array([0, 1, 0xDEADBEEF, (1 << 64) - 1], np.uint64)
+    module.hashes_by_seed(data, starts, ends, seeds, hashes)
+    for seed, found in zip(seeds.tolist(), hashes.tolist(), strict=True):
+        assert found == [xxhash.xxh3_64_intdigest(piece, seed) for piece in cut(data, starts, ends)]
 
 
 @BOTH
@@ -225,6 +226,7 @@ def test_spans_outside(module: ModuleType, case: str) -> None:
     calls: list[tuple[Any, ...]] = [
         (module.checksums, bytes(10), starts, ends, np.empty(len(starts), np.uint32)),
         (module.hashes, bytes(10), starts, ends, 0, np.empty(len(starts), np.uint64)),
+        (module.hashes_by_seed, bytes(10), starts, ends, np.zeros(2, np.uint64), np.empty((2, len(starts)), np.uint64)),
         (module.copy, bytes(10), starts, sizes, bytearray(20), inside),
         (module.copy, bytes(20), inside, sizes, bytearray(10), starts),
     ]
