@@ -257,6 +257,8 @@ def _duplicates(stats: StatsFile | None) -> Iterator[str]:
     yield from (f"  {sentence}" for sentence in duplicates.sentences())
     for split, found in duplicates.within.items():
         yield f"  {found.examples:,} examples of {split!r} have {found.contents:,} contents between them"
+    if duplicates.conflicts is not None:
+        yield f"  {duplicates.conflicts.sentence()}"
 
 
 def _near_duplicates(stats: StatsFile | None) -> Iterator[str]:

@@ -155,7 +155,7 @@ def build_files(
     )
     written = plan.shards | "ByShard" >> beam.GroupByKey() | "Write" >> write
     duplicates = plan.summary | "Duplicates" >> beam.Map(
-        _duplicates, AsIter(written["shards"]), f"{config.kind.plural}, as they are stored"
+        _duplicates, AsSingleton(plan.layout), AsIter(written["shards"]), f"{config.kind.plural}, as they are stored"
     ).with_output_types(Duplicates)
     near: Any = ()
     if route.near_duplicates:
@@ -175,8 +175,9 @@ def build_files(
     ).with_output_types(str)
 
 
-def _duplicates(_: InputSummary, shards: Iterable[ShardInfo], content: str) -> Duplicates:
-    return find_duplicates(content, [shard.section for shard in shards if shard.section is not None])
+def _duplicates(_: InputSummary, layout: Layout, shards: Iterable[ShardInfo], content: str) -> Duplicates:
+    names = () if layout.class_names is None else layout.class_names.names
+    return find_duplicates(content, [shard.section for shard in shards if shard.section is not None], names)
 
 
 def _near(_: InputSummary, shards: Iterable[ShardInfo], method: str) -> NearDuplicates:

@@ -8,9 +8,11 @@ from shardmill.checks.chance import share_floor
 from shardmill.checks.classes import moved_ids
 from shardmill.checks.columns import some, type_in_words
 from shardmill.checks.distances import Frequencies, least_l_infinity
+from shardmill.checks.leakage import tells_label
 from shardmill.checks.profile import Profile, frequencies, sample_size
 from shardmill.features.feature import Feature
 from shardmill.kinds.registry import kind_of
+from shardmill.statistics.feature_summary import LOOKS_LIKE_LABEL
 
 _ROWS = ("csv", "jsonl", "parquet", "avro")  # formats in a manifest's configuration whose examples are rows
 _SHOWN = 4  # features of which values are told
@@ -24,7 +26,8 @@ class Difference:
     """One thing that differs.
 
     Attributes:
-      what: `examples`, `rejected`, `split`, `feature`, `type`, `presence`, `class`, `id`, `mean` or `values`.
+      what: `examples`, `rejected`, `split`, `feature`, `type`, `presence`, `leakage`, `class`, `id`, `mean` or
+        `values`.
       feature: "" where it is about whole examples.
       before, after: as they are; None where there is none.
       words: it in a few words.
@@ -58,6 +61,7 @@ def differences(new: Profile, old: Profile) -> list[Difference]:
         *_classes(new, old),
         *_features(new, old),
         *_presence(new, old),
+        *_leaks(new, old),
         *sorted(_means(new, old), key=lambda found: -_jump(found))[:_SHOWN],
         *sorted(_values(new, old), key=lambda found: -abs(_number(found.after) - _number(found.before)))[:_SHOWN],
     ]
@@ -132,6 +136,16 @@ def _presence(new: Profile, old: Profile) -> Iterator[Difference]:
             before, after = _share(old, name), _share(new, name)
             if before is not None and after is not None and abs(before - after) > _PRESENCE:
                 yield Difference("presence", f"{name} in {before:.2%} -> {after:.2%} of them", name, before, after)
+
+
+def _leaks(new: Profile, old: Profile) -> Iterator[Difference]:
+    """The features that look like the label now, or no longer do."""
+    for name in new.features:
+        before, after = tells_label(old, name) if name in old.features else None, tells_label(new, name)
+        if before is None or after is None or (before > LOOKS_LIKE_LABEL) == (after > LOOKS_LIKE_LABEL):
+            continue
+        words = f"{name} looks like the label{'' if after > before else ' no longer'}: {before:.1%} -> {after:.1%}"
+        yield Difference("leakage", words, name, before, after)
 
 
 def _share(profile: Profile, feature: str) -> float | None:

@@ -2,11 +2,34 @@
 
 from collections.abc import Iterator
 
-from shardmill.checks.limits import LimitsByCheck
+from shardmill.checks.limits import ALIKE, ByFeature, LimitsByCheck, limits_of
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
 
 _TRAIN = "train"  # whose examples are to be seen: what is measured on is the others
+
+
+def tells_label(profile: Profile, feature: str) -> float | None:
+    """How well a feature tells the label, 0 to 1, in train or else the first split that has examples; None where nobody
+    knows, and of what shardmill itself added, such as `filename`."""
+    filled = [split for split, examples in profile.splits.items() if examples]
+    if not filled or profile.features[feature].role == "source":
+        return None
+    summary = profile.summary(_TRAIN if _TRAIN in filled else filled[0], feature)
+    return None if summary is None or summary.label_association is None else float(summary.label_association)
+
+
+def label_leakage(new: Profile, limits: LimitsByCheck, own: ByFeature = ALIKE) -> Iterator[CheckResult]:
+    """How well each feature tells the label; `own` are limits that hold for single features."""
+    for feature in new.features:
+        limit, found = limits_of(feature, limits, own)["label_leakage"], tells_label(new, feature)
+        if limit.is_off or found is None:
+            continue
+        severity, threshold = limit.over(found)
+        said = f"who knows {feature!r} guesses the label wrongly {found:.1%} less often than who knows nothing"
+        if severity != "ok":
+            said = f"{said}: it looks like the label"
+        yield CheckResult("label_leakage", severity, said, feature, "", found, threshold)
 
 
 def similar_contents(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
@@ -22,6 +45,16 @@ def similar_contents(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResul
         severity, threshold = limit.over(shared / examples)
         said = f"{shared:,} of {examples:,} pictures of {split!r} look like one of another split"
         yield CheckResult("similar_contents", severity, said, "", split, shared / examples, threshold)
+
+
+def conflicting_labels(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
+    """The share of all examples whose content another example of another class has; nothing where there is none."""
+    limit, duplicates = limits["conflicting_labels"], new.stats.duplicates
+    if limit.is_off or duplicates is None or duplicates.conflicts is None or not new.examples:
+        return
+    found = sum(duplicates.conflicts.examples.values()) / new.examples
+    severity, threshold = limit.over(found)
+    yield CheckResult("conflicting_labels", severity, duplicates.conflicts.sentence(), "", "", found, threshold)
 
 
 def shared_contents(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:

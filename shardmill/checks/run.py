@@ -37,6 +37,8 @@ def run_checks(
         *drift.skew(new, limits, own),
         *leakage.shared_contents(new, limits),
         *leakage.similar_contents(new, limits),
+        *leakage.conflicting_labels(new, limits),
+        *leakage.label_leakage(new, limits, own),
         *(constraints(new, old, asked) if asked is not None else ()),
     ]
     if old is None:

@@ -68,6 +68,57 @@ class Repeated:
 
 
 @dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two examples of equal content, and the classes that they have."""
+
+    one: Member
+    other: Member
+    labels: tuple[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """As the file has it."""
+        return {"one": self.one.to_json(), "other": self.other.to_json(), "labels": list(self.labels)}
+
+    @classmethod
+    def from_json(cls, value: Value) -> "Conflict":
+        """What the file has; raises ValueError."""
+        labels = [label.text() for label in value["labels"].items()]
+        if len(labels) != 2:
+            raise ValueError(f"{value['labels'].where} has {len(labels)} labels; expected 2")
+        return cls(Member.from_json(value["one"]), Member.from_json(value["other"]), (labels[0], labels[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Conflicts:
+    """Examples of equal content and of different classes: how many contents, by split how many examples, and a pair of
+    each content, at most SHOWN."""
+
+    contents: int
+    examples: Mapping[str, int]
+    pairs: tuple[Conflict, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As the file has it."""
+        pairs = [pair.to_json() for pair in self.pairs]
+        return {"contents": self.contents, "examples": dict(self.examples), "pairs": pairs}
+
+    @classmethod
+    def from_json(cls, value: Value) -> "Conflicts":
+        """What the file has; raises ValueError."""
+        pairs = tuple(map(Conflict.from_json, value["pairs"].items()))
+        return cls(value["contents"].integer(), _counts(value["examples"]), pairs)
+
+    def sentence(self) -> str:
+        """How many there are, with two of them."""
+        pair, contents = self.pairs[0], f"{self.contents:,} content{'' if self.contents == 1 else 's'}"
+        such = f"{str(pair.one)!r} ({pair.labels[0]}) and {str(pair.other)!r} ({pair.labels[1]})"
+        return (
+            f"{sum(self.examples.values()):,} examples, of {contents}, have equal content and different labels, such as"
+            f" {such}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Duplicates:
     """What is known of equal contents: every count is exact.
 
@@ -77,6 +128,7 @@ class Duplicates:
       across: by split and other split, how many examples of the first have the content of an example of the other.
       elsewhere: by split, how many of its examples have the content of an example of any other split.
       pairs: one of each content, at most SHOWN, those in two splits first.
+      conflicts: those whose labels differ, if any do; of records inside files the label is part of the content.
     """
 
     content: str
@@ -84,6 +136,7 @@ class Duplicates:
     across: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     elsewhere: Mapping[str, int] = field(default_factory=dict)
     pairs: tuple[Pair, ...] = ()
+    conflicts: Conflicts | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As the file has it."""
@@ -93,6 +146,7 @@ class Duplicates:
             "elsewhere": dict(self.elsewhere),
             "within": {split: found.to_json() for split, found in self.within.items()},
             "pairs": [pair.to_json() for pair in self.pairs],
+            **({} if self.conflicts is None else {"conflicts": self.conflicts.to_json()}),
         }
 
     @classmethod
@@ -101,7 +155,8 @@ class Duplicates:
         across = {split: _counts(others) for split, others in value["across"].entries().items()}
         within = {split: Repeated.from_json(found) for split, found in value["within"].entries().items()}
         pairs = tuple(map(Pair.from_json, value["pairs"].items()))
-        return cls(value["content"].text(), within, across, _counts(value["elsewhere"]), pairs)
+        conflicts = Conflicts.from_json(value["conflicts"]) if "conflicts" in value.mapping() else None
+        return cls(value["content"].text(), within, across, _counts(value["elsewhere"]), pairs, conflicts)
 
     def sentences(self) -> list[str]:
         """What is said of each two splits that share contents, those that share most first."""

@@ -21,6 +21,9 @@ _OF_NUMBERS = frozenset(
 )
 
 
+LOOKS_LIKE_LABEL = 0.95  # of `label_association`: beyond it a feature is as good as the label
+
+
 @dataclass(frozen=True, slots=True)
 class FeatureSummary:
     """What is known of a feature in the examples of one split.
@@ -45,6 +48,8 @@ class FeatureSummary:
       top_values: the most frequent values, that first which is most so; None where there are too many integers to count
         each.
       top_values_from: what those were drawn from, where that is not every value.
+      label_association: how well the values tell the label, 0 to 1: Goodman and Kruskal's lambda, by what share fewer
+        labels are guessed wrongly by who knows the value; None where there is no label, or too many values.
     """
 
     count: int | None = None
@@ -67,6 +72,7 @@ class FeatureSummary:
     files_by_channels: Mapping[int, int] | None = None
     top_values: tuple[TopValue, ...] | None = None
     top_values_from: str = ""
+    label_association: Number | None = None
 
     def to_json(self) -> Json:
         """As the file has it."""
@@ -91,6 +97,7 @@ class FeatureSummary:
             files=_by_text(self.files_by_channels),
             top_values=_list(self.top_values),
             top_values_from=self.top_values_from or None,
+            label_association=self.label_association,
         )
 
     @classmethod
@@ -118,6 +125,7 @@ class FeatureSummary:
             files_by_channels=optional(value, "files", counts_by_integer),
             top_values=optional(value, "top_values", top_values_from_json),
             top_values_from=value.get("top_values_from", "").text(),
+            label_association=optional(value, "label_association", Value.number),
         )
 
 

@@ -238,3 +238,56 @@ def test_a_column_that_is_called_content_is_that_column(run: Run, tmp_path: Path
     }
     assert splits["train"] | splits["test"] == set(range(7))
     assert not splits["train"] & splits["test"]
+
+
+def _of(suffix: str) -> Callable[[int], bytes]:
+    return {
+        "png": lambda number: image(number, "PNG"),
+        "npy": _npy,
+        "wav": lambda number: wav(number=number),
+        "txt": lambda number: b"text %d" % number,
+    }[suffix]
+
+
+DISPUTED = {
+    "images": (("images",), "png"),
+    "reused images": (("images", "--reuse", "record"), "png"),
+    "arrays": (("arrays",), "npy"),
+    "audio": (("audio",), "wav"),
+    "text files": (("text", "--record", "file"), "txt"),
+}
+
+
+@pytest.mark.parametrize("route", DISPUTED)
+def test_equal_contents_of_different_classes_are_a_conflict(route: str, run: Run, tmp_path: Path) -> None:
+    """1 is a cat in train and a dog in test, 2 is both in train, 3 is a dog twice: nothing to quarrel about."""
+    words, suffix = DISPUTED[route]
+    places = {
+        "train/cat/a": 1,
+        "test/dog/b": 1,
+        "train/cat/c": 2,
+        "train/dog/d": 2,
+        "train/dog/e": 3,
+        "test/dog/f": 3,
+        "train/cat/g": 4,
+    }
+    write_files(tmp_path / "in", {f"{name}.{suffix}": _of(suffix)(number) for name, number in places.items()})
+
+    result = run(*words, "--input", tmp_path / "in", "--output", tmp_path, "--name", "n")
+
+    assert result.status == 0, result.err
+    said = f"4 examples, of 2 contents, have equal content and different labels, such as 'test/dog/b.{suffix}' (dog)"
+    assert f"NOTE: {said}" in result.out
+    conflicts = stats(tmp_path)["conflicts"]
+    assert (conflicts["contents"], conflicts["examples"]) == (2, {"test": 1, "train": 3})
+    found = [(pair["one"]["name"], pair["other"]["name"], pair["labels"]) for pair in conflicts["pairs"]]
+    assert found == [
+        (f"test/dog/b.{suffix}", f"train/cat/a.{suffix}", ["dog", "cat"]),
+        (f"train/cat/c.{suffix}", f"train/dog/d.{suffix}", ["cat", "dog"]),
+    ]
+    assert said in run("inspect", tmp_path / "n").out
+    checks = json.loads(run("report", tmp_path / "n", "--json").out)["verdict"]["checks"]
+    assert [(c["severity"], round(c["value"], 3)) for c in checks if c["check"] == "conflicting_labels"] == [
+        ("warn", 0.571)
+    ]
+    assert "<td>dog</td><td>test</td>" in (tmp_path / "n/builds/1.0.0.html").read_text()

@@ -13,6 +13,8 @@ from shardmill.statistics.duplicates import SHOWN
 from transforms.contents.hashes import Contents, Hashes
 from transforms.contents.section import BITS, Section
 
+_NO_LABEL = np.uint64((1 << 64) - 1)  # more than any
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
@@ -34,6 +36,17 @@ class Twins:
     other: Place
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Quarrel:
+    """Two examples of one content and of two classes, by their ids."""
+
+    high: int
+    low: int
+    one: Place
+    other: Place
+    labels: tuple[int, int] = field(compare=False)
+
+
 @dataclass(slots=True)
 class Counted:
     """What was counted; mergeable in any order.
@@ -44,6 +57,9 @@ class Counted:
       across: by (split, other split), examples of the first whose content the other has too.
       elsewhere: by split, examples whose content any other has too.
       twins: the first of them, in their order.
+      disputed: by split, examples whose content another example of another class has, wherever.
+      disputes: how many contents these have.
+      quarrels: the first of them, in their order.
     """
 
     within: Counter[str] = field(default_factory=Counter)
@@ -51,6 +67,9 @@ class Counted:
     across: Counter[tuple[str, str]] = field(default_factory=Counter)
     elsewhere: Counter[str] = field(default_factory=Counter)
     twins: list[Twins] = field(default_factory=list)
+    disputed: Counter[str] = field(default_factory=Counter)
+    disputes: int = 0
+    quarrels: list[Quarrel] = field(default_factory=list)
 
     def merge(self, other: "Counted") -> "Counted":
         """Add what `other` counted, and return this; `other` stays as it is."""
@@ -59,6 +78,9 @@ class Counted:
         self.across.update(other.across)
         self.elsewhere.update(other.elsewhere)
         self.twins = sorted([*self.twins, *other.twins])[:SHOWN]
+        self.disputed.update(other.disputed)
+        self.disputes += other.disputes
+        self.quarrels = sorted([*self.quarrels, *other.quarrels])[:SHOWN]
         return self
 
 
@@ -146,7 +168,43 @@ def count(contents: Contents, owners: NDArray[np.int64], sections: Sequence[Sect
         other = start + int(counts[group, first]) if shared[group] else start + 1
         pair = [Place(names[splits[row]], int(contents.places[row]), sections[owners[row]]) for row in (start, other)]
         found.twins.append(Twins(not shared[group], int(contents.high[start]), int(contents.low[start]), *pair))
+    if contents.labels is not None and len(contents):
+
+        def place(row: int) -> Place:
+            return Place(names[splits[row]], int(contents.places[row]), sections[owners[row]])
+
+        _quarrel(found, contents, contents.labels, groups, counts, names, place)
     return found
+
+
+def _quarrel(
+    found: Counted,
+    contents: Contents,
+    labels: Hashes,
+    groups: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    names: Sequence[str],
+    place: Callable[[int], Place],
+) -> None:
+    """Count the contents that have labels of several classes; what has no label quarrels with none."""
+    starts = np.flatnonzero(np.concatenate(([True], groups[1:] != groups[:-1])))
+    greatest = np.maximum.reduceat(labels, starts)
+    least = np.minimum.reduceat(np.where(labels == 0, _NO_LABEL, labels), starts)
+    disputed = np.flatnonzero((greatest > 0) & (least < greatest))
+    if not len(disputed):
+        return
+    found.disputes = len(disputed)
+    labelled = labels > 0
+    for index, name in enumerate(names):
+        _put(found.disputed, name, int(counts[disputed, index].sum()))
+    ends = np.append(starts[1:], len(labels))
+    for group in disputed[:SHOWN].tolist():
+        rows = np.arange(starts[group], ends[group])
+        rows = rows[labelled[rows]]
+        one, other = int(rows[0]), int(rows[np.argmax(labels[rows] != labels[rows[0]])])
+        ids = int(labels[one]) - 1, int(labels[other]) - 1
+        key = int(contents.high[one]), int(contents.low[one])
+        found.quarrels.append(Quarrel(*key, place(one), place(other), ids))
 
 
 def _put(counter: Counter[Any], key: Any, number: int) -> None:

@@ -25,11 +25,14 @@ class Contents:
     Attributes:
       high, low: the halves of their hashes: uint64, shape (n,).
       places: see transforms.contents.places, which is all that orders members of equal content: uint64, shape (n,).
+      labels: of each 1 more than the id of its class, 0 of one that has none: uint64, shape (n,); None where they are
+        part of the content, or there are none.
     """
 
     high: Hashes = field(default_factory=_none)
     low: Hashes = field(default_factory=_none)
     places: Hashes = field(default_factory=_none)
+    labels: Hashes | None = None
 
     def __len__(self) -> int:
         """How many examples."""
@@ -37,13 +40,19 @@ class Contents:
 
     def take(self, rows: NDArray[np.int64]) -> "Contents":
         """Those of `rows`."""
-        return Contents(self.high[rows], self.low[rows], self.places[rows])
+        labels = self.labels if self.labels is None else self.labels[rows]
+        return Contents(self.high[rows], self.low[rows], self.places[rows], labels)
 
     @classmethod
     def joined(cls, parts: Sequence["Contents"]) -> "Contents":
         """All of `parts`, in their order."""
-        columns = ([getattr(part, name) for part in parts] for name in ("high", "low", "places"))
-        return cls(*(np.concatenate(column) if column else _none() for column in columns))
+        if not parts:
+            return cls()
+        high, low, places = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("high", "low", "places")
+        )
+        labels = [part.labels for part in parts if part.labels is not None]
+        return cls(high, low, places, np.concatenate(labels) if len(labels) == len(parts) else None)
 
 
 def digest(*parts: bytes) -> bytes:
@@ -56,7 +65,7 @@ def digest(*parts: bytes) -> bytes:
     return hashed.digest()
 
 
-def of_digests(digests: bytes, places: Hashes) -> Contents:
+def of_digests(digests: bytes, places: Hashes, labels: Hashes | None = None) -> Contents:
     """Contents from what `digest` gave, one behind the other."""
     halves = np.frombuffer(digests, ">u8").reshape(-1, 2).astype(np.uint64)
-    return Contents(halves[:, 0].copy(), halves[:, 1].copy(), places)
+    return Contents(halves[:, 0].copy(), halves[:, 1].copy(), places, labels)

@@ -23,19 +23,28 @@ class FileContents:
       names: as they stand in a section.
       hashes: of their names: uint64, shape (n,).
       lines: of a manifest: int64, shape (n,).
+      labels: 1 more than the id of the class of each, 0 of one that has none: uint64, shape (n,).
     """
 
     digests: bytes
     names: bytes
     hashes: NDArray[np.uint64]
     lines: NDArray[np.int64]
+    labels: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, names: Sequence[str], lines: Sequence[int | None], digests: Sequence[bytes]) -> "FileContents":
-        """Those of files, at least one, with the lines of a manifest that name them and what
-        transforms.contents.hashes.digest gave of each."""
+    def of(
+        cls,
+        names: Sequence[str],
+        lines: Sequence[int | None],
+        digests: Sequence[bytes],
+        labels: Sequence[int | None],
+    ) -> "FileContents":
+        """Those of files, at least one, with the lines of a manifest that name them, what
+        transforms.contents.hashes.digest gave of each, and the ids of their classes."""
         numbers = np.array([0 if line is None else line + _FIRST_LINE for line in lines], np.int64)
-        return cls(b"".join(digests), names_blob(names), hashes_of(names), numbers)
+        ids = np.array([0 if label is None else label + 1 for label in labels], np.uint64)
+        return cls(b"".join(digests), names_blob(names), hashes_of(names), numbers, ids)
 
 
 class ContentsWriter:
@@ -53,8 +62,10 @@ class ContentsWriter:
         """Write them to `path`, a new file; None where there are none."""
         if not self._parts:
             return None
-        hashes, lines = (np.concatenate([getattr(part, name) for part in self._parts]) for name in ("hashes", "lines"))
-        contents = of_digests(b"".join(part.digests for part in self._parts), places_of(hashes, lines))
+        columns = ([getattr(part, name) for part in self._parts] for name in ("hashes", "lines", "labels"))
+        hashes, lines, labels = map(np.concatenate, columns)
+        digests = b"".join(part.digests for part in self._parts)
+        contents = of_digests(digests, places_of(hashes, lines), labels if labels.any() else None)
         names = b"\0".join(part.names for part in self._parts)
         section, parts = layout_section(contents, split, path, 0, names, _FIRST_LINE)
         storage.write_parts(path, parts)

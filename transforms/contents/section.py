@@ -1,8 +1,8 @@
 """Contents in a file of the job's temporary directory, so that nothing but where they lie travels between stages.
 
 A section holds those of some examples of one split, by the first eight bits of their hashes: where each of these 256
-parts begins (uint32), the high halves, the low halves, the places (uint64), and the names of the files that they come
-from, with NUL between them, which no file has in its name.
+parts begins (uint32), the high halves, the low halves, the places and, if it has any, the labels (uint64), and the
+names of the files that they come from, with NUL between them, which no file has in its name.
 """
 
 from collections.abc import Iterable
@@ -32,6 +32,7 @@ class Section:
       examples: in it.
       names_bytes: of the names.
       first_line: what stands for the first line of a file; 1 where 0 stands for all of a file.
+      columns: of the contents: 4 with labels, else 3.
     """
 
     split: str
@@ -40,11 +41,12 @@ class Section:
     examples: int
     names_bytes: int
     first_line: int = 0
+    columns: int = 3
 
     @property
     def size_bytes(self) -> int:
         """Of the section."""
-        return self._column(3) - self.offset + self.names_bytes
+        return self._column(self.columns) - self.offset + self.names_bytes
 
     def _column(self, number: int) -> int:
         return self.offset + _STARTS_BYTES + number * self.examples * _ITEM
@@ -62,7 +64,7 @@ class Section:
 
     def contents(self, start: int, stop: int) -> Contents:
         """All that is known of rows `start` to `stop`."""
-        return Contents(*(self._read(number, start, stop) for number in range(3)))
+        return Contents(*(self._read(number, start, stop) for number in range(self.columns)))
 
     def _read(self, number: int, start: int, stop: int) -> Hashes:
         at = self._column(number) + start * _ITEM
@@ -70,7 +72,7 @@ class Section:
 
     def find(self, places: Iterable[int]) -> dict[int, tuple[str, int | None]]:
         """File and line of each place; None for the line where the file is all of the example."""
-        data = storage.read_range(self.path, self._column(3), self.names_bytes)
+        data = storage.read_range(self.path, self._column(self.columns), self.names_bytes)
         return {
             place: (name, None if line < self.first_line else line - self.first_line)
             for place, (name, line) in find_places(places, data).items()
@@ -90,8 +92,8 @@ def layout_section(
     ordered = contents.take(np.argsort(code, kind="stable"))  # of bytes a radix sort
     starts: NDArray[np.uint32] = np.zeros(_PARTS + 1, "<u4")
     np.cumsum(np.bincount(code, minlength=_PARTS), out=starts[1:])
-    section = Section(split, path, offset, len(contents), len(names), first_line)
-    columns = (ordered.high, ordered.low, ordered.places)
+    columns = [ordered.high, ordered.low, ordered.places, *([] if ordered.labels is None else [ordered.labels])]
+    section = Section(split, path, offset, len(contents), len(names), first_line, len(columns))
     return section, [starts, *(column.astype("<u8", copy=False) for column in columns), names]
 
 

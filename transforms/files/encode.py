@@ -154,7 +154,7 @@ class FileEncoder(ABC):
         rejects: list[Reject] = []
         files: list[Encoded] = []
         laid: list[Laid] = []
-        held: list[tuple[str, int | None, bytes]] = []
+        held: list[tuple[str, int | None, bytes, int | None]] = []
         labels: Counter[int] = Counter()
         places: list[Place | None] = []
         offset = 0
@@ -179,7 +179,7 @@ class FileEncoder(ABC):
             laid.append((name, offset, length))
             offset += length
             files.append(encoded)
-            held.append((name, line, digest(encoded.value, encoded.entries)))
+            held.append((name, line, digest(encoded.value, encoded.entries), label))
             if label is not None:
                 labels[label] += 1
         stats = self.point_out(self.count(files, labels), files, laid)
@@ -200,12 +200,12 @@ class FileEncoder(ABC):
         return data
 
     def _looks(
-        self, files: Sequence[Encoded], held: Sequence[tuple[str, int | None, bytes]], laid: Sequence[Laid]
+        self, files: Sequence[Encoded], held: Sequence[tuple[str, int | None, bytes, int | None]], laid: Sequence[Laid]
     ) -> Looks | None:
         found = self.looks(files)
         if not found:
             return None
-        names, lines, digests = zip(*held, strict=True)
+        names, lines, digests, _ = zip(*held, strict=True)
         return Looks.of(found, digests, names, lines, [place for _, *place in laid])
 
     def _recalled(self, former: Remembered) -> Encoded:

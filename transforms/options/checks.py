@@ -15,6 +15,7 @@ from shardmill.checks.asked import Constraints
 from shardmill.checks.limits import OFF, ByFeature, Limits
 from shardmill.errors import UserError
 from shardmill.metadata import naming
+from shardmill.statistics.feature_summary import LOOKS_LIKE_LABEL
 from transforms.options.declare import Options, ValueMistake, flag, options_of
 from transforms.options.output import parse_path
 from transforms.stores import storage
@@ -22,7 +23,7 @@ from transforms.stores import storage
 _WORDS = {"off": OFF, "warn": Limits(warn=0.0), "error": Limits(error=0.0)}  # at 0, anything at all is told
 OF_ONE_FEATURE = (
     *("presence_drop", "classes_gone", "classes_new", "classes_moved", "min_examples_per_class"),
-    *("label_drift", "string_drift", "numeric_drift", "label_skew", "string_skew", "numeric_skew"),
+    *("label_leakage", "label_drift", "string_drift", "numeric_drift", "label_skew", "string_skew", "numeric_skew"),
 )  # checks whose thresholds a feature may have of its own
 _EXPECTED = "expected off, warn, error, a number, or {warn: number, error: number}"
 
@@ -158,6 +159,8 @@ class CheckOptions(Options):
     string_skew: Limits = _ceiling("L-infinity distance of strings in train from another split's", 0.2)
     numeric_skew: Limits = _ceiling("Jensen-Shannon divergence, in bits, of numbers in train from another split's", 0.2)
     shared_contents: Limits = _ceiling("share of a split's examples, not of train's, whose content is in another", 0.0)
+    label_leakage: Limits = _ceiling("how well one feature tells the label, 0 to 1", LOOKS_LIKE_LABEL)
+    conflicting_labels: Limits = _ceiling("share of examples whose content another one of another class has", 0.0)
     similar_contents: Limits = _ceiling(
         "share of a split's pictures, not of train's, that look like one in another, by --near_duplicates", 0.01
     )

@@ -36,6 +36,17 @@ def unmix(mixed: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mixed
 
 
+def hashes_of(values: pa.Array) -> NDArray[np.uint64]:
+    """The hash of each value, none of them null: int64, float32 or large_binary. Both zeros are one, all NaN too."""
+    if not (pa.types.is_int64(values.type) or pa.types.is_float32(values.type)):
+        return hash_bytes(values)
+    numbers = values.to_numpy()
+    if numbers.dtype == np.float32:
+        numbers = np.where(np.isnan(numbers), np.float32(np.nan), numbers + np.float32(0))
+        return mix(numbers.view(np.uint32).astype(np.uint64))
+    return mix(numbers.view(np.uint64))
+
+
 def hash_bytes(values: pa.LargeBinaryArray) -> NDArray[np.uint64]:
     """The hash of each value, none of them null."""
     offsets = offsets_of(values)

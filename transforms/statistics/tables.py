@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from shardmill.statistics.feature_summary import FeatureSummary
-from transforms.statistics.hashes import mix
+from transforms.statistics.hashes import hashes_of, mix
+from transforms.statistics.label_pairs import LabelPairs, Labels
 from transforms.statistics.strings import StringStats
 from transforms.statistics.values import ClassStats, MixedStats, NumericStats, RangeStats, Ties, ValueStats
 
@@ -27,28 +28,44 @@ class _Column:
 
     Attributes:
       lengths: numbers of values of the examples that have the feature; None where it is no list.
+      pairs: values with labels; None where there is no label, and of lists.
     """
 
     values: ValueStats
     lengths: RangeStats | None
+    pairs: LabelPairs | None = None
     present: int = 0
     missing: int = 0
 
-    def add(self, column: pa.Array, ties: Ties) -> None:
+    def add(self, column: pa.Array, ties: Ties, labels: Labels | None = None) -> None:
         self.present += len(column) - column.null_count
         self.missing += column.null_count
+        labels = labels if self.pairs is not None else None
         if self.lengths is not None:
             lengths = pc.list_value_length(column.drop_null()).to_numpy().astype(np.int64)
             self.lengths.add(lengths)
             ties = _value_ties(ties[_is_valid(column)], lengths)
             column = column.flatten()
         if column.null_count:
-            ties = ties[_is_valid(column)]
+            valid = _is_valid(column)
+            ties, labels = ties[valid], labels and labels.of_rows(valid)
             column = column.drop_null()
         for start in range(0, len(column), _AT_ONCE):
-            part = column.slice(start, _AT_ONCE)
+            rows = slice(start, start + _AT_ONCE)
+            part = column[rows]
             part = part.cast(pa.large_binary()) if isinstance(self.values, StringStats) else part
-            self.values.add(part, ties[start : start + _AT_ONCE])
+            self.values.add(part, ties[rows])
+            if labels is not None:
+                self._pair(part, labels.of_rows(rows))
+
+    def _pair(self, values: pa.Array, labels: Labels) -> None:
+        """Count some values, none of them null, with their labels."""
+        assert self.pairs is not None
+        if isinstance(self.values, NumericStats | StringStats) and self.values.distinct.counts is None:
+            self.pairs.give_up()  # more than 1,024 values
+        if self.pairs.counts is not None:
+            encoded = values.dictionary_encode()
+            self.pairs.add(encoded.indices.to_numpy().astype(np.int64), hashes_of(encoded.dictionary), labels)
 
     @property
     def kind(self) -> str:
@@ -60,17 +77,20 @@ class _Column:
         self.missing += other.missing
         if self.lengths is not None and other.lengths is not None:
             self.lengths.merge(other.lengths)
-        if self.kind == other.kind:
-            self.values.merge(other.values)
-        else:
-            self.values = MixedStats()
+        if self.kind != other.kind:
+            self.values, self.pairs = MixedStats(), None
+            return
+        self.values.merge(other.values)
+        if self.pairs is not None and other.pairs is not None:
+            self.pairs.merge(other.pairs)
 
-    def summary(self, class_names: Sequence[str] | None) -> FeatureSummary:
+    def summary(self, class_names: Sequence[str] | None, labels: Counter[int] | None = None) -> FeatureSummary:
         return replace(
             self.values.summary(class_names),
             count=self.present,
             missing=self.missing,
             per_example=self.lengths.summary() if self.lengths is not None and self.present else None,
+            label_association=self.pairs.association(labels) if self.pairs is not None and labels else None,
         )
 
 
@@ -105,11 +125,14 @@ class TableStats:
         Raises:
           TypeError: a column of another type.
         """
+        of_rows = _labels(batch, labels)
         for name, array in zip(batch.schema.names, batch.columns):
             column = _column(name, array.type, name in labels)
+            if labels and column.lengths is None and name not in labels:
+                column.pairs = LabelPairs()
             known = self.columns.setdefault(name, replace(column, missing=self.examples))
             if known.kind == column.kind:
-                known.add(array, ties)
+                known.add(array, ties, of_rows)
             else:
                 column.add(array, ties)
                 known.merge(column)
@@ -140,7 +163,9 @@ class TableStats:
         """
         for name in class_names:
             self.label_counts(name)
-        return {name: column.summary(class_names.get(name)) for name, column in self.columns.items()}
+        counted = [column.values.counts for column in self.columns.values() if isinstance(column.values, ClassStats)]
+        labels = next(iter(counted), None)
+        return {name: column.summary(class_names.get(name), labels) for name, column in self.columns.items()}
 
     def label_counts(self, feature: str) -> Counter[int]:
         """How many values of a feature that was counted as a label have each id."""
@@ -171,6 +196,14 @@ def _column(name: str, dtype: pa.DataType, is_label: bool) -> _Column:
             f'feature "{name}": no statistics of {dtype}, only of int64, float32, binary or string and lists of them'
         )
     return _Column(values, RangeStats() if is_list else None)
+
+
+def _labels(batch: pa.RecordBatch, labels: Collection[str]) -> Labels | None:
+    """The label of each row, where there is one."""
+    column = next((batch[name] for name in batch.schema.names if name in labels), None)
+    if column is None or not pa.types.is_int64(column.type):
+        return None
+    return Labels.of(column.fill_null(0).to_numpy(), _is_valid(column))
 
 
 def _is_valid(column: pa.Array) -> NDArray[np.bool_]:

@@ -4,20 +4,29 @@ from collections.abc import Iterator, Mapping
 
 from pipelines.reports.figures import share
 from shardmill.checks.profile import number_of_values
-from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.statistics.feature_summary import LOOKS_LIKE_LABEL, FeatureSummary
 
 _MOSTLY = 0.5  # of the examples
 _FEWEST = 20  # values, below which it is no wonder that all differ
 
 
-def alerts(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> list[str]:
+def alerts(summaries: Mapping[str, tuple[int, FeatureSummary]], role: str = "") -> list[str]:
     """What is odd about a feature.
 
     Args:
       summaries: by split, how many examples it has, and what is known of the feature in them; splits without examples
         are left out.
+      role: of the feature; what shardmill itself added, such as `filename`, may well tell the label.
     """
-    return [*_missing(summaries), *_distinct(summaries), *_not_finite(summaries), *_without_name(summaries)]
+    told = _label(summaries) if role != "source" else ()
+    return [*told, *_missing(summaries), *_distinct(summaries), *_not_finite(summaries), *_without_name(summaries)]
+
+
+def _label(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
+    found = {split: one.label_association for split, (_, one) in summaries.items() if one.label_association is not None}
+    best = max(found, key=lambda split: found[split], default="")
+    if best and found[best] > LOOKS_LIKE_LABEL:
+        yield f"looks like the label: tells {found[best]:.1%} of what there is to guess in {best}"
 
 
 def _missing(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:

@@ -121,7 +121,7 @@ def _feature(profile: Profile, feature: Feature) -> dict[str, Any]:
         "dtype": feature.dtype,
         "kind": kind_of(feature).words(feature),
         "role": feature.role,
-        "alerts": alerts(found),
+        "alerts": alerts(found, feature.role),
         "splits": {split: summary.to_json() for split, (_, summary) in found.items()},
     }
 

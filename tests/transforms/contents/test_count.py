@@ -38,7 +38,7 @@ def sections(rows: list[Row], path: Path, cuts: list[int]) -> list[Section]:
 
 
 def found(sections: list[Section], at_once: int = 1 << 20) -> Duplicates:
-    return find_duplicates("rows", sections, at_once)
+    return find_duplicates("rows", sections, at_once=at_once)
 
 
 def expected(rows: list[Row]) -> tuple[dict[str, Repeated], dict[str, dict[str, int]], dict[str, int]]:

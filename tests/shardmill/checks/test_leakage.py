@@ -1,0 +1,63 @@
+"""A feature that tells the label is named, wherever people look, and can be allowed by name."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipelines.reports.html.alerts import alerts
+from shardmill.checks.difference import differences
+from shardmill.checks.limits import ByFeature
+from shardmill.checks.profile import Profile
+from shardmill.checks.result import CheckResult
+from shardmill.checks.run import run_checks
+from tests.support.profiles import profile
+from transforms.options.checks import CheckOptions, parse_columns
+
+LABELS = np.arange(600) % 3
+CLASSES = {"label": ("a", "b", "c")}
+
+
+def made(**columns: Any) -> Profile:
+    random = np.random.default_rng(2)
+    noise = random.integers(0, 9, len(LABELS))
+    return profile({"train": {"noise": noise, "id": np.arange(len(LABELS)), **columns, "label": LABELS}}, CLASSES)
+
+
+def leakage(found: Profile, own: ByFeature | None = None) -> dict[str, CheckResult]:
+    results = run_checks(found, None, CheckOptions().limits, by_feature=own)
+    return {result.feature: result for result in results if result.check == "label_leakage"}
+
+
+def test_what_tells_the_label_warns_and_nothing_else() -> None:
+    found = leakage(made(code=LABELS * 7))
+
+    assert {name: result.severity for name, result in found.items()} == {"noise": "ok", "id": "ok", "code": "warn"}
+    assert found["code"].value == 1.0
+    assert "it looks like the label" in found["code"].sentence
+
+
+@pytest.mark.parametrize("told", [{"code": {"label_leakage": "off"}}, {"code": "off"}])
+def test_one_feature_may_be_allowed(told: Any) -> None:
+    assert "code" not in leakage(made(code=LABELS * 7), parse_columns(told))
+
+
+def test_the_page_says_it_but_not_of_what_shardmill_added() -> None:
+    summary = made(code=LABELS * 7).summary("train", "code")
+    assert summary is not None
+
+    assert alerts({"train": (600, summary)}) == [
+        "looks like the label: tells 100.0% of what there is to guess in train"
+    ]
+    assert alerts({"train": (600, summary)}, "source") == []
+
+
+def test_what_begins_to_tell_the_label_is_a_difference() -> None:
+    noise = np.random.default_rng(1).integers(0, 3, len(LABELS))
+    before, after = made(code=noise), made(code=LABELS)
+
+    (found,) = (one for one in differences(after, before) if one.what == "leakage")
+    (gone,) = (one for one in differences(before, after) if one.what == "leakage")
+
+    assert found.words.startswith("code looks like the label: ")
+    assert gone.words.startswith("code looks like the label no longer: 100.0% -> ")
