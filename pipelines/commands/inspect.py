@@ -25,6 +25,7 @@ from pipelines.reports.entries import feature_entries, near_duplicates_entry, sp
 from pipelines.reports.figures import human_size
 from pipelines.reports.statistics import statistics_table
 from pipelines.reports.summary import pixel_hints, splits_table
+from pipelines.reports.transform import read_transform_file, transform_lines
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.features.feature import Feature, of_kind
 from shardmill.kinds.registry import kind_of
@@ -145,6 +146,7 @@ def describe(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> I
     if stats is not None:
         yield from _statistics(stats)
     yield from _classes(dataset, splits, stats, why)
+    yield from _transform(dataset)
     yield from _duplicates(stats)
     yield from _near_duplicates(stats)
     yield from (f"NOTE: {notice}" for notice in manifest.notices)
@@ -152,6 +154,14 @@ def describe(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> I
     for number, (split, example) in enumerate(_first(dataset, splits, examples)):
         yield from ("", f"Example {number}, {split}:")
         yield from _example(example, manifest.features)
+
+
+def _transform(dataset: Dataset) -> Iterator[str]:
+    found, why = read_transform_file(dataset)
+    if found is not None:
+        yield from ("", *transform_lines(found))
+    elif why:
+        yield from ("", f"{naming.TRANSFORM} is {why}: what was found for the transform graph is not known")
 
 
 def features_table(features: Sequence[Feature]) -> str:
@@ -186,6 +196,7 @@ def to_json(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> di
     manifest = dataset.manifest
     known = {feature.name: feature for feature in manifest.features}
     stats, why = _stats(dataset, splits)
+    transform, _ = read_transform_file(dataset)
     statistics = None if stats is None else {name: statistics_entry(split) for name, split in stats.splits.items()}
     return {
         "format": FORMAT,
@@ -198,6 +209,7 @@ def to_json(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> di
         "statistics_missing": why,
         "duplicates": None if stats is None or stats.duplicates is None else stats.duplicates.to_json(),
         "near_duplicates": near_duplicates_entry(stats),
+        "transform": None if transform is None else json.loads(transform.to_json()),
         "notices": list(manifest.notices),
         "examples": [
             {"split": split, "features": {name: show(values, known.get(name)) for name, values in example.items()}}

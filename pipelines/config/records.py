@@ -17,11 +17,13 @@ from transforms.options.labels import LabelOptions
 from transforms.options.output import parse_path
 from transforms.options.shards import parse_size
 from transforms.options.splits import SplitOptions
+from transforms.preprocessing.options import TransformOptions
 
 if TYPE_CHECKING:
     from transforms.formats.base import RecordFormat
     from transforms.layout.table_layout import MakeLayout
     from transforms.layout.table_options import TableOptions
+    from transforms.preprocessing.gather import Analysis
     from transforms.records.encode import KeyOptions, RecordEncoder
     from transforms.records.run_size import RunSize
 
@@ -125,7 +127,7 @@ def _check_block_size(size: int) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordsConfig(JobConfig):
+class RecordsConfig(TransformOptions, JobConfig):
     """What a job over records inside files is told; of what a format has no flag for, it is told the default."""
 
     title: ClassVar[str] = "features"
@@ -309,6 +311,15 @@ class RecordsConfig(JobConfig):
         from transforms.records.encode import KeyOptions
 
         return KeyOptions(self._split, self.key, self.apart)
+
+    @property
+    def analysis(self) -> "Analysis | None":
+        """What --transform takes constants of."""
+        if self.transform is None:
+            return None
+        from transforms.preprocessing.gather import Analysis
+
+        return Analysis(self.transform, self.analyzed_splits)
 
     @property
     def run_size(self) -> "RunSize":

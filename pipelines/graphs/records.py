@@ -15,6 +15,7 @@ from pipelines.config.records import RecordsConfig
 from pipelines.graphs.publishing import prepared, publish_options, renamed, report_divisions
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature, Features
+from shardmill.features.renames import Renames
 from shardmill.statistics.duplicates import Duplicates
 from transforms.columns.inferred import Inferred
 from transforms.contents.find import find_duplicates
@@ -28,6 +29,9 @@ from transforms.layout.splits import DEFAULT_SPLITS
 from transforms.layout.table_layout import TableLayout
 from transforms.layout.table_options import TableOptions
 from transforms.options.splits import CONTENT
+from transforms.preprocessing.declaration import check_transform
+from transforms.preprocessing.files import transform_files
+from transforms.preprocessing.gather import Analysis
 from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.records.infer import InferColumns
@@ -91,6 +95,8 @@ def _layout_of_route(summary: InputSummary, inferred: Inferred, config: RecordsC
     layout = config.spec.make_layout()(summary, inferred, config.table_options, config.line_numbers)
     if layout.features:
         config.renames.check(feature.name for feature in layout.features)
+    if config.transform is not None and layout.features:
+        check_transform(config.transform, config.analyzed_splits, layout.features, layout.splits, config.renames)
     return layout
 
 
@@ -140,6 +146,7 @@ def build_records(root: beam.Pipeline, progress_folder: str | None, config: Reco
         AsIter(rejects),
         config.table_options,
         options,
+        config.analysis,
     ).with_output_types(str)
 
 
@@ -150,7 +157,9 @@ def _stage(
     config: RecordsConfig,
     progress_folder: str | None,
 ) -> StagedRuns:
-    staging = Staging(config.format, config.encoder, config.key_options, config.block_size, config.run_size)
+    staging = Staging(
+        config.format, config.encoder, config.key_options, config.block_size, config.run_size, config.analysis
+    )
     strata = None
     if config.stratify_by is not None:
         keys = tasks | "KeyStrata" >> KeyStrata(staging, layout, temporary, config.threads)
@@ -188,6 +197,7 @@ def _publish(
     rejects: Iterable[RejectsPart],
     table: TableOptions,
     options: PublishOptions,
+    analysis: Analysis | None,
 ) -> list[str]:
     staged = only(all_staged, Staged())
     if not staged.read and not summary.rejected:
@@ -212,6 +222,9 @@ def _publish(
         stats=staged.stats,
         notices=notices,
         duplicates=duplicates,
+        more=partial(transform_files, analysis, staged.gathered, features, Renames.of(options.configuration))
+        if analysis is not None
+        else None,
     )
     return publish.publish(*renamed(build, features, options), options)
 

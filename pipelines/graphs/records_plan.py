@@ -73,6 +73,8 @@ def describe(plan: DryRun, config: RecordsConfig) -> str:
     lines += [f"  {_describe(feature)}" for feature in features[:_SHOWN]]
     if len(features) > _SHOWN:
         lines.append(f"  … and {len(features) - _SHOWN:,} more")
+    if config.transform is not None and plan.layout.features:
+        lines += ["Transform:", *(f"  {line}" for line in config.transform.sentences(plan.layout.features))]
     return "\n".join(map(printable, [*lines, *(f"NOTE: {notice}" for notice in plan.layout.notices)]))
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from transforms.records.encode import RecordEncoder
 
 COMPRESSED = r"(?:\.(?:gz|bz2|zst))?"
-_COLUMNS = ("label", "fill", "drop", "only", "key", "schema")  # of every table
+_COLUMNS = ("label", "fill", "drop", "only", "key", "schema", "transform", "analyze_splits")  # of every table
 
 
 def _csv(config: RecordsConfig) -> "RecordFormat":

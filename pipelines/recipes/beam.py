@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipelines.recipes.read import Node
+from transforms.options.yaml_nodes import Node
 
 
 def beam_arguments(beam: Node) -> Iterator[str]:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import date
 
 from pipelines.recipes import variables
-from pipelines.recipes.read import Node, read_recipes
+from pipelines.recipes.read import read_recipes
 from pipelines.recipes.recipe import Recipe, parse_recipe
 from pipelines.recipes.variables import Variables
 from shardmill.errors import UserError
+from transforms.options.yaml_nodes import Node
 from transforms.stores import storage
 
 SUFFIXES = (".yaml", ".yml")

@@ -23,12 +23,13 @@ from pipelines.kinds.kind import Kind
 from pipelines.kinds.registry import KINDS
 from pipelines.recipes import dates
 from pipelines.recipes.beam import beam_arguments
-from pipelines.recipes.read import Node
 from pipelines.recipes.sections import AUTO, BuildOptions, FailureOptions, FreshnessOptions, RetainOptions
-from pipelines.recipes.values import Section, located, meant, section_of, value_of
+from pipelines.recipes.values import Section, located, section_of, value_of
 from shardmill.errors import UserError
 from transforms.options.checks import CheckOptions, parse_constraints
 from transforms.options.declare import Option, ValueMistake, options_of
+from transforms.options.words import meant
+from transforms.options.yaml_nodes import Node
 
 # Flags that stand at the top of a recipe, for they are about the data set, not about the command.
 _TOP = {"name": "what the data set is called", "output": "the folder of all data sets"}

@@ -1,13 +1,13 @@
 """Nodes of a recipe to the values of declared options, and their mistakes with the line that each stands in."""
 
-import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from pipelines.recipes.read import Node
 from shardmill.errors import UserError
 from transforms.options.declare import Option, Options, options_of
+from transforms.options.words import meant
+from transforms.options.yaml_nodes import Node
 
 Section = TypeVar("Section", bound=Options)
 _FLAG = re.compile(r"--(\w+)")
@@ -54,13 +54,6 @@ def section_of(cls: type[Section], entries: Mapping[str, Node], place: Node) -> 
 def located(error: UserError, lines: Mapping[str, Node], place: Node) -> UserError:
     """`error` with the line of the first flag that its sentence names and `lines` have; else with that of `place`."""
     return next((lines[name] for name in _FLAG.findall(str(error)) if name in lines), place).wrong(str(error))
-
-
-def meant(word: str, known: Iterable[str]) -> str:
-    """What an unknown word may be meant to be, or else all that are known."""
-    names = list(known)
-    near = difflib.get_close_matches(word, names, 1)
-    return f"did you mean {near[0]}?" if near else f"expected {'one of ' if len(names) > 1 else ''}{', '.join(names)}"
 
 
 def _without_dashes(sentence: str) -> str:

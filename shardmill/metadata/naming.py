@@ -26,6 +26,8 @@ ANOMALIES = "anomalies.pbtxt"  # of a version that failed its checks
 FEATURES = "features.json"
 DATASET_INFO = "dataset_info.json"
 REJECTS_DIR = "rejects"
+TRANSFORM = "transform.json"  # see shardmill.metadata.transform_file
+TRANSFORM_GRAPH = "transform_graph"  # a folder as TensorFlow Transform writes it
 REJECTS_FILE = "rejects-00000-of-00001.jsonl"
 TEMP_SUFFIX = ".tmp"  # of a metadata file on a local disk until it is whole
 TEMP_PREFIX = "beam-temp-"  # FileBasedSink's own prefix for temporary directories
@@ -120,11 +122,17 @@ def is_temporary_folder_of(name: str, job: str) -> bool:
     return name.startswith(TEMP_PREFIX) and name.endswith(f"-{job}")
 
 
+def is_transform_file(path: str) -> bool:
+    """Whether `path`, relative to a version directory, is a file of its transform graph, or says what was found for
+    it."""
+    return path == TRANSFORM or path.startswith(f"{TRANSFORM_GRAPH}/")
+
+
 def is_dataset_file(path: str, name: str) -> bool:
     """Whether `path`, relative to the version directory of data set `name`, is one that shardmill writes there."""
     head, _, rest = path.removesuffix(TEMP_SUFFIX).partition("/")
     if rest:
-        return head.startswith(TEMP_PREFIX) or head == REJECTS_DIR
-    known = {SUCCESS, PUBLISHING, LOCK, MANIFEST, STATS, FEATURE_STATS, SCHEMA, FEATURES, DATASET_INFO}
+        return head.startswith(TEMP_PREFIX) or head in (REJECTS_DIR, TRANSFORM_GRAPH)
+    known = {SUCCESS, PUBLISHING, LOCK, MANIFEST, STATS, FEATURE_STATS, SCHEMA, FEATURES, DATASET_INFO, TRANSFORM}
     shard = ShardName.parse(head)
     return head in known or head.endswith(".labels.txt") or (shard is not None and shard.name == name)

@@ -18,6 +18,7 @@ from shardmill.reading.shard_checks import check_contents, check_sizes
 from shardmill.tensors.examples import Assembler
 from shardmill.tensors.images import ImageDecoder, ImageDType, Size, common_size
 from shardmill.tensors.records import Epochs, mean_bytes, read_part
+from shardmill.tensors.transform import TransformGraph
 
 _PARSED_AT_ONCE = 32  # where batches of the caller's size cannot be: the examples are taken apart again to be decoded
 
@@ -50,6 +51,7 @@ def load(
     verify: bool | None = None,
     version: str | None = None,
     files: Files | None = None,
+    transform: bool = False,
 ) -> Any:
     """Read a split as a `tf.data.Dataset` of (features, label) pairs, which `model.fit` takes as it is.
 
@@ -114,6 +116,8 @@ def load(
         case.
       version: one of those in the directory above, or a tag; None for the one that LATEST names.
       files: what the manifest is read through; None for what `directory` says.
+      transform: whether examples are put through the data set's transform graph, batch by batch. `features`, `label`
+        and `defaults` name what comes out of it then.
 
     Raises:
       UserError: no such data set, split, feature or worker; features that some examples lack, without a default; images
@@ -122,7 +126,8 @@ def load(
         with verify=True, it is not what was written.
     """
     dataset = open_dataset(directory, files or files_for(directory), version)
-    manifest = dataset.manifest
+    graph = TransformGraph(dataset) if transform else None
+    manifest = dataset.manifest if graph is None else graph.manifest
     part = part_of(find_split(manifest, split), num_workers, worker_index)
     columns = choose_columns(manifest, features, label, supervised)
     fills = check_defaults(columns.all, defaults or {}, manifest.features)
@@ -130,7 +135,7 @@ def load(
         dataset, columns, split, batch_size, ImageDecoder(image_dtype, channels, image_size, None, antialias)
     )
     check_complete(columns.all, fills)
-    assembler = Assembler(columns, fills, decoder, pad)
+    assembler = Assembler(columns, fills, decoder, pad, graph)
     shuffle = split == "train" if shuffle is None else shuffle
     epochs = Epochs(shuffle, shuffle_buffer_size, seed, repeat, cache)
     _check_options(assembler, epochs, batch_size, drop_remainder)

@@ -13,6 +13,7 @@ from shardmill.reading.selection import Columns
 from shardmill.tensors.images import ImageDecoder
 from shardmill.tensors.parsing_spec import to_spec
 from shardmill.tensors.shapes import Tensors, shape_values
+from shardmill.tensors.transform import TransformGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +25,14 @@ class Assembler:
       defaults: what stands for a missing value, by name, as check_defaults has it.
       decoder: of the images; None where there are none.
       pad: whether lists of any length are filled up, with their default or else 0 or "".
+      graph: what examples are put through, whose outputs the columns are; None where they stay as they are.
     """
 
     columns: Columns
     defaults: Mapping[str, Any]
     decoder: ImageDecoder | None
     pad: bool
+    graph: TransformGraph | None = None
 
     @property
     def is_variable(self) -> bool:
@@ -43,6 +46,8 @@ class Assembler:
 
     def parse(self, records: Any) -> Tensors:
         """A batch of serialized examples, parsed; arrays are decoded, and lists of any length ragged."""
+        if self.graph is not None:
+            return self.graph(records, self.columns.all, self.defaults)
         parsed = tf.io.parse_example(records, to_spec(self.columns.all, self.defaults, ragged=True))
         return shape_values(self.columns.all, parsed)
 

@@ -40,6 +40,7 @@ class Flag:
       required: whether the command line must have it, although the configuration has a default.
       hidden: whether there is no such flag: another one sets the field.
       shapes: whether the value shapes the output, and so stands in manifest.json.
+      told: whether it stands there as the default too; what came later than many manifests does not.
       to_json: the value there, where it is not the value itself.
     """
 
@@ -55,6 +56,7 @@ class Flag:
     required: bool = False
     hidden: bool = False
     shapes: bool = True
+    told: bool = True
     to_json: Callable[[Any], Any] | None = None
 
 
@@ -166,7 +168,7 @@ class Options:
 
     def _shaping(self) -> Iterator[tuple[str, Any]]:
         for option in options_of(type(self)):
-            if option.flag.shapes:
-                value = getattr(self, option.field)
+            value = getattr(self, option.field)
+            if option.flag.shapes and (option.flag.told or value != option.default):
                 to_json = option.flag.to_json
                 yield option.field, value if value is None or to_json is None else to_json(value)

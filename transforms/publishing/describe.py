@@ -1,7 +1,8 @@
 """What a data set says of itself: manifest, schema, TFDS's files, statistics, notices. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from shardmill.codecs.base import Codec
@@ -113,6 +114,7 @@ class Build:
       notices: what the user must be told at the end, beside what every route says.
       duplicates: which examples have equal content; None where nobody looked.
       near_duplicates: which pictures look alike; None where nobody asked.
+      more: makes further files of the version, by name, once all else is checked.
     """
 
     records: int
@@ -126,6 +128,7 @@ class Build:
     notices: Sequence[str] = ()
     duplicates: Duplicates | None = None
     near_duplicates: NearDuplicates | None = None
+    more: Callable[[], Mapping[str, bytes]] | None = None
 
 
 def make_manifest(build: Build, features: Features, options: PublishOptions) -> Manifest:
@@ -175,9 +178,11 @@ def _entry(shard: ShardInfo) -> ShardEntry:
     return ShardEntry(str(shard.name), shard.examples, shard.size_bytes, f"{shard.crc32c:08x}")
 
 
-def metadata_files(manifest: Manifest, build: Build, asked: str = "") -> dict[str, bytes]:
+def metadata_files(
+    manifest: Manifest, build: Build, asked: str = "", more: Mapping[str, bytes] = MappingProxyType({})
+) -> dict[str, bytes]:
     """The bytes of every file that describes the data set, by name, but for the rejects, which may be too many; the
-    manifest last, with all others' checksums and theirs; `asked` as in PublishOptions.
+    manifest last, with all others' checksums and theirs; `asked` as in PublishOptions, and `more` files beside.
 
     Raises:
       UserError: a label's name is no name of a file.
@@ -203,7 +208,7 @@ def metadata_files(manifest: Manifest, build: Build, asked: str = "") -> dict[st
     texts[naming.SCHEMA] = schema.to_pbtxt(manifest.features, asked)
     stats = stats_file(manifest, build)
     texts[naming.STATS] = stats.to_json()
-    files = {name: text.encode() for name, text in texts.items()}
+    files = {name: text.encode() for name, text in texts.items()} | dict(more)
     files[naming.FEATURE_STATS] = feature_stats.to_bytes(stats, manifest.features)
     sums = checksums(files) | {name: f"{found.crc32c:08x}" for name, found in rejects_files(build.rejects).items()}
     files[naming.MANIFEST] = replace(manifest, files=dict(sorted(sums.items()))).to_json().encode()

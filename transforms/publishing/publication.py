@@ -112,6 +112,17 @@ def settle(directory: str, journal: Journal, discard: bool, job: str) -> str | N
     return None
 
 
+def folders_of(paths: Iterable[str], above: str) -> list[str]:
+    """The folders of files that lie below the folder `above`, and itself, those within others first."""
+    found = {above}
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return sorted(found, reverse=True)
+
+
 def dataset_files(directory: str, name: str) -> list[str]:
     """The files of data set `name` in its version directory, but for temporary ones, the journal and LOCK."""
     return _dataset_files((file for file, _ in storage.list_files(directory)), name)
@@ -164,8 +175,8 @@ def _place(directory: str, journal: Journal) -> None:
     old = [name for name in _dataset_files(sizes, journal.name) if name not in keep]
     storage.delete(storage.join(directory, name) for name in old)
     storage.rename(*([storage.join(directory, name) for name in names] for names in _names(waiting)))
-    folders = {storage.join(directory, move.file).rpartition("/")[0] for move in journal.moves}
-    storage.sync_directories(sorted(folders, reverse=True))
+    paths = [storage.join(directory, move.file) for move in journal.moves]
+    storage.sync_directories(folders_of(paths, directory))
     _check_placed(directory, journal)
 
 

@@ -62,7 +62,7 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
     check_counts(build)
     _check_rejects(build, options)
     manifest = make_manifest(build, features, options)
-    files = metadata_files(manifest, build, options.asked)
+    files = metadata_files(manifest, build, options.asked, _more_files(build, options))
 
     storage.make_directory(options.directory)
     with locks.locked(options.directory):
@@ -72,6 +72,20 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
             if options.remember is not None:
                 forget_others(options.parent, options.version, files[naming.MANIFEST])
     return [storage.join(options.directory, str(shard.name)) for shard in shards]
+
+
+def _more_files(build: Build, options: PublishOptions) -> dict[str, bytes]:
+    """The files that a route adds. What they are made of lies in the job's temporary directory: an attempt that comes
+    after another has published finds them where that one put them."""
+    if build.more is None:
+        return {}
+    try:
+        return dict(build.more())
+    except FileNotFoundError:
+        if not storage.exists(storage.join(options.directory, naming.SUCCESS)):
+            raise
+    names = [name for name, _ in storage.list_files(options.directory) if naming.is_transform_file(name)]
+    return {name: storage.read_bytes(storage.join(options.directory, name)) for name in names}
 
 
 def _journal(
@@ -163,8 +177,7 @@ def _stage(
     moves += [_move(f"{folder}/{name}", name, data) for name, data in files.items()]
     paths = [storage.join(options.directory, move.temporary) for move in moves]
     storage.sync_files(paths)
-    folders = {path.rpartition("/")[0] for path in paths} | {storage.join(options.directory, options.temporary)}
-    storage.sync_directories(sorted(folders, reverse=True))
+    storage.sync_directories(publication.folders_of(paths, storage.join(options.directory, options.temporary)))
     return moves
 
 

@@ -18,6 +18,7 @@ from transforms.formats.base import BlockRef, RecordFormat, split_rows
 from transforms.inputs.blocks import Task, total_bytes
 from transforms.inputs.files import REJECTS
 from transforms.layout.table_layout import TableLayout
+from transforms.preprocessing.gather import Analysis, Gathered, Gatherer
 from transforms.records.contents import ContentsOfTask, contents_of
 from transforms.records.encode import KeyOptions, PreparedRows, RecordEncoder, join, keyed, split_stats, stratum_keys
 from transforms.records.run_file import Run, write_keys
@@ -37,6 +38,7 @@ STAGED = "staged"
 MAX_ROWS = 1 << 19
 _RUNS = "runs"
 _CONTENTS = "contents"  # the folder of what records hold
+_GATHERED = "gathered"  # the folder of what --transform takes constants of
 
 
 class StagedRuns(NamedTuple):
@@ -59,6 +61,7 @@ class Staged:
       kinds: of the features of existing records.
       images: the formats of features that hold images.
       sections: where it lies what the records hold.
+      gathered: of what --transform takes constants.
     """
 
     read: int = 0
@@ -68,6 +71,7 @@ class Staged:
     kinds: Kinds = field(default_factory=dict)
     images: Formats = field(default_factory=dict)
     sections: list[Section] = field(default_factory=list)
+    gathered: Gathered = field(default_factory=Gathered)
 
     def merge(self, other: "Staged") -> "Staged":
         """Add what `other` saw, and return this; `other`, which may be an element that a runner merges again, stays as
@@ -78,6 +82,7 @@ class Staged:
         self.kinds = merge_kinds(self.kinds, other.kinds)
         self.images = merge_formats(self.images, other.images)
         self.sections += other.sections
+        self.gathered.merge(other.gathered)
         for split, stats in other.stats.items():
             self.stats.setdefault(split, TableStats()).merge(stats)
         return self
@@ -93,6 +98,7 @@ class Staging:
       options: of keys and splits.
       block_size: bytes of input that are encoded at once, about.
       run_size: and that become one run, by the bytes of all of it.
+      analysis: what --transform takes constants of; None without it.
     """
 
     format: RecordFormat
@@ -100,6 +106,7 @@ class Staging:
     options: KeyOptions
     block_size: int
     run_size: RunSize
+    analysis: Analysis | None = None
 
 
 @dataclass(eq=False)
@@ -197,11 +204,14 @@ def stage_task(
     run = RunWriter(_new_path(temporary))
     names = names_blob(dict.fromkeys(block.file.name for block in task))
     contents = ContentsOfTask(storage.join(temporary, _CONTENTS), names, layout.splits)
+    gatherer = Gatherer(staging.analysis, storage.join(temporary, _GATHERED)) if staging.analysis else None
     rejects = RejectsWriter(temporary)
     for rows in _prepared(staging, task, layout, staged, rejects):
         encoded = staging.encoder.encode(rows.batch, layout)
         records = keyed(rows, encoded, layout, staging.options, strata)
         contents.add(contents_of(encoded, rows.ties, staging.options.apart), records.groups)
+        if gatherer is not None:
+            gatherer.add_groups(encoded.features, records.groups, layout.splits)
         run.add(records)
         size += rows.batch.nbytes
         if size >= most or most <= staging.block_size:  # no run is put together of what was encoded apart
@@ -214,6 +224,8 @@ def stage_task(
         out.append(rest)
     staged.sections += contents.close()
     out += [TaggedOutput(REJECTS, part) for part in rejects.close()]
+    if gatherer is not None:
+        staged.gathered.merge(gatherer.close())
     return [*out, staged]
 
 

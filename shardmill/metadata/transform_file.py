@@ -1,0 +1,135 @@
+"""transform.json: what was found for the outputs of a transform graph, and of which examples."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shardmill.errors import CorruptDataError
+from shardmill.metadata.json_values import Value, parse_json
+
+FORMAT = 1  # raised when a reader of the former format would misread the file
+HEAD = 10  # entries of a vocabulary that are listed
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularySummary:
+    """What is said of a vocabulary.
+
+    Attributes:
+      file: that holds its entries, one a line, relative to the version directory.
+      entries: how many there are.
+      distinct: how many values there were, before a threshold or a limit.
+      head: the most frequent entries, each with its count.
+      unknown: by split: how many values there are, and how many of them are out of the vocabulary.
+    """
+
+    file: str
+    entries: int
+    distinct: int
+    head: tuple[tuple[str, int], ...]
+    unknown: Mapping[str, tuple[int, int]]
+
+    @classmethod
+    def from_json(cls, value: Value) -> "VocabularySummary":
+        """What the file has; raises ValueError."""
+        pairs = (pair.items() for pair in value["head"].items())
+        return cls(
+            value["file"].text(),
+            value["entries"].integer(),
+            value["distinct"].integer(),
+            tuple((entry.text(), count.integer()) for entry, count in pairs),
+            {
+                split: (found["values"].integer(), found["unknown"].integer())
+                for split, found in value["unknown"].entries().items()
+            },
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the file has it."""
+        return {
+            "file": self.file,
+            "entries": self.entries,
+            "distinct": self.distinct,
+            "head": [list(pair) for pair in self.head],
+            "unknown": {split: {"values": n, "unknown": out} for split, (n, out) in self.unknown.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TransformedOutput:
+    """One feature of transformed examples.
+
+    Attributes:
+      name: of it.
+      feature: of raw examples, that it is made of.
+      steps: in their order, each `{name: parameters}`; none where the feature stays as it is.
+      constants: that were found, by name.
+      vocabulary: None where it has none.
+    """
+
+    name: str
+    feature: str
+    steps: tuple[Mapping[str, Any], ...] = ()
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    vocabulary: VocabularySummary | None = None
+
+    @classmethod
+    def from_json(cls, value: Value) -> "TransformedOutput":
+        """What the file has; raises ValueError."""
+        entry = value.mapping()
+        return cls(
+            value["name"].text(),
+            value["feature"].text(),
+            tuple(step.mapping() for step in value["steps"].items()),
+            value["constants"].mapping(),
+            VocabularySummary.from_json(value["vocabulary"]) if "vocabulary" in entry else None,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the file has it."""
+        told = {
+            "name": self.name,
+            "feature": self.feature,
+            "steps": [dict(step) for step in self.steps],
+            "constants": dict(self.constants),
+        }
+        return told if self.vocabulary is None else told | {"vocabulary": self.vocabulary.to_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class TransformFile:
+    """The whole file.
+
+    Attributes:
+      analyzed: how many examples constants were taken of, by split.
+      outputs: in their order.
+    """
+
+    analyzed: Mapping[str, int]
+    outputs: tuple[TransformedOutput, ...]
+
+    def to_json(self) -> str:
+        """The text of the file."""
+        content = {
+            "format": FORMAT,
+            "analyzed": dict(self.analyzed),
+            "outputs": [output.to_json() for output in self.outputs],
+        }
+        return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes, name: str) -> "TransformFile":
+        """Parse the text of the file called `name`.
+
+        Raises:
+          CorruptDataError: it is no such file, or one of a newer format.
+        """
+        try:
+            content = parse_json(text)
+            if content["format"].integer(1) <= FORMAT:
+                analyzed = {split: count.integer() for split, count in content["analyzed"].entries().items()}
+                return cls(analyzed, tuple(map(TransformedOutput.from_json, content["outputs"].items())))
+        except ValueError as error:
+            raise CorruptDataError(f"{name} does not say what was found for a transform: {error}") from error
+        raise CorruptDataError(f"{name} is of a newer format than this shardmill reads; upgrade shardmill")

@@ -1,0 +1,346 @@
+"""--transform through the command line: TensorFlow Transform reads the graph, whose results are those of its own
+analyzers."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import shardmill
+from pipelines import cli
+from shardmill.metadata import naming
+from shardmill.metadata.transform_file import TransformFile
+from shardmill.reading.dataset import open_dataset
+from shardmill.records.example import decode_example
+from tests.support.command import Run
+
+TRANSFORM = """\
+age: [{fill: 30}, z_score]
+fare: [log1p, scale_0_1]
+height: z_score
+city: {vocabulary: {top_k: 4, num_oov_buckets: 2}}
+text:
+  - lower
+  - tokenize: "[^a-z]+"
+  - {vocabulary: {default_value: -9}}
+rooms:
+  - {min_max: [-1, 1], output: rooms_scaled}
+  - {bucketize: {num_buckets: 4}, one_hot: true, output: rooms_bucket}
+  - {vocabulary: {frequency_threshold: 3}, output: rooms_id}
+street: [{hash: {hash_buckets: 50}}]
+year: [{bucketize: {boundaries: [1950, 2000]}}]
+id: drop
+"""
+FLAGS = ("--label", "label", "--splits", "train=0.7,test=0.3", "--key", "id")
+ROWS = 400
+
+
+def rows(seed: int = 0) -> pa.Table:
+    """Houses; no two words of a vocabulary are as frequent as each other, for TFT orders those otherwise."""
+    rng = np.random.default_rng(seed)
+    cities = np.array(["Rome", "Oslo", "São Paulo", "Bern", "Graz", "Kyiv"])
+    words = np.array(["A", "quiet", "house", "near", "the", "Sea"])
+
+    def drawn(values: np.ndarray, count: int) -> list[str]:
+        return rng.choice(values, count, p=np.array([32, 16, 8, 4, 2, 1]) / 63).tolist()
+
+    rooms = rng.integers(1, 30, ROWS)
+    return pa.table(
+        {
+            "id": pa.array(range(ROWS)),
+            "age": pa.array([None if row % 6 == 0 else round(float(rng.gamma(3, 12)), 2) for row in range(ROWS)]),
+            "fare": pa.array(np.round(rng.exponential(40, ROWS), 2)),
+            "height": pa.array([None if row % 9 == 0 else round(float(rng.normal(3, 1)), 3) for row in range(ROWS)]),
+            "city": pa.array([None if row % 10 == 0 else city for row, city in enumerate(drawn(cities, ROWS))]),
+            "text": pa.array([", ".join(drawn(words, int(rng.integers(1, 6)))) for _ in range(ROWS)]),
+            "rooms": pa.array(rooms),
+            "street": pa.array([f"street {number}" for number in rng.integers(0, 90, ROWS)]),
+            "year": pa.array(rng.integers(1900, 2030, ROWS)),
+            "label": pa.array(np.where(rooms > 14, "large", "small")),
+        }
+    )
+
+
+def convert(root: Path, command: str, source: Path, *flags: str, transform: str = TRANSFORM) -> Path:
+    """The version directory of `source`, converted."""
+    (root / "transform.yaml").write_text(transform)
+    given = [command, "--input", str(source), "--output", str(root / "out"), "--name", "houses", *FLAGS, *flags]
+    assert cli.main([*given, "--transform", str(root / "transform.yaml"), "--quiet"]) == 0
+    return root / "out" / "houses" / "1.0.0"
+
+
+@pytest.fixture(scope="module")
+def houses(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("houses")
+    pyarrow.csv.write_csv(rows(), root / "houses.csv")
+    return convert(root, "csv", root / "houses.csv", "--threads", "1")
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same rows of another format, in several files and threads."""
+    root = tmp_path_factory.mktemp("others")
+    (root / "in").mkdir()
+    table = rows()
+    for part in range(3):
+        some = table.slice(part * 150, 150)
+        pq.write_table(some, root / "in" / f"{2 - part}.parquet", row_group_size=40)
+    return convert(root, "parquet", root / "in", "--threads", "3")
+
+
+def examples(directory: Path, split: str) -> list[dict[str, Any]]:
+    """Raw examples as Python reads them, without what is missing."""
+    dataset = open_dataset(directory)
+    return [
+        decode_example(record) for shard in dataset.manifest.split(split).shards for record in dataset.records(shard)
+    ]
+
+
+def serialized(directory: Path, split: str) -> list[bytes]:
+    dataset = open_dataset(directory)
+    return [record for shard in dataset.manifest.split(split).shards for record in dataset.records(shard)]
+
+
+def parsed(directory: Path, split: str) -> dict[str, Any]:
+    """A split as TFT's raw spec has it."""
+    import tensorflow as tf
+    import tensorflow_transform as tft
+
+    spec = tft.TFTransformOutput(str(directory / naming.TRANSFORM_GRAPH)).raw_feature_spec()
+    parsed: dict[str, Any] = tf.io.parse_example(serialized(directory, split), spec)
+    return parsed
+
+
+def graph_bytes(directory: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and naming.is_transform_file(path.relative_to(directory).as_posix())
+    }
+
+
+def values_of(tensor: Any) -> list[Any]:
+    """Rows of a tensor, sparse or not; None where there is no value."""
+    import tensorflow as tf
+
+    if isinstance(tensor, tf.SparseTensor):
+        tensor = tf.RaggedTensor.from_sparse(tensor)
+    found: list[Any] = tensor.to_list() if isinstance(tensor, tf.RaggedTensor) else tensor.numpy().tolist()
+    return found
+
+
+def same(one: Mapping[str, Any], other: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
+    """The outputs that differ by more than float32."""
+    for name in names:
+        mine, its = values_of(one[name]), values_of(other[name])
+        left, right = (np.hstack([np.ravel(value) for value in rows]).astype(float) for rows in (mine, its))
+        if len(mine) != len(its) or not np.allclose(left, right, rtol=1e-5, atol=1e-6):
+            yield name
+
+
+def tft_own(directory: Path, out: Path) -> Any:
+    """What TFT's analyzers make of the training split, as a layer."""
+    import apache_beam as beam
+    import tensorflow as tf
+    import tensorflow_transform as tft
+    import tensorflow_transform.beam as tft_beam
+    from tensorflow_transform.tf_metadata import schema_utils
+    from tfx_bsl.public import tfxio
+
+    spec = tft.TFTransformOutput(str(directory / naming.TRANSFORM_GRAPH)).raw_feature_spec()
+    schema = schema_utils.schema_from_feature_spec(spec)
+
+    def preprocessing_fn(inputs: dict[str, Any]) -> dict[str, Any]:
+        age = tft.sparse_tensor_to_dense_with_shape(inputs["age"], [None, 1], 30.0)[:, 0]
+        tokens = tf.strings.split(tf.strings.regex_replace(tf.strings.lower(inputs["text"]), "[^a-z]+", " "))
+        logarithm = tf.math.log1p(inputs["fare"])
+        return {
+            "age": tft.scale_to_z_score(age),
+            "fare": tft.scale_to_0_1(logarithm),
+            "height": tft.scale_to_z_score(inputs["height"]),
+            "city": tft.compute_and_apply_vocabulary(inputs["city"], top_k=4, num_oov_buckets=2, vocab_filename="city"),
+            "text": tft.compute_and_apply_vocabulary(tokens.to_sparse(), default_value=-9),
+            "rooms_scaled": tft.scale_by_min_max(inputs["rooms"], -1, 1),
+            "rooms_bucket": tf.one_hot(tft.bucketize(inputs["rooms"], 4), 4),
+            "street": tft.hash_strings(inputs["street"], 50),
+            "year": tft.apply_buckets(inputs["year"], [[1950, 2000]]),
+        }
+
+    source = tfxio.TFExampleBeamRecord("records", schema=schema)
+    with tft_beam.Context(temp_dir=str(out / "tmp")), beam.Pipeline() as pipeline:
+        batches = pipeline | beam.Create(serialized(directory, "train")) | source.BeamSource()
+        _ = (
+            (batches, source.TensorAdapterConfig())
+            | tft_beam.AnalyzeDataset(preprocessing_fn)
+            | tft_beam.WriteTransformFn(str(out / "graph"))
+        )
+    return tft.TFTransformOutput(str(out / "graph")).transform_features_layer()
+
+
+def test_results_are_those_of_tfts_own_analyzers(houses: Path, tmp_path: Path) -> None:
+    import tensorflow_transform as tft
+
+    layer = tft_own(houses, tmp_path)
+    mine = tft.TFTransformOutput(str(houses / naming.TRANSFORM_GRAPH)).transform_features_layer()
+    names = ["age", "fare", "height", "city", "text", "rooms_scaled", "rooms_bucket", "street", "year"]
+
+    for split in ("train", "test"):
+        raw = parsed(houses, split)
+        assert list(same(mine(raw), layer(raw), names)) == []
+
+
+def test_tft_opens_the_folder(houses: Path) -> None:
+    import tensorflow_transform as tft
+    from tensorflow_transform.tf_metadata import schema_utils
+
+    output = tft.TFTransformOutput(str(houses / naming.TRANSFORM_GRAPH))
+
+    vocabulary = (houses / "transform_graph/transform_fn/assets/city").read_bytes().splitlines()
+    assert output.vocabulary_by_name("city") == vocabulary
+    assert output.vocabulary_size_by_name("city") == len(vocabulary) == 4
+    assert output.num_buckets_for_transformed_feature("city") == 6
+    assert output.num_buckets_for_transformed_feature("year") == 3
+    from google.protobuf import text_format
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+    schema = text_format.Parse((houses / naming.SCHEMA).read_text(), schema_pb2.Schema())
+    whole = schema_utils.schema_as_feature_spec(schema).feature_spec
+    assert output.raw_feature_spec() == {name: spec for name, spec in whole.items() if name != "id"}
+    assert "id" not in output.transformed_feature_spec()
+    assert output.transformed_feature_spec()["rooms_bucket"].shape == [4]
+
+
+def test_the_model_is_served_alone_with_values_that_are_missing_and_unknown(houses: Path) -> None:
+    import tensorflow as tf
+
+    served = tf.saved_model.load(str(houses / "transform_graph/transform_fn"))
+    batch = {
+        "age": tf.SparseTensor([[1, 0]], [50.0], [2, 1]),
+        "fare": tf.constant([0.0, 1e9]),
+        "height": tf.SparseTensor(np.zeros((0, 2), np.int64), tf.constant([], tf.float32), [2, 0]),
+        "city": tf.SparseTensor([[0, 0], [1, 0]], ["Atlantis", "Rome"], [2, 1]),
+        "text": tf.constant(["", "a HOUSE on mars"]),
+        "rooms": tf.constant([1000, 2], tf.int64),
+        "street": tf.constant(["", "street 1"]),
+        "year": tf.constant([1950, 2030], tf.int64),
+        "label": tf.constant([0, 1], tf.int64),
+    }
+    found = {name: values_of(value) for name, value in served.transform_fn(batch).items()}
+
+    told = {out.name: out for out in TransformFile.from_json((houses / naming.TRANSFORM).read_bytes(), "").outputs}
+    age = told["age"].constants
+    assert found["age"] == pytest.approx([(value - age["mean"]) / age["std_dev"] for value in (30, 50)], rel=1e-5)
+    assert found["height"] == [[], []]
+    assert found["city"][0][0] in (4, 5)
+    words = (houses / "transform_graph/transform_fn/assets/text").read_text().split("\n")
+    assert found["text"] == [[], [words.index("a"), words.index("house"), -9, -9]]
+    assert found["rooms_bucket"][0] == [0, 0, 0, 1]
+    assert found["year"] == [1, 2]
+
+
+def test_bytes_do_not_depend_on_the_format_the_files_or_the_threads(houses: Path, others: Path) -> None:
+    one, other = graph_bytes(houses), graph_bytes(others)
+
+    assert one.keys() == other.keys()
+    assert [name for name in one if one[name] != other[name]] == []
+    assert len(one) == 10
+
+
+def test_a_transform_moves_no_example(houses: Path, tmp_path: Path) -> None:
+    flags = ["csv", "--input", str(houses.parents[2] / "houses.csv"), "--output", str(tmp_path), "--name", "houses"]
+    assert cli.main([*flags, *FLAGS, "--quiet"]) == 0
+
+    before = json.loads((tmp_path / "houses/1.0.0" / naming.MANIFEST).read_bytes())
+    after = json.loads((houses / naming.MANIFEST).read_bytes())
+    assert before["splits"] == after["splits"]
+    assert "transform" not in before["configuration"]
+    assert after["configuration"]["transform"]["dropped"] == ["id"]
+    assert {name for name in after["files"] if name not in before["files"]} == set(graph_bytes(houses))
+
+
+def test_what_was_found_is_what_the_training_split_holds(houses: Path) -> None:
+    told = TransformFile.from_json((houses / naming.TRANSFORM).read_bytes(), naming.TRANSFORM)
+    train, test = examples(houses, "train"), examples(houses, "test")
+    by_name = {output.name: output for output in told.outputs}
+
+    assert told.analyzed == {"train": len(train)}
+    heights = [float(np.float32(row["height"][0])) for row in train if "height" in row]
+    assert by_name["height"].constants["mean"] == pytest.approx(np.mean(heights), rel=1e-12)
+    assert by_name["height"].constants["std_dev"] == pytest.approx(np.std(heights), rel=1e-9)
+    city = by_name["city"].vocabulary
+    assert city is not None
+    cities = [row["city"][0].decode() for row in test if "city" in row]
+    known = {entry for entry, _ in city.head}
+    assert city.unknown["test"] == (len(cities), sum(name not in known for name in cities))
+
+
+def test_verify_finds_a_graph_that_was_changed(houses: Path, run: Run) -> None:
+    assert run("verify", houses).status == 0
+    asset = houses / "transform_graph/transform_fn/assets/city"
+    whole = asset.read_bytes()
+    asset.write_bytes(whole.replace(b"Rome", b"Roma"))
+    try:
+        result = run("verify", houses)
+    finally:
+        asset.write_bytes(whole)
+
+    assert result.status == 1
+    assert "transform_graph/transform_fn/assets/city" in result.out + result.err
+
+
+def test_load_transforms_batch_by_batch(houses: Path) -> None:
+    import tensorflow as tf
+    import tensorflow_transform as tft
+
+    layer = tft.TFTransformOutput(str(houses / naming.TRANSFORM_GRAPH)).transform_features_layer()
+    expected = layer(parsed(houses, "test"))
+
+    batches = list(shardmill.load(houses, "test", batch_size=64, transform=True, defaults={"height": 0.5, "city": -1}))
+
+    features = {name: tf.concat([batch[0][name] for batch in batches], 0) for name in batches[0][0]}
+    assert list(same(features, expected, ["age", "fare", "text", "rooms_scaled", "rooms_bucket", "street"])) == []
+    heights = [value[0] if value else 0.5 for value in values_of(expected["height"])]
+    assert features["height"].numpy().tolist() == pytest.approx(heights)
+    assert [value[0] if value else -1 for value in values_of(expected["city"])] == features["city"].numpy().tolist()
+    labels = tf.concat([batch[1] for batch in batches], 0)
+    assert labels.numpy().tolist() == expected["label"].numpy().tolist()
+    assert "id" not in features
+
+
+def test_load_takes_outputs_by_name_one_at_a_time_too(houses: Path) -> None:
+    found = list(shardmill.load(houses, "test", transform=True, features=["text", "year"], supervised=False))
+
+    assert len(found) == len(examples(houses, "test"))
+    assert set(found[0]) == {"text", "year"}
+    padded = next(iter(shardmill.load(houses, "test", 8, transform=True, features=["text"], pad=True)))
+    assert padded[0].shape[0] == 8
+
+
+def test_load_names_what_may_be_missing(houses: Path) -> None:
+    with pytest.raises(shardmill.UserError, match=re.escape("height, city are features that some examples lack")):
+        shardmill.load(houses, "test", 8, transform=True)
+    with pytest.raises(shardmill.UserError, match="has no feature 'id'"):
+        shardmill.load(houses, "test", 8, transform=True, features=["id"])
+
+
+def test_inspect_shows_what_was_found(houses: Path, run: Run) -> None:
+    said = run("inspect", houses, "--examples", "0").out
+
+    told = TransformFile.from_json((houses / naming.TRANSFORM).read_bytes(), naming.TRANSFORM)
+    height = next(output for output in told.outputs if output.name == "height").constants
+    city = next(output for output in told.outputs if output.name == "city").vocabulary
+    assert city is not None
+    assert f"Transformed features, constants of examples: {told.analyzed['train']:,} of train" in said
+    assert f"height | z_score; mean {height['mean']:.6g}; std_dev {height['std_dev']:.6g}; values" in said
+    first, count = city.head[0]
+    assert f"4 entries of 6 values: {first} {count:,}" in said
+    values, unknown = city.unknown["test"]
+    assert f"test {unknown / values:.2%} of {values:,}" in said
+    assert json.loads(run("inspect", houses, "--json").out)["transform"] == json.loads(told.to_json())

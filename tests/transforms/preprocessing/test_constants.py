@@ -1,0 +1,234 @@
+"""Constants do not depend on how examples are batched, in which order they are merged, or on other splits."""
+
+from collections import Counter
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardmill.errors import JobError
+from transforms.preprocessing import counted, gather, quantiles, spill
+from transforms.preprocessing.constants import Constants, find_constants
+from transforms.preprocessing.gather import Analysis, Gathered, Gatherer
+from transforms.preprocessing.parse import parse_transform
+
+TRANSFORM = b"""\
+x: z_score
+y: {fill: 5, min_max: [0, 1]}
+t: [lower, tokenize, {vocabulary: {top_k: 3}}]
+n:
+  - {vocabulary: {frequency_threshold: 2}, output: n_id}
+  - {bucketize: {num_buckets: 4}, output: n_bucket}
+  - {log1p: true, z_score: true, output: n_log}
+l: vocabulary
+"""
+SPLITS = ("train", "test")
+
+
+def analysis(text: bytes = TRANSFORM, splits: tuple[str, ...] = ("train",)) -> Analysis:
+    return Analysis(parse_transform(text, "t.yaml"), splits)
+
+
+def examples(rows: int = 600, seed: int = 0) -> pa.RecordBatch:
+    rng = np.random.default_rng(seed)
+    texts = [" ".join(rng.choice(["The", "cat", "sat", "ON", "mats"], rng.integers(0, 5))) for _ in range(rows)]
+    lists = [None if row % 7 == 0 else [f"{value}" for value in rng.integers(0, 3, row % 4)] for row in range(rows)]
+    x = rng.normal(1e6, 1, rows).astype(np.float32)
+    return pa.record_batch(
+        {
+            "x": pa.array([None if row % 5 == 0 else float(value) for row, value in enumerate(x)], pa.float32()),
+            "y": pa.array([None if row % 3 == 0 else row % 11 for row in range(rows)], pa.int64()),
+            "t": pa.array(texts, pa.large_binary()),
+            "n": pa.array(rng.integers(0, 40, rows)),
+            "l": pa.array(lists, pa.large_list(pa.large_binary())),
+        }
+    )
+
+
+def groups_of(batch: pa.RecordBatch) -> np.ndarray:
+    return (np.arange(len(batch)) % 4 == 3).astype(np.int64)
+
+
+def found(what: Analysis, folder: Path, batch: pa.RecordBatch, step: int = 600) -> tuple[Gathered, Any]:
+    groups = groups_of(batch)
+    whole = Gathered()
+    for start in reversed(range(0, len(batch), step)):
+        gatherer = Gatherer(what, str(folder))
+        gatherer.add_groups(batch.slice(start, step), groups[start : start + step], SPLITS)
+        whole.merge(gatherer.close())
+    return whole, told(find_constants(what, whole))
+
+
+def told(constants: dict[str, Constants]) -> Any:
+    return {
+        output: (dict(found.numbers), found.entries and found.entries.to_pydict(), dict(found.unknown))
+        for output, found in constants.items()
+    }
+
+
+def test_they_are_what_python_finds_in_the_training_split(tmp_path: Path) -> None:
+    batch = examples()
+    rows = [row for row, group in zip(batch.to_pylist(), groups_of(batch)) if group == 0]
+
+    _, constants = found(analysis(), tmp_path, batch)
+
+    x = [row["x"] for row in rows if row["x"] is not None]
+    assert constants["x"][0] == {
+        "mean": pytest.approx(fmean(x), rel=1e-15),
+        "std_dev": pytest.approx(pstdev(x), rel=1e-12),
+        "values": len(x),
+    }
+    assert constants["y"][0] == {"minimum": 0, "maximum": 10, "values": len(rows)}
+    tokens = Counter(token for row in rows for token in row["t"].lower().split())
+    first = sorted(tokens.items(), key=lambda item: (-item[1], item[0]))[:3]
+    assert constants["t"][1] == {"value": [key for key, _ in first], "count": [number for _, number in first]}
+    ids = Counter(str(row["n"]).encode() for row in rows)
+    ordered = sorted(ids.items(), key=lambda item: (-item[1], item[0]))
+    assert constants["n_id"][1]["value"] == [key for key, number in ordered if number >= 2]
+    numbers = sorted(row["n"] for row in rows)
+    assert constants["n_bucket"][0]["boundaries"] == tuple(numbers[len(numbers) * part // 4] for part in (1, 2, 3))
+    logs = [float(np.float32(np.log1p(number))) for number in numbers]
+    assert constants["n_log"][0]["mean"] == pytest.approx(fmean(logs), rel=1e-14)
+    values = Counter(value for row in rows for value in row["l"] or ())
+    assert dict(zip(*constants["l"][1].values())) == values
+
+
+def test_what_is_out_of_a_vocabulary_is_counted_by_split(tmp_path: Path) -> None:
+    batch = examples()
+
+    _, constants = found(analysis(), tmp_path, batch)
+
+    known = set(constants["t"][1]["value"])
+    for code, split in enumerate(SPLITS):
+        mine = [row for row, group in zip(batch.to_pylist(), groups_of(batch)) if group == code]
+        tokens = [token for row in mine for token in row["t"].lower().split()]
+        assert constants["t"][2][split] == (len(tokens), sum(token not in known for token in tokens))
+
+
+@pytest.mark.parametrize("step", [7, 100])
+def test_batches_and_their_order_do_not_show(tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = examples()
+    _, whole = found(analysis(), tmp_path / "whole", batch)
+    monkeypatch.setattr(gather, "_MOST_ENTRIES", 3)  # all is merged and written several times
+    monkeypatch.setattr(gather, "_MOST_BYTES", 100)
+
+    gathered, parted = found(analysis(), tmp_path / "parted", batch, step)
+
+    assert parted == whole
+    assert len({section.path for section in gathered.spilled}) > 6
+
+
+def test_other_splits_do_not_show(tmp_path: Path) -> None:
+    batch, other = examples(), examples(seed=9)
+    in_train = pa.array(groups_of(batch) == 0)
+    mixed = pa.record_batch(
+        [pa.compute.if_else(in_train, mine, its) for mine, its in zip(batch.columns, other.columns)],
+        schema=batch.schema,
+    )
+
+    _, before = found(analysis(), tmp_path / "before", batch)
+    _, after = found(analysis(), tmp_path / "after", mixed)
+
+    assert mixed != batch
+    assert {key: value[:2] for key, value in before.items()} == {key: value[:2] for key, value in after.items()}
+    assert before["n_id"][2]["train"] == after["n_id"][2]["train"]
+
+
+def test_splits_that_are_named_are_analyzed_too(tmp_path: Path) -> None:
+    _, train = found(analysis(), tmp_path / "train", examples())
+    _, both = found(analysis(splits=SPLITS), tmp_path / "both", examples())
+
+    assert both["x"][0]["values"] > train["x"][0]["values"]
+    assert sum(both["n_id"][1]["count"]) > sum(train["n_id"][1]["count"])
+    assert both["n_bucket"] != train["n_bucket"]
+
+
+def test_numbers_that_are_none_are_not_analyzed(tmp_path: Path) -> None:
+    what = analysis(b"x: [{z_score: true, output: z}, {bucketize: {num_buckets: 2}, output: b}]")
+    gatherer = Gatherer(what, str(tmp_path))
+    gatherer.add(pa.record_batch({"x": pa.array([1.0, float("nan"), 3.0, float("inf")], pa.float32())}), "train")
+
+    constants = find_constants(what, gatherer.close())
+
+    assert constants["z"].numbers == {"mean": 2.0, "std_dev": 1.0, "values": 2}
+    assert constants["b"].numbers == {"boundaries": (3.0,)}
+
+
+def test_what_cannot_be_a_line_is_no_entry(tmp_path: Path) -> None:
+    what = analysis(b"t: vocabulary")
+    gatherer = Gatherer(what, str(tmp_path))
+    values = [b"a", b"", b"two\nlines", b"b\r", b"a", b"\xff\x00"]
+    gatherer.add(pa.record_batch({"t": pa.array(values, pa.large_binary())}), "train")
+
+    vocabulary = find_constants(what, gatherer.close())["t"]
+
+    assert vocabulary.entries is not None
+    assert vocabulary.entries["value"].to_pylist() == [b"a", b"\xff\x00"]
+    assert vocabulary.unknown == {"train": (6, 3)}
+    assert b"".join(map(bytes, counted.lines(vocabulary.entries))) == b"a\n\xff\x00\n"
+
+
+def test_parts_are_merged_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = examples()
+    _, at_once = found(analysis(), tmp_path / "a", batch)
+    monkeypatch.setattr("transforms.preprocessing.constants._AT_ONCE", 1)
+
+    gathered, in_parts = found(analysis(), tmp_path / "b", batch)
+
+    assert in_parts == at_once
+    assert len(spill.ranges(gathered.spilled, 1)) == counted.PARTS
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "sentence"),
+    [
+        (b"x: z_score", [None, None], "t.yaml line 1: feature 'x': z_score: no example of the analyzed splits has a"),
+        (b"x: scale_0_1", [None], "min_max: no example of the analyzed splits has a value"),
+        (b"x: {bucketize: {num_buckets: 3}}", [None], "bucketize: no example of the analyzed splits has a value"),
+        (b"x: z_score", [2.5, 2.5, None], "z_score: all 2 values are 2.5, which cannot be scaled"),
+        (b"x: scale_0_1", [2.5], "min_max: all 1 values are 2.5"),
+        (b"x: z_score", [], "no example is in split 'train', which constants are taken of; .* test; --analyze_splits"),
+    ],
+)
+def test_constants_that_cannot_be_taken(tmp_path: Path, text: bytes, values: list[float | None], sentence: str) -> None:
+    what = analysis(text)
+    gatherer = Gatherer(what, str(tmp_path))
+    gatherer.add(pa.record_batch({"x": pa.array(values, pa.float32())}), "train")
+    gatherer.add(pa.record_batch({"x": pa.array([1.0, 2.0], pa.float32())}), "test")
+
+    with pytest.raises(JobError, match=sentence):
+        find_constants(what, gatherer.close())
+
+
+def test_a_vocabulary_without_an_entry_is_none(tmp_path: Path) -> None:
+    what = analysis(b"x: {vocabulary: {frequency_threshold: 2}}")
+    gatherer = Gatherer(what, str(tmp_path))
+    gatherer.add(pa.record_batch({"x": pa.array([b"a", b"b"], pa.large_binary())}), "train")
+
+    with pytest.raises(JobError, match="none of 2 values is a vocabulary's entry at frequency_threshold 2"):
+        find_constants(what, gatherer.close())
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1), st.integers(2, 20))
+def test_quantiles_are_exact(numbers: list[float], buckets: int) -> None:
+    keys = quantiles.keys_of(np.array(numbers, np.float32) + np.float32(0))
+    ordered = sorted(np.float32(number) for number in numbers)
+
+    half = len(keys) // 2
+    boundaries = quantiles.boundaries(buckets, lambda: [keys[half:], keys[:half]])
+
+    assert boundaries == tuple(float(ordered[len(ordered) * part // buckets]) for part in range(1, buckets))
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False)))
+def test_keys_are_ordered_as_their_numbers(numbers: list[float]) -> None:
+    array = np.array(numbers, np.float32) + np.float32(0)
+    keys = quantiles.keys_of(array)
+
+    assert np.array_equal(quantiles.numbers_of(keys), array)
+    assert np.array_equal(np.sort(array), quantiles.numbers_of(np.sort(keys)))

@@ -1,0 +1,226 @@
+"""YAML as a tree of texts, each with the line that it stands in: all that a user's file may be made of.
+
+Scalars stay texts, as on a command line, so that no `no` becomes False and no `1.10` a number; each reader makes of its
+own what it is. Anchors, tags and keys that are there twice are refused: what a file says stands where it is read.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from shardmill.errors import UserError
+
+MAX_BYTES = 1 << 20  # of a file
+_MAX_DEPTH = 8  # four levels are the most that any file of ours has
+_DATES = ("YYYY", "MM", "DD")
+_NOTHING = frozenset({"", "~", "null", "Null", "NULL"})  # plain scalars that say that there is no value
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a file is to be.
+
+    Attributes:
+      noun: what one is called, with its article.
+      expected: what it is made of, in words.
+    """
+
+    noun: str
+    expected: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A text, a list, or a mapping.
+
+    Attributes:
+      value: of the node.
+      file: as the user called it.
+      line: of the key where it has one, else its own; from 1.
+      key: dotted, as `checks.examples.warn`; "" of a whole document.
+    """
+
+    value: "str | tuple[Node, ...] | Mapping[str, Node]"
+    file: str
+    line: int
+    key: str = ""
+
+    @property
+    def where(self) -> str:
+        """What begins a sentence about it."""
+        return f"{self.file} line {self.line}"
+
+    def wrong(self, sentence: str) -> UserError:
+        """The error that says `sentence` of it."""
+        return UserError(f"{self.where}: {sentence}")
+
+    def mapping(self) -> "Mapping[str, Node]":
+        """Its keys and values.
+
+        Raises:
+          UserError: it is something else.
+        """
+        if not isinstance(self.value, Mapping):
+            raise self.wrong(f"{self._named} is {_kind(self.value)}; expected keys and values below it, one a line")
+        return self.value
+
+    def text(self) -> str:
+        """Its text.
+
+        Raises:
+          UserError: it is something else.
+        """
+        if not isinstance(self.value, str):
+            hint = "; put a text that begins with { or [ in quotes" if self.value else ""
+            raise self.wrong(f"{self._named} is {_kind(self.value)}; expected a text{hint}")
+        return self.value
+
+    def plain(self) -> Any:
+        """Its value without lines: texts, lists and dictionaries of them."""
+        if isinstance(self.value, str):
+            return self.value
+        if isinstance(self.value, Mapping):
+            return {key: node.plain() for key, node in self.value.items()}
+        return [node.plain() for node in self.value]
+
+    def texts(self) -> "Iterator[Node]":
+        """Every text in it."""
+        if isinstance(self.value, str):
+            yield self
+            return
+        for node in self.value.values() if isinstance(self.value, Mapping) else self.value:
+            yield from node.texts()
+
+    def replaced(self, change: Any) -> "Node":
+        """The same tree with `change(node)` in place of each text."""
+        if isinstance(self.value, str):
+            return dataclasses.replace(self, value=change(self))
+        if isinstance(self.value, Mapping):
+            return dataclasses.replace(self, value={key: node.replaced(change) for key, node in self.value.items()})
+        return dataclasses.replace(self, value=tuple(node.replaced(change) for node in self.value))
+
+    @property
+    def _named(self) -> str:
+        return self.key or "the document"
+
+
+def _kind(value: object) -> str:
+    return "a text" if isinstance(value, str) else "a list" if isinstance(value, tuple) else "a mapping"
+
+
+def read_documents(data: bytes, file: str, document: Document) -> list[Node]:
+    """The mappings of a YAML file, one a document: `---` stands between them.
+
+    Raises:
+      UserError: it is no YAML, or has what no document can have; the sentence names file and line.
+    """
+    if len(data) > MAX_BYTES:
+        raise UserError(f"{file} has {len(data):,} bytes; {document.noun} has some hundred: is it another file?")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise UserError(f"{file} line {line}: not UTF-8; save the file as UTF-8") from None
+    try:
+        documents = list(_Builder(text, file, document).documents())
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count("\n") + 1
+        raise UserError(
+            f"{file} line {line}: the character U+{ord(text[error.position]):04X} cannot be in YAML"
+        ) from None
+    except yaml.MarkedYAMLError as error:
+        raise UserError(f"{file} line {_line_of(error)}: {_problem(error)}") from None
+    if not documents:
+        raise UserError(f"{file} is empty; expected {document.noun}: {document.expected}")
+    return documents
+
+
+def _line_of(error: yaml.MarkedYAMLError) -> int:
+    mark = error.problem_mark or error.context_mark
+    return mark.line + 1 if mark is not None else 1
+
+
+def _problem(error: yaml.MarkedYAMLError) -> str:
+    problem = error.problem or str(error)
+    if r"'\t'" in problem:
+        return "a tab where YAML wants spaces; indent with spaces"
+    if "mapping values are not allowed" in problem:
+        return "a ':' where no key can be; put a text that holds ': ' in quotes, and indent the keys of a mapping alike"
+    context = f" {error.context}" if error.context else ""
+    return f"not YAML: {problem}{context}"
+
+
+class _Builder:
+    """Trees from the events of PyYAML's parser: nothing is constructed, so nothing can be run."""
+
+    def __init__(self, text: str, file: str, document: Document) -> None:
+        self._events: Iterator[Any] = iter(yaml.parse(text, Loader=yaml.SafeLoader))
+        self._file = file
+        self._document = document
+
+    def documents(self) -> Iterator[Node]:
+        for event in self._events:
+            if not isinstance(event, yaml.DocumentStartEvent):
+                continue
+            first = next(self._events)
+            if isinstance(first, yaml.ScalarEvent) and not first.value and first.implicit[0]:
+                continue  # nothing between two `---`
+            node = self._node(first, "", first.start_mark.line + 1, 0)
+            if not isinstance(node.value, Mapping):
+                raise node.wrong(f"{_kind(node.value)}; expected {self._document.noun}: {self._document.expected}")
+            yield node
+
+    def _node(self, event: Any, key: str, line: int, depth: int) -> Node:
+        own = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            indicator = "*" if isinstance(event, yaml.AliasEvent) else "&"
+            raise self._error(
+                own, f"{indicator}{event.anchor}: anchors and aliases are not taken; write out what they stand for"
+            )
+        if event.tag is not None and event.tag != "!":
+            raise self._error(
+                own, f"tag {_short(event.tag)}: tags are not taken; write plain texts, lists and mappings"
+            )
+        if depth > _MAX_DEPTH:
+            raise self._error(own, f"mappings and lists are nested too deep for {self._document.noun}")
+        if isinstance(event, yaml.ScalarEvent):
+            if event.implicit[0] and event.value in _NOTHING:
+                hint = "leave the line out, or write '' for an empty text"
+                if key.rpartition(".")[2] in _DATES:
+                    hint = "put a text that begins with { in quotes"
+                raise self._error(line, f"{key or 'an item'} has no value; {hint}")
+            return Node(event.value, self._file, line, key)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return Node(tuple(self._items(key, depth)), self._file, line, key)
+        return Node(self._entries(key, depth), self._file, line, key)
+
+    def _items(self, key: str, depth: int) -> Iterator[Node]:
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            yield self._node(event, key, event.start_mark.line + 1, depth + 1)
+
+    def _entries(self, key: str, depth: int) -> dict[str, Node]:
+        entries: dict[str, Node] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            line = event.start_mark.line + 1
+            if not isinstance(event, yaml.ScalarEvent) or event.anchor is not None or event.tag is not None:
+                raise self._error(line, "a key that is no plain word; put a text that begins with { or [ in quotes")
+            name = event.value
+            if name == "<<":
+                raise self._error(line, "<<: merging is not taken; write out what it stands for")
+            if name in entries:
+                first = entries[name].line
+                raise self._error(line, f"{name!r} is there twice; the first is in line {first}")
+            below = f"{key}.{name}" if key else name
+            entries[name] = self._node(next(self._events), below, line, depth + 1)
+        return entries
+
+    def _error(self, line: int, sentence: str) -> UserError:
+        return UserError(f"{self._file} line {line}: {sentence}")
+
+
+def _short(tag: str) -> str:
+    """A tag as it stands in the file: YAML's own prefix is written `!!`."""
+    return tag.replace("tag:yaml.org,2002:", "!!")

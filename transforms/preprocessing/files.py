@@ -1,0 +1,70 @@
+"""What --transform adds to a version: the folder that TensorFlow Transform writes, and what was found of the data."""
+
+from collections.abc import Mapping
+
+from shardmill.features.feature import Features
+from shardmill.features.renames import Renames
+from shardmill.metadata import naming
+from shardmill.metadata.transform_file import HEAD, TransformedOutput, TransformFile, VocabularySummary
+from transforms.preprocessing.constants import Constants, find_constants
+from transforms.preprocessing.declaration import Declaration
+from transforms.preprocessing.gather import Analysis, Gathered
+from transforms.preprocessing.graph import graph_files, vocabulary_files
+from transforms.preprocessing.steps import to_json
+
+_ASSETS = f"{naming.TRANSFORM_GRAPH}/transform_fn/assets"
+
+
+def transform_files(analysis: Analysis, gathered: Gathered, features: Features, renames: Renames) -> dict[str, bytes]:
+    """The files, by their names in the version directory.
+
+    Args:
+      analysis: what was asked for.
+      gathered: of all examples.
+      features: of raw examples, by the names of the input.
+      renames: what they are called in examples.
+
+    Raises:
+      JobError: constants cannot be taken of the examples, or TensorFlow failed.
+    """
+    declaration = analysis.declaration.whole(features)
+    constants = find_constants(analysis, gathered)
+    graph = graph_files(declaration, constants, features, renames)
+    told = describe(declaration, constants, gathered, analysis.splits, renames)
+    files = {f"{naming.TRANSFORM_GRAPH}/{name}": data for name, data in graph.items()}
+    return {**files, naming.TRANSFORM: told.to_json().encode()}
+
+
+def describe(
+    declaration: Declaration,
+    constants: Mapping[str, Constants],
+    gathered: Gathered,
+    splits: tuple[str, ...],
+    renames: Renames,
+) -> TransformFile:
+    """What was found, for people and for `inspect`."""
+    files = vocabulary_files(declaration, renames)
+    outputs = [
+        TransformedOutput(
+            name=chain.renamed(renames),
+            feature=renames(chain.feature),
+            steps=tuple(map(to_json, chain.steps)),
+            constants=found.numbers if found.entries is None else {},
+            vocabulary=_summary(found, files[chain.name]) if found.entries is not None else None,
+        )
+        for chain in declaration.chains
+        for found in (constants.get(chain.name, Constants()),)
+    ]
+    return TransformFile({split: gathered.examples[split] for split in splits}, tuple(outputs))
+
+
+def _summary(found: Constants, file: str) -> VocabularySummary:
+    assert found.entries is not None
+    head = found.entries.slice(0, HEAD).to_pydict()
+    return VocabularySummary(
+        f"{_ASSETS}/{file}",
+        found.numbers["entries"],
+        found.numbers["distinct"],
+        tuple((value.decode(errors="backslashreplace"), count) for value, count in zip(head["value"], head["count"])),
+        found.unknown,
+    )

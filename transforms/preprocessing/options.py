@@ -1,0 +1,71 @@
+"""What a user says of preprocessing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+from shardmill.errors import UserError
+from shardmill.installation.extras import install_hint
+from transforms.options.columns import parse_names
+from transforms.options.declare import Options, flag
+from transforms.preprocessing.declaration import Declaration
+
+TRAINING = "train"
+
+
+def read_transform(value: Any) -> Declaration:
+    """The declaration of the transform.yaml at a path; of a mapping of features, as a recipe may have it, that of it.
+
+    Raises:
+      UserError: it cannot be read, or has a mistake; the sentence names feature, key and line.
+    """
+    from transforms.preprocessing.parse import parse_transform
+    from transforms.stores import storage
+
+    if isinstance(value, Declaration):
+        return value
+    if isinstance(value, Mapping):
+        import yaml
+
+        return parse_transform(yaml.safe_dump(dict(value), sort_keys=False).encode(), "transform")
+    try:
+        data = storage.read_bytes(str(value))
+    except OSError as error:
+        raise UserError(f"--transform {value}: {error.strerror or error}") from None
+    return parse_transform(data, str(value))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformOptions(Options):
+    """Preprocessing that training and serving share."""
+
+    title: ClassVar[str] = "features"
+
+    transform: Declaration | None = flag(
+        None,
+        "a transform.yaml: what becomes of features, saved as TensorFlow Transform's graph beside raw examples",
+        parse=read_transform,
+        told=False,
+        to_json=lambda declaration: declaration.to_json(),
+    )
+    analyze_splits: tuple[str, ...] = flag(
+        (),
+        "split,… whose examples --transform takes constants of",
+        parse=parse_names,
+        told=False,
+        to_json=list,
+        default_words=TRAINING,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.analyze_splits and self.transform is None:
+            raise UserError("--analyze_splits needs --transform")
+        if self.transform is not None and find_spec("tensorflow_transform") is None:
+            raise UserError(f"--transform needs TensorFlow Transform; {install_hint('transform')}")
+
+    @property
+    def analyzed_splits(self) -> tuple[str, ...]:
+        """The splits whose examples constants are taken of."""
+        return self.analyze_splits or (TRAINING,)
