@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import random
 import socket
 import subprocess
@@ -9,7 +10,7 @@ import sys
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
@@ -17,7 +18,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import boto3
+import botocore.hooks
 import botocore.session
+import botocore.useragent
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from google.auth.credentials import AnonymousCredentials
@@ -33,13 +36,15 @@ Files = dict[str, bytes]
 
 
 class Bucket(Protocol):
-    """An emulator's bucket, through a client of its own rather than the code under test."""
+    """An emulator's bucket, through a client of its own or the emulator itself, rather than the code under test."""
 
     url: str
     flags: list[str]
     environment: dict[str, str]
 
     def put(self, name: str, data: bytes) -> None: ...
+
+    def put_all(self, prefix: str, files: Files) -> None: ...
 
     def names(self, prefix: str = "") -> list[str]: ...
 
@@ -59,6 +64,9 @@ class Disk:
 
     def put(self, name: str, data: bytes) -> None:
         write_files(self._folder, {name: data})
+
+    def put_all(self, prefix: str, files: Files) -> None:
+        write_files(self._folder / prefix, files)
 
     def names(self, prefix: str = "") -> list[str]:
         return [name for name in local_files(self._folder) if name.startswith(prefix)]
@@ -84,6 +92,19 @@ class _Bucket:
         asked = {"bucket": self.url.partition("://")[2], "prefix": prefix, "seconds": seconds}
         urllib.request.urlopen(f"{self.endpoint}/older?{urllib.parse.urlencode(asked)}").close()
 
+    def put_all(self, prefix: str, files: Files) -> None:
+        """Put files below a prefix."""
+        self._objects(f"{prefix}/", pickle.dumps(files))
+
+    def files(self, prefix: str = "") -> Files:
+        """The contents of the objects that begin with a prefix, by their names, in the order of these."""
+        return dict(pickle.loads(self._objects(prefix)))
+
+    def _objects(self, prefix: str, data: bytes | None = None) -> bytes:
+        asked = urllib.parse.urlencode({"bucket": self.url.partition("://")[2], "prefix": prefix})
+        with urllib.request.urlopen(f"{self.endpoint}/objects?{asked}", data) as answer:
+            return bytes(answer.read())
+
     def requests(self) -> dict[str, Any]:
         """The requests since this was last asked, and how many reads were under way at once."""
         with urllib.request.urlopen(f"{self.endpoint}/requests") as answer:
@@ -103,9 +124,6 @@ class GoogleBucket(_Bucket):
 
     def names(self, prefix: str = "") -> list[str]:
         return [blob.name for blob in self._bucket.list_blobs(prefix=prefix)]
-
-    def files(self, prefix: str = "") -> Files:
-        return {name: self._bucket.blob(name).download_as_bytes() for name in self.names(prefix)}
 
 
 class S3Bucket(_Bucket):
@@ -131,16 +149,23 @@ class S3Bucket(_Bucket):
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix)
         return [item["Key"] for page in pages for item in page.get("Contents", ())]
 
-    def files(self, prefix: str = "") -> Files:
-        names = self.names(prefix)
-        return {name: self.client.get_object(Bucket=self.name, Key=name)["Body"].read() for name in names}
+
+def _by_name(ask: Callable[[Any, str], str]) -> Callable[[Any, str], str]:
+    """Asks for each name once, whichever client does."""
+    known: dict[str, str] = {}
+    return lambda asking, name: known[name] if name in known else known.setdefault(name, ask(asking, name))
 
 
 @contextmanager
 def s3_described_once() -> Iterator[None]:
-    """A job makes half a dozen clients, and each would read the description of S3 anew, for 0.15 seconds."""
+    """A job makes half a dozen clients, and each would read the description of S3 anew, for 0.15 seconds; each request
+    looks hundreds of times for what its events and the parts of its user agent are called."""
+    aliases = botocore.hooks.EventAliaser
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(botocore.session, "create_loader", cache(botocore.session.create_loader))
+        patch.setattr(aliases, "_alias_event_name", _by_name(aliases._alias_event_name))
+        name = "sanitize_user_agent_string_component"
+        patch.setattr(botocore.useragent, name, cache(getattr(botocore.useragent, name)))
         yield
 
 
@@ -209,8 +234,7 @@ def jpeg(seed: int) -> bytes:
 
 def upload(bucket: Bucket, prefix: str, files: Files) -> str:
     """Put files below a prefix, whose URL is returned."""
-    for name, data in files.items():
-        bucket.put(f"{prefix}/{name}", data)
+    bucket.put_all(prefix, files)
     return f"{bucket.url}/{prefix}"
 
 

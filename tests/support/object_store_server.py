@@ -2,10 +2,13 @@
 
 Around the emulators of two packages this adds what tests ask: `GET /requests` tells, and forgets, the requests since it
 was last asked, with how many reads of objects were under way at once; every such read takes a moment, as it does on a
-real store. `GET /older?bucket=…&prefix=…&seconds=…` lets objects be as if they had been written so much earlier.
+real store. `GET /older?bucket=…&prefix=…&seconds=…` lets objects be as if they had been written so much earlier;
+`GET /objects?bucket=…&prefix=…` gives all that a prefix has, and `POST /objects?bucket=…&prefix=…` puts some below one,
+each as one request, which is not recorded: pickles of bytes by name.
 """
 
 import json
+import pickle
 import sys
 import threading
 import time
@@ -70,9 +73,16 @@ def _older(query: str) -> tuple[str, str, timedelta]:
     return asked["bucket"], asked.get("prefix", ""), timedelta(seconds=float(asked["seconds"]))
 
 
+def _asked(query: str) -> tuple[str, str]:
+    """Bucket and prefix of a request for objects."""
+    asked = {name: values[0] for name, values in parse_qs(query).items()}
+    return asked["bucket"], asked.get("prefix", "")
+
+
 def serve_gs(port: int) -> None:
     """Google Cloud Storage; `/token` gives whoever asks a token."""
     from gcp_storage_emulator.exceptions import NotFound
+    from gcp_storage_emulator.handlers.objects import _checksums, _make_object_resource
     from gcp_storage_emulator.server import RequestHandler
     from gcp_storage_emulator.storage import Storage
 
@@ -139,6 +149,13 @@ def serve_gs(port: int) -> None:
                         item["updated"] = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
                 self._answer(b"{}")
                 return
+            if self.path.startswith("/objects?"):
+                bucket, prefix = _asked(urlsplit(self.path).query)
+                with lock:
+                    names = sorted(name for name in memory.objects.get(bucket, ()) if name.startswith(prefix))
+                    found = {name: memory.get_file(bucket, name) for name in names}
+                self._answer(pickle.dumps(found))
+                return
             if reason := refusal("gs", urlsplit(self.path).path):
                 error = {"code": 403, "message": reason, "errors": [{"reason": reason, "message": reason}]}
                 self._answer(json.dumps({"error": error}).encode(), 403)
@@ -150,6 +167,15 @@ def serve_gs(port: int) -> None:
             if self.path == "/token":
                 self.rfile.read(int(self.headers["Content-Length"]))
                 self._answer(b'{"access_token": "a-token", "expires_in": 3600, "token_type": "Bearer"}')
+                return
+            if self.path.startswith("/objects?"):
+                bucket, prefix = _asked(urlsplit(self.path).query)
+                base = f"http://{self.headers['Host']}"
+                with lock:
+                    for name, data in pickle.loads(self.rfile.read(int(self.headers["Content-Length"]))).items():
+                        made = _make_object_resource(base, bucket, prefix + name, "image/jpeg", str(len(data)))
+                        memory.create_file(bucket, prefix + name, data, _checksums(data, made))
+                self._answer(b"")
                 return
             with requests.record("POST", self.path, False), lock, self._condition():
                 super().do_POST()
@@ -172,12 +198,12 @@ def serve_gs(port: int) -> None:
 def serve_s3(port: int) -> None:
     """S3."""
     from moto.core import DEFAULT_ACCOUNT_ID
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from moto.moto_server.werkzeug_app import create_backend_app
     from moto.s3.models import s3_backends
     from werkzeug.serving import run_simple
 
     requests = Requests()
-    backend = DomainDispatcherApplication(create_backend_app)
+    backend = create_backend_app("s3")  # not what finds the service first, among 175 folders of moto's for each request
     lock = threading.Lock()  # the emulator looks whether a condition holds first, and writes then
 
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -196,6 +222,15 @@ def serve_s3(port: int) -> None:
                     key.last_modified -= time
             start_response("200 OK", [])
             return [b"{}"]
+        if path == "/objects":
+            bucket, prefix = _asked(query)
+            start_response("200 OK", [])
+            if method == "POST":
+                for name, data in pickle.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))).items():
+                    s3_backends[DEFAULT_ACCOUNT_ID]["aws"].put_object(bucket, prefix + name, data)
+                return [b""]
+            keys = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[bucket].keys
+            return [pickle.dumps({name: keys[name].value for name in sorted(keys) if name.startswith(prefix)})]
         reads = method == "GET" and path.count("/") > 1 and "list-type" not in query
         conditional = method in ("PUT", "DELETE") and ("HTTP_IF_MATCH" in environ or "HTTP_IF_NONE_MATCH" in environ)
         with requests.record(method, f"{path}?{query}", reads), lock if conditional else nullcontext():

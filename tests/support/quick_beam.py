@@ -30,6 +30,7 @@ _MODULES = (
     "apache_beam.transforms.ptransform",
     "apache_beam.transforms.userstate",
     "apache_beam.internal.cloudpickle_pickler",
+    "apache_beam.utils.interactive_utils",
 )
 _RUNNER = (  # imported with the first job
     "apache_beam.runners.portability.fn_api_runner.fn_runner",
@@ -49,7 +50,7 @@ def quicken_beam() -> None:
     found: list[Any] = [sys.modules[name] for name in _MODULES if name in sys.modules]
     if len(found) < len(_MODULES) or hasattr(found[0], _REMEMBERING) or os.environ.get("PLAIN_BEAM"):
         return
-    decorators, inference, options, core, ptransform, userstate, pickler = found
+    decorators, inference, options, core, ptransform, userstate, pickler, interactive = found
     of_runner: list[Any] = [import_module(name) for name in _RUNNER]
     runner, bundles, states = of_runner
     setattr(decorators, _REMEMBERING, True)
@@ -65,10 +66,14 @@ def quicken_beam() -> None:
     userstate.get_dofn_specs = _OfClasses(userstate.get_dofn_specs)
     ptransform.pickler = _named(ptransform.pickler, roundtrip=_copied(ptransform.pickler.roundtrip))
     options._BeamArgumentParser._get_formatter = _once(options._BeamArgumentParser._get_formatter)
+    options._BeamArgumentParser.add_argument = _Flags(options._BeamArgumentParser.add_argument).add
     options.argparse._ = lru_cache(options.argparse._)
+    interactive.is_in_ipython = _once(interactive.is_in_ipython)
+    hints_of = _OfClasses(core.DoFn.default_type_hints)
+    core.DoFn.default_type_hints = lambda dofn: hints_of(dofn)
     pickler.cloudpickle.CloudPickler.reducer_override = _References(pickler.cloudpickle.CloudPickler).reduce
     pickler.bz2 = _Unpacked(pickler.bz2)
-    runner.FnApiRunner.run_pipeline = _in_this_process(runner.FnApiRunner.run_pipeline)
+    runner.FnApiRunner.run_pipeline = _in_this_process(runner.FnApiRunner.run_pipeline, options.DirectOptions)
     bundles.pickler = _named(bundles.pickler, dumps=lambda asked: b64encode(pickler._dumps(asked)))
     bundles.concurrent = SimpleNamespace(futures=_named(bundles.concurrent.futures, ThreadPoolExecutor=_AtOnce))
     bundles.BundleProcessor.monitoring_infos = _own_counts
@@ -163,16 +168,32 @@ def _visible_options(options: Any) -> list[str]:
     return names
 
 
-def _once(ask: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _once(ask: Callable[..., Any]) -> Callable[..., Any]:
     """One answer for all."""
     known: list[Any] = []
 
-    def answer(asked: Any) -> Any:
+    def answer(*asked: Any) -> Any:
         if not known:
-            known.append(ask(asked))
+            known.append(ask(*asked))
         return known[0]
 
     return answer
+
+
+class _Flags:
+    """The flags of options, each made once; hundreds of parsers have the same ones."""
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        known: dict[Any, Any] = {}
+
+        def add(parser: Any, *names: str, **attributes: Any) -> Any:
+            key = (names, repr(attributes))
+            if key in known:
+                return parser._add_action(known[key])
+            known[key] = make(parser, *names, **attributes)
+            return known[key]
+
+        self.add = add
 
 
 def _named(module: Any, **others: Any) -> SimpleNamespace:
@@ -226,11 +247,11 @@ class _References:
 _running_here = threading.local()
 
 
-def _in_this_process(run: Callable[..., Any]) -> Callable[..., Any]:
+def _in_this_process(run: Callable[..., Any], direct: Any) -> Callable[..., Any]:
     """Runs a pipeline, whose pickles are not compressed where the workers are threads of this process."""
 
     def run_pipeline(runner: Any, pipeline: Any, options: Any) -> Any:
-        _running_here.yes = options.get_all_options()["direct_running_mode"] == "in_memory"
+        _running_here.yes = options.view_as(direct).direct_running_mode == "in_memory"
         try:
             return run(runner, pipeline, options)
         finally:
