@@ -52,9 +52,8 @@ def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) ->
     ones.
 
     Reads the first records of shards spread over `splits`; where records are not shuffled, records spread over those
-    shards.
-    It reads them twice, for their classes and for the images chosen, so that no more than `number` images are in
-    memory.
+    shards. It reads them twice, for their classes and for the images chosen, so that no more than `number` images are
+    in memory.
 
     Raises:
       CorruptDataError: a shard is not what was written.

@@ -1,8 +1,8 @@
 """Why a job failed, as the one error to show.
 
 A step writes down which error it ends with (transforms.workers.reported). Where it could not, or where no step failed,
-there is what the runner raised:
-in the launcher's own process the exception itself, which Beam made of that of the step, or else the runner's own words.
+there is what the runner raised: in the launcher's own process the exception itself, which Beam made of that of the
+step, or else the runner's own words.
 """
 
 from collections.abc import Iterator

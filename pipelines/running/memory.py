@@ -24,8 +24,8 @@ def reuse_large_buffers() -> None:
     """Have freed buffers kept for the next: for jobs over records inside files.
 
     Every task of those needs buffers of the same sizes, and a page that is mapped afresh costs more than what is
-    written to it:
-    3,000,000 rows took 700,000 page faults with buffers returned, and 110,000 with buffers kept, in no more memory.
+    written to it: 3,000,000 rows took 700,000 page faults with buffers returned, and 110,000 with buffers kept, in no
+    more memory.
     """
     _set(_M_MMAP_THRESHOLD, _NEVER)
     _set(_M_TRIM_THRESHOLD, _NEVER)

@@ -64,11 +64,3 @@ def ratio_ceiling(examples: float) -> float:
         return math.inf
     reach = NormalDist().inv_cdf(1 - _CHANCE) ** 2 / examples
     return 1 + (math.sqrt(reach * (reach + 8)) + reach) / 2
-
-
-def absence_floor(one: float, other: float, values: int = 1) -> float:
-    """How many examples a class may have among `one` without any among `other` by chance: each of them is dealt to the
-    one side with the same probability."""
-    if not one or not other:
-        return math.inf
-    return math.log(_CHANCE / max(values, 1)) / math.log(one / (one + other))

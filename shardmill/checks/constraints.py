@@ -13,6 +13,7 @@ from shardmill.checks.profile import Profile, frequencies
 from shardmill.checks.result import CheckResult
 from shardmill.kinds.registry import kind_of
 
+_FLOAT32_ERROR = 1e-7  # by which a share is off that a proto holds as a float32, as it does 0.9
 _NOT_LOOKED_AT = ("unique_constraints", "value_counts")
 
 
@@ -131,8 +132,7 @@ def _presence(new: Profile, split: str, feature: schema_pb2.Feature) -> Iterator
     count = round(share * new.splits[split])
     said = f"{count:,} of {new.splits[split]:,} examples of {split!r} have {name!r}"
     if asked.min_fraction:
-        # A float32 in the proto: 0.9 is a little less there
-        wrong = share < asked.min_fraction - 1e-7 or (asked.min_fraction == 1.0 and count < new.splits[split])
+        wrong = share < asked.min_fraction - _FLOAT32_ERROR or (asked.min_fraction == 1.0 and count < new.splits[split])
         yield _bound("min_fraction", said, share, asked.min_fraction, wrong, name, split)
     if asked.min_count:
         yield _bound("min_count", said, count, asked.min_count, count < asked.min_count, name, split)
@@ -183,4 +183,4 @@ def _values(
         said += f"; {unseen:.3g} of them are not on record"
         yield CheckResult("string_domain", "unknown", said, name, split, share, most)
         return
-    yield _bound("string_domain", said, share, most, share > most + 1e-7, name, split)
+    yield _bound("string_domain", said, share, most, share > most + _FLOAT32_ERROR, name, split)

@@ -3,8 +3,8 @@
 The formulas are those of tensorflow_data_validation/anomalies/metrics.cc: L-infinity is the largest difference between
 the shares of a value; the Jensen-Shannon divergence is in bits, from 0 to 1, numbers being spread evenly over each
 bucket. What is on record is less than TFDV has: the 20 most frequent values and 32 buckets whose bounds follow the
-data. So each distance has a twin, `least_…`, which takes what is not on record to be as in the other distribution: the
-two are at least so far apart.
+data. So what is not on record is taken to be as in the other distribution, and `least_…` says that the two are at least
+so far apart.
 """
 
 import math
@@ -49,15 +49,9 @@ class Frequencies:
         return 0.0, min(self.unseen / self.total, 1.0)
 
 
-def l_infinity(one: Counts, other: Counts) -> tuple[str, float]:
-    """TFDV's L-infinity distance: the value whose shares differ most, and by how much; ("", 0.0) of none."""
-    shares = [{value: count / sum(counts.values()) for value, count in counts.items()} for counts in (one, other)]
-    differences = {value: abs(shares[0].get(value, 0.0) - shares[1].get(value, 0.0)) for value in {**one, **other}}
-    return max(differences.items(), key=lambda item: item[1], default=("", 0.0))
-
-
 def least_l_infinity(one: Frequencies, other: Frequencies) -> tuple[str, float]:
-    """`l_infinity` where not every value is on record: at least so much do the shares of a value differ."""
+    """TFDV's L-infinity distance, where not every value is on record: the value whose shares differ most, and by how
+    much at least; ("", 0.0) of none."""
     differences = {}
     for value in {**one.counts, **other.counts}:
         (low, high), (other_low, other_high) = one.share(value), other.share(value)

@@ -21,6 +21,8 @@ from shardmill.checks.result import CheckResult
 from shardmill.kinds.registry import kind_of
 from shardmill.statistics.feature_summary import FeatureSummary
 
+_ROUNDED = 1e-9  # bits: divergences that differ by less are the same
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -182,7 +184,7 @@ def _numbers(
     evenly = jensen_shannon(*map(_wide, spread))
     if (
         severity == "ok"
-        and evenly > least.value + 1e-9
+        and evenly > least.value + _ROUNDED
         and limit.over(evenly, _all_bins_floor(spread, sizes))[0] != "ok"
     ):
         severity, said = "unknown", f"{said}; {evenly:.3g} if numbers are spread evenly over each bucket"

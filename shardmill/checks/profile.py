@@ -7,16 +7,14 @@ from dataclasses import dataclass
 
 from shardmill.checks.distances import Bucket, Frequencies, Histogram
 from shardmill.features.feature import Feature, of_kind
-from shardmill.metadata import naming
 from shardmill.metadata.manifest import Manifest
 from shardmill.reading.dataset import Dataset
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.numbers import Numbers
 from shardmill.statistics.stats_file import SplitSummary, StatsFile
+from shardmill.statistics.values import FEWEST_SAMPLED, SAMPLED, TOP_VALUES
 
-_TOP = 20  # values that stats.json shows of a feature
-_SAMPLED = 1024  # values that the most frequent are drawn from where there are too many to count each
-_FEWEST_SAMPLED = 8  # of these, below which a value is not shown
+_ROUNDING = 1e-6  # of a quantile's error, by which the file may have rounded it
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +32,7 @@ class Profile:
           CorruptDataError: stats.json is not what was written.
           FileNotFoundError: it is missing.
         """
-        text = dataset.metadata(naming.STATS)
-        return cls(dataset.manifest, StatsFile.from_json(text, f"{dataset.directory}/{naming.STATS}"))
+        return cls(dataset.manifest, dataset.stats())
 
     @property
     def version(self) -> str:
@@ -114,7 +111,7 @@ def sample_size(summary: FeatureSummary, examples: int) -> float:
     """How many independent values a feature has in a split of so many examples: those of one list are not."""
     present = examples if summary.count is None else summary.count
     size = min(present, number_of_values(summary, examples))
-    return min(size, _SAMPLED) if summary.top_values_from else size
+    return min(size, SAMPLED) if summary.top_values_from else size
 
 
 def frequencies(summary: FeatureSummary, examples: int) -> dict[str, Frequencies]:
@@ -150,10 +147,10 @@ def _unseen(summary: FeatureSummary, total: float) -> float:
     """How often a value occurs at most that is not among the most frequent ones on record."""
     top = summary.top_values or ()
     if summary.top_values_from:
-        return max(total * _FEWEST_SAMPLED / _SAMPLED, float(top[-1].count) if len(top) == _TOP else 0.0)
+        return max(total * FEWEST_SAMPLED / SAMPLED, float(top[-1].count) if len(top) == TOP_VALUES else 0.0)
     if summary.distinct is not None and summary.distinct.is_exact and len(top) >= summary.distinct.count:
         return 0.0
-    return float(top[-1].count) if len(top) == _TOP else 1.0  # what occurs once is not shown
+    return float(top[-1].count) if len(top) == TOP_VALUES else 1.0  # what occurs once is not shown
 
 
 def histograms(summary: FeatureSummary) -> dict[str, Histogram]:
@@ -174,6 +171,6 @@ def _histogram(numbers: Numbers) -> Histogram | None:
     error = numbers.relative_error or 0.0
     quantiles = []
     for name, value in (numbers.quantiles or {}).items():
-        slack = abs(value) * error * (1 + 1e-6) + (1 if error and isinstance(value, int) else 0)
+        slack = abs(value) * error * (1 + _ROUNDING) + (1 if error and isinstance(value, int) else 0)
         quantiles.append((value - slack, value + slack, float(name) * share))
     return Histogram(tuple(buckets), tuple(quantiles), float(numbers.nan))

@@ -10,7 +10,7 @@ from shardmill.kinds import tfds_entries
 from shardmill.kinds.base import Entry, FeatureKind
 from shardmill.media.image_limits import MAX_PIXELS
 
-_TFDS_ENCODINGS = ("jpeg", "png")
+_TFDS_ENCODINGS = ("jpeg", "png")  # those that TFDS's Image may name: image_feature.py
 
 
 class ImageKind(FeatureKind):

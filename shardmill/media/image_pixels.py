@@ -66,9 +66,7 @@ def rgb_array(data: bytes, max_pixels: int) -> np.ndarray:
             return np.asarray(to_rgb(image))
     except UnidentifiedImageError:
         raise ValueError(f"not an image that Pillow reads: the file starts with {data[:8]!r}") from None
-    except (
-        Exception
-    ) as error:  # Pillow's readers raise what their parsing happens to raise, and a class of its own for bombs
+    except Exception as error:  # what its readers' parsing happens to raise, and a class of its own for bombs
         raise ValueError(str(error) or type(error).__name__) from error
 
 

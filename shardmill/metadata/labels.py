@@ -29,7 +29,7 @@ class ClassNames:
         ids = {name: index for index, name in enumerate(self.names)}
         if len(ids) != len(self.names):
             twice = next(name for index, name in enumerate(self.names) if ids[name] != index)
-            raise UserError(f"class name {twice!r} stands twice among the labels")
+            raise UserError(f"class name {twice!r} stands twice in {self.source}; it has one id: remove one of the two")
         for name in self.names:
             if not name or name != name.strip() or "\n" in name or "\r" in name:
                 raise UserError(

@@ -90,7 +90,7 @@ class Manifest:
             if split.name == name:
                 return split
         known = ", ".join(split.name for split in self.splits)
-        raise KeyError(f"{self.name} has no split {name!r}; it has {known}")
+        raise KeyError(f"{self.name} {self.version} has no split {name!r}; it has {known}")
 
     def to_json(self) -> str:
         """The text of the file."""

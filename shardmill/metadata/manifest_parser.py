@@ -1,7 +1,7 @@
 """The text of manifest.json to its content, every name, type and range checked: a manifest may have come from anywhere.
 
 What a later version adds is passed over: keys that are not known here, at any depth, are no fault of a file of the same
-  format.
+format.
 """
 
 import math

@@ -51,7 +51,7 @@ def _feature(proto: schema_pb2.Feature) -> Feature:
     shape: tuple[int | None, ...] = tuple(None if dim.size < 0 else dim.size for dim in proto.shape.dim)
     if not proto.HasField("shape"):
         count = proto.value_count
-        fixed = count.min if count.min == count.max and proto.HasField("value_count") else None
+        fixed = count.min if count.min == count.max > 0 else None  # an empty one asks for nothing
         shape = () if fixed == 1 else (fixed,)
     required = proto.presence.min_fraction == 1.0
     notes = notes_of(proto)

@@ -38,10 +38,9 @@ def examples(
     """Read a split as dictionaries by feature name; the checksum of every record and every file is verified.
 
     A scalar is np.int64, np.float32 or bytes (text, as UTF-8); a list is an array of int64 or float32, or a list of
-    bytes; what has
-    more dimensions is an array of its shape: boxes are (n, 4), (0, 4) where there are none; an array has its own type;
-    an image is its file's bytes, and so is audio unless its samples were stored. Arrays are read-only. A missing value
-    is absent.
+    bytes; what has more dimensions is an array of its shape: boxes are (n, 4), (0, 4) where there are none; an array
+    has its own type; an image is its file's bytes, and so is audio unless its samples were stored. Arrays are
+    read-only. A missing value is absent.
 
     In PyTorch, each worker process of the loader reads its own part:
 

@@ -44,11 +44,10 @@ def find_split(manifest: Manifest, name: str) -> SplitEntry:
     Raises:
       UserError: there is none; the message names those there are.
     """
-    for split in manifest.splits:
-        if split.name == name:
-            return split
-    known = ", ".join(split.name for split in manifest.splits)
-    raise UserError(f"{manifest.name} {manifest.version} has no split {name!r}; it has {known}")
+    try:
+        return manifest.split(name)
+    except KeyError as error:
+        raise UserError(error.args[0]) from None
 
 
 def part_of(split: SplitEntry, num_workers: int, worker_index: int) -> Part:

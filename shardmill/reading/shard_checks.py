@@ -1,7 +1,7 @@
 """Shards against their manifest, before anything is read from them: there, and as long as they were written; or every
 byte."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -78,7 +78,7 @@ def replaced(shard: ShardEntry, crc: int) -> CorruptDataError:
     )
 
 
-def _for_each(check: Any, shards: Sequence[ShardEntry]) -> None:
+def _for_each(check: Callable[[ShardEntry], None], shards: Sequence[ShardEntry]) -> None:
     with ThreadPoolExecutor(min(_THREADS, len(shards)) or 1, "shardmill-check") as pool:
         for _ in pool.map(check, shards):
             pass

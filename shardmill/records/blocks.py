@@ -7,12 +7,11 @@ import numpy as np
 
 from shardmill.errors import CorruptDataError
 from shardmill.records import spans
-from shardmill.records.tfrecord import OVERHEAD, header
+from shardmill.records.tfrecord import OVERHEAD, header, mask_all
 
 # Read at once: enough to outweigh the calls, few enough for the cache and for memory that is used again
 _BLOCK_BYTES = 256 << 10
-_HEADER_BYTES, _FOOTER_BYTES = 12, 4
-_MASK_DELTA = np.uint32(0xA282EAD8)  # of a TFRecord's checksums, as in shardmill.records.tfrecord
+_HEADER_BYTES, _FOOTER_BYTES = 12, 4  # of a TFRecord
 _FOOTER = np.dtype("<u4")
 _KNOWN_HEADERS = 1 << 16  # remembered, by the records' lengths: some megabytes at most
 
@@ -84,7 +83,6 @@ def _first_bad(data: bytes, payloads: list[bytes], ends: list[int]) -> int | Non
         return None
     stops = np.array(ends, np.int64)
     crcs = spans.checksums(data, stops - np.fromiter(map(len, payloads), np.int64, len(payloads)), stops)
-    masked = ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + _MASK_DELTA
     footers: Any = np.ndarray(len(data) - _FOOTER_BYTES + 1, _FOOTER, data, 0, (1,))  # one that begins at each byte
-    wrong = np.flatnonzero(masked != footers[stops])
+    wrong = np.flatnonzero(mask_all(crcs) != footers[stops])
     return int(wrong[0]) if len(wrong) else None

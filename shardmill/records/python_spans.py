@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
+from shardmill.records.tfrecord import mask_all
+
 _TILE_BYTES = 1 << 17  # cut at a time, so that they stay in the processor's cache
 _SHORT_BYTES = 2048  # up to here, copying a span is faster than pointing at it
 _COPY_BYTES = 1 << 18  # gathered at a time, likewise
 _WRONG = "a span lies outside its buffer, or a buffer is not as long as it has to be"
 _HEADER, _FOOTER = np.dtype([("length", "<u8"), ("crc", "<u4")]), np.dtype("<u4")  # of a TFRecord
-_MASK_DELTA = np.uint32(0xA282EAD8)  # of a TFRecord's checksums, as in shardmill.records.tfrecord
 _LARGE_BYTES = 2048  # from which a copy is worth a Python call of its own
 
 
@@ -47,10 +48,10 @@ def frame(data: Any, offsets: np.ndarray) -> None:
         return
     headers, crcs = np.empty(len(starts), _HEADER), np.empty(len(starts), _FOOTER)
     headers["length"] = ends - starts
-    headers["crc"] = _mask(_length_crcs(ends - starts))
+    headers["crc"] = mask_all(_length_crcs(ends - starts))
     checksums(data, starts, ends, crcs)
     _windows(data, _HEADER.itemsize)[offsets[:-1]] = headers.view(np.dtype((np.void, _HEADER.itemsize)))
-    _windows(data, _FOOTER.itemsize)[ends] = _mask(crcs).view(np.dtype((np.void, _FOOTER.itemsize)))
+    _windows(data, _FOOTER.itemsize)[ends] = mask_all(crcs).view(np.dtype((np.void, _FOOTER.itemsize)))
 
 
 def copy(data: Any, starts: np.ndarray, sizes: np.ndarray, target: Any, places: np.ndarray) -> None:
@@ -144,15 +145,11 @@ def _copy_similar(
             to_windows[(places + rest)[rows]] = from_windows[(starts + rest)[rows]]
 
 
-def _mask(crcs: np.ndarray) -> np.ndarray:
-    return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + _MASK_DELTA
-
-
 def _length_crcs(sizes: np.ndarray) -> np.ndarray:
     """crc32c of each size as eight bytes.
 
     A checksum of fixed length is affine: what a byte adds does not depend on the other bytes, so that a table a byte
-      will do.
+    will do.
     """
     crcs = np.full(len(sizes), google_crc32c.value(bytes(8)), np.uint32)
     for position in range((int(sizes.max(initial=0)).bit_length() + 7) // 8):

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 import google_crc32c
+import numpy as np
+from numpy.typing import NDArray
 
 from shardmill.errors import CorruptDataError
 
@@ -22,6 +24,11 @@ _CRC = struct.Struct("<I")
 def mask(crc: int) -> int:
     """Masked crc32c, so that a checksum of data that holds checksums stays a good one."""
     return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def mask_all(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """As `mask`, of many at once: shape (n,)."""
+    return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(_MASK_DELTA)
 
 
 def header(size: int) -> bytes:

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from shardmill.metadata.json_values import Value
+from shardmill.statistics.members import Json, counts
 
-SHOWN = 100  # pairs that are listed
+SHOWN = 100  # pairs that stats.json lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Member:
         """As a text shows it."""
         return self.name if self.line is None else f"{self.name}:{self.line}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """As the file has it."""
         return {"split": self.split, "name": self.name, **({} if self.line is None else {"line": self.line})}
 
@@ -40,7 +40,7 @@ class Pair:
     one: Member
     other: Member
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """As the file has it."""
         return {"one": self.one.to_json(), "other": self.other.to_json()}
 
@@ -57,7 +57,7 @@ class Repeated:
     examples: int
     contents: int
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """As the file has it."""
         return {"examples": self.examples, "contents": self.contents}
 
@@ -75,7 +75,7 @@ class Conflict:
     other: Member
     labels: tuple[str, str]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """As the file has it."""
         return {"one": self.one.to_json(), "other": self.other.to_json(), "labels": list(self.labels)}
 
@@ -97,7 +97,7 @@ class Conflicts:
     examples: Mapping[str, int]
     pairs: tuple[Conflict, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """As the file has it."""
         pairs = [pair.to_json() for pair in self.pairs]
         return {"contents": self.contents, "examples": dict(self.examples), "pairs": pairs}
@@ -106,7 +106,7 @@ class Conflicts:
     def from_json(cls, value: Value) -> "Conflicts":
         """What the file has; raises ValueError."""
         pairs = tuple(map(Conflict.from_json, value["pairs"].items()))
-        return cls(value["contents"].integer(), _counts(value["examples"]), pairs)
+        return cls(value["contents"].integer(), counts(value["examples"]), pairs)
 
     def sentence(self) -> str:
         """How many there are, with two of them."""
@@ -138,7 +138,7 @@ class Duplicates:
     pairs: tuple[Pair, ...] = ()
     conflicts: Conflicts | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """As the file has it."""
         return {
             "content": self.content,
@@ -152,11 +152,11 @@ class Duplicates:
     @classmethod
     def from_json(cls, value: Value) -> "Duplicates":
         """What the file has; raises ValueError."""
-        across = {split: _counts(others) for split, others in value["across"].entries().items()}
+        across = {split: counts(others) for split, others in value["across"].entries().items()}
         within = {split: Repeated.from_json(found) for split, found in value["within"].entries().items()}
         pairs = tuple(map(Pair.from_json, value["pairs"].items()))
         conflicts = Conflicts.from_json(value["conflicts"]) if "conflicts" in value.mapping() else None
-        return cls(value["content"].text(), within, across, _counts(value["elsewhere"]), pairs, conflicts)
+        return cls(value["content"].text(), within, across, counts(value["elsewhere"]), pairs, conflicts)
 
     def sentences(self) -> list[str]:
         """What is said of each two splits that share contents, those that share most first."""
@@ -198,7 +198,3 @@ def _sentence(crossing: Crossing) -> str:
     have = "example of {!r} has" if crossing.examples == 1 else "examples of {!r} have"
     such = f", such as {crossing.names}" if crossing.names else ""
     return f"{crossing.examples:,} {have.format(crossing.split)} equal content in {crossing.other!r}{such}"
-
-
-def _counts(value: Value) -> dict[str, int]:
-    return {name: count.integer() for name, count in value.entries().items()}

@@ -6,6 +6,7 @@ from typing import Any
 
 from shardmill.metadata.json_values import Value
 from shardmill.statistics.duplicates import Crossing, Member, crossings
+from shardmill.statistics.members import counts
 
 # What every report says beside the counts: they are exact, what they count is a guess
 CAVEAT = "hashes that are near are no proof: some of these are different pictures"
@@ -110,9 +111,9 @@ class NearDuplicates:
             flat,
             undecodable,
             number_of_pairs,
-            within=_counts(value["within"]),
-            across={split: _counts(others) for split, others in value["across"].entries().items()},
-            elsewhere=_counts(value["elsewhere"]),
+            within=counts(value["within"]),
+            across={split: counts(others) for split, others in value["across"].entries().items()},
+            elsewhere=counts(value["elsewhere"]),
             pairs=tuple(map(NearPair.from_json, value["pairs"].items())),
         )
 
@@ -135,7 +136,3 @@ def _sentence(crossing: Crossing) -> str:
     look = "picture of {!r} looks" if crossing.examples == 1 else "pictures of {!r} look"
     such = f", such as {crossing.names}" if crossing.names else ""
     return f"{crossing.examples:,} {look.format(crossing.split)} like another in {crossing.other!r}{such}"
-
-
-def _counts(value: Value) -> dict[str, int]:
-    return {name: count.integer() for name, count in value.entries().items()}

@@ -35,7 +35,10 @@ class Bucket:
     def from_json(cls, value: Value) -> "Bucket":
         """What the file has; raises ValueError."""
         if "below" in value.mapping():
-            return cls.of_bits(value["below"].integer(1).bit_length() - 1, value["count"].integer())
+            below = value["below"].integer(1)
+            if below & (below - 1):
+                raise value["below"].wrong("a power of 2")
+            return cls.of_bits(below.bit_length() - 1, value["count"].integer())
         return cls(value["low"].number(), value["high"].number(), value["count"].integer())
 
 

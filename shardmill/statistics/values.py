@@ -7,6 +7,9 @@ from shardmill.metadata.json_values import Value
 from shardmill.statistics.members import Json, is_plain_count, is_plain_integer, present
 from shardmill.statistics.numbers import Number
 
+TOP_VALUES = 20  # the most frequent ones, that stats.json has of a feature
+SAMPLED = 1024  # values drawn, by which the most frequent of many are told
+FEWEST_SAMPLED = 8  # of these, for a value to be told: none that is as rare as 1,024 others gets there by chance
 _LEAST_INTEGER = -1 << 63  # of an int64
 
 

@@ -94,8 +94,7 @@ def load(
       shuffle: None for on in a split called `train` and off in others. Off, examples come in the order of shards and
         records. On, the order of the shards changes and examples go through a buffer, anew in each epoch.
       shuffle_buffer_size: in examples; None for 10,000, or as many as 256 MiB hold, and never more than there are. It
-        need not be
-        large: shards are shuffled globally when they are written.
+        need not be large: shards are shuffled globally when they are written.
       seed: makes the order, and the seeds of `augment`, the same in every run; a little slower. Epochs still differ.
       repeat: True for without end, or the number of epochs. Keras needs neither.
       drop_remainder: whether a last, smaller batch is dropped.
@@ -109,11 +108,10 @@ def load(
       verify: when each shard's checksum is compared with the manifest's, which finds a flipped bit, and another data
         set's shard of the same size; the error names the file, and the record if one is damaged. None: of local files,
         when a shard is first opened, which costs some tenths of a second a gigabyte in the first epoch; the dataset
-        then ends with a
-        `tf.errors.InvalidArgumentError`. True: of all files, before this returns. False: never, as tf.data service
-        needs it, whose workers cannot call Python. There, and in remote files with None, a damaged record is a
-        `tf.errors.DataLossError` without the file's name. Shards that are missing or have another size are found in any
-        case.
+        then ends with a `tf.errors.InvalidArgumentError`. True: of all files, before this returns. False: never, as
+        tf.data service needs it, whose workers cannot call Python. There, and in remote files with None, a damaged
+        record is a `tf.errors.DataLossError` without the file's name. Shards that are missing or have another size are
+        found in any case.
       version: one of those in the directory above, or a tag; None for the one that LATEST names.
       files: what the manifest is read through; None for what `directory` says.
       transform: whether examples are put through the data set's transform graph, batch by batch. `features`, `label`

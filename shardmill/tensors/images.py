@@ -14,6 +14,7 @@ Size = tuple[int, int]  # height, width
 
 # For each pixel wanted: up to here, making floats of all costs less than it saves (224 x 224 of 448 x 448)
 _FEW_PIXELS = 4
+_TYPICAL_SIZE = (512, 512)  # pixels: what a buffer to shuffle in is sized by where nothing else is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,8 @@ class ImageDecoder:
 
     @property
     def size_bytes(self) -> int:
-        """The size of a decoded image, as far as it is known."""
-        height, width = self.resize or self.known or (512, 512)
+        """The size of a decoded image, or of a typical one where that is not known."""
+        height, width = self.resize or self.known or _TYPICAL_SIZE
         return height * width * self.channels * (4 if self.dtype == "float32" else 1)
 
     def __call__(self, data: Any) -> Any:
@@ -101,7 +102,7 @@ def common_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
     whole = [side for side in sides if isinstance(side, int)]
     if len(whole) != 4:  # of records made elsewhere, or of a split without examples
         return None, "their sizes are not known"
-    low, high, left, right = whole
-    if (low, left) == (high, right):
-        return (low, left), ""
-    return None, f"their heights are {low} to {high}, their widths {left} to {right}"
+    lowest, highest, narrowest, widest = whole
+    if (lowest, narrowest) == (highest, widest):
+        return (lowest, narrowest), ""
+    return None, f"their heights are {lowest} to {highest}, their widths {narrowest} to {widest}"

@@ -5,7 +5,6 @@ same bytes whenever it is made.
 """
 
 import json
-import math
 import posixpath
 import re
 from collections.abc import Mapping
@@ -121,10 +120,9 @@ def _count(value: Value) -> int | None:
 
 
 def _seconds(value: Value) -> float:
-    found = value.value
-    if isinstance(found, bool) or not isinstance(found, (int, float)) or not math.isfinite(found) or found < 0:
+    if value.number() < 0:
         raise value.wrong("a number of seconds")
-    return float(found)
+    return float(value.number())
 
 
 def record_path(parent: str, version: str) -> str:

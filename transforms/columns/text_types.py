@@ -2,8 +2,7 @@
 
 bool: true or false, in one of three cases each. int64: a decimal integer without leading zeros that fits 64 bits.
 float32: a decimal number, with an exponent or not, and nan, inf and infinity with a sign or not, in any case; also one
-  beyond the range of
-float32. bytes: anything else, such as 007, 0x10, 1_000, " 1" and an integer beyond 64 bits.
+beyond the range of float32. bytes: anything else, such as 007, 0x10, 1_000, " 1" and an integer beyond 64 bits.
 """
 
 import numpy as np

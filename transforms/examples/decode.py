@@ -110,7 +110,7 @@ def key_feature(parts: Sequence[DecodedPart], name: str) -> pa.LargeBinaryArray:
     """What transforms.columns.key_texts makes of a feature of all records in `parts`, null where one does not have it.
 
     Made of each part by itself: of what kind a value is depends on its own record, and a wider one would change its
-      key.
+    key.
     """
     texts = [pa.array([], pa.large_binary())]
     for part in parts:

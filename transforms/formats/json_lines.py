@@ -32,9 +32,8 @@ class JsonLinesFormat:
     """A row for each line that is not blank, which must hold an object; of a key given twice the last value counts.
 
     A value is a number, a string, true or false, or a list of them, or a list of lists of one length. `null` and no
-    value are the
-    same: missing. A row with a value that is none of these, or does not fit the column's type, is a reject, unless
-    nobody asks for that column.
+    value are the same: missing. A row with a value that is none of these, or does not fit the column's type, is a
+    reject, unless nobody asks for that column.
 
     Attributes:
       block_size: bytes of a block, about.

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from shardmill.metadata.rejects import Reject
 from shardmill.records import spans
-from shardmill.records.tfrecord import OVERHEAD, mask
+from shardmill.records.tfrecord import OVERHEAD, mask, mask_all
 from transforms.columns.arrow import slices
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
@@ -34,7 +34,6 @@ _HEADER = struct.Struct("<QI")
 _GZIP_MAGIC = b"\x1f\x8b"  # RFC 1952, section 2.3.1
 _ZLIB_START = 4 << 10  # more than what zlib takes to say the twelve bytes of a record's header
 _HOP_BYTES = 64 << 10  # read at once where only headers are wanted
-_MASK_DELTA = np.uint32(0xA282EAD8)  # crc32c.h, see shardmill.records.tfrecord
 _LENGTH = struct.Struct("<Q")
 _FOOTER = np.dtype("<u4")
 
@@ -46,9 +45,8 @@ class TFRecordFormat:
     """A row for each record: column `record`, its payload. The lines are the records' numbers in their file, from 1.
 
     Every checksum is verified, and a record that is no tf.train.Example is a reject. A file is compressed if it does
-    not start as a
-    TFRecord does: by gzip if its name ends in .gz or it starts as gzip does, by zlib if what that makes of it starts as
-      a TFRecord.
+    not start as a TFRecord does: by gzip if its name ends in .gz or it starts as gzip does, by zlib if what that makes
+    of it starts as a TFRecord.
 
     Attributes:
       block_size: bytes of a block, and of a piece of one, about.
@@ -131,7 +129,7 @@ def _checksums_match(data: bytes, starts: Positions, ends: Positions, at: Positi
     """Whether the masked crc32c of each data[start:end] is what stands at `at`."""
     crcs = spans.checksums(data, starts, ends)
     stored = np.ndarray(max(len(data) - 3, 0), _FOOTER, data, 0, (1,))[at]
-    return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + _MASK_DELTA == stored
+    return mask_all(crcs) == stored
 
 
 def _hop(stream: BinaryIO, size: int) -> Iterator[tuple[int, int]]:

@@ -3,13 +3,13 @@
     staged      all files of the new version, the metadata too, lie in the job's temporary directory, synced
     journal     `_PUBLISHING` is created; the job must still have the lease of the version directory
     placed      the older `_SUCCESS` goes, then the older files; the new ones are renamed, the manifest last; all is
-    synced published   `_SUCCESS`
+                synced
+    published   `_SUCCESS`
     announced   LATEST; then the temporary directory goes, and the journal last
 
 Each step may be repeated, by the same job or by another that found the journal; what is done is passed over. At no
-moment are
-both versions lost: until the journal is there the older one is whole, and from then on all that the newer one takes is
-  there.
+moment are both versions lost: until the journal is there the older one is whole, and from then on all that the newer
+one takes is there.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -142,7 +142,7 @@ def key_order(keys: np.ndarray, ties: np.ndarray, groups: np.ndarray | None = No
     """The order of (group, key, tie): int64, shape (rows,).
 
     Keys are hashes, so hardly two are equal: sorting by them alone and mending the rest is three times as fast as a
-      sort by all.
+    sort by all.
     """
     order = np.argsort(keys)
     if groups is not None and len(groups) and groups.min() != groups.max():

@@ -35,8 +35,8 @@ class FindExampleCuts(beam.PTransform):
     """Batches, or runs, -> one Divisions, cutting each group at the given ranks of its keys.
 
     Keys are counted by prefix; only those in bins that hold a cut are looked at again, each bin on a worker of its own.
-    A bin of
-    very many keys holds equal ones, for keys are hashes: of these the ties are counted by prefix in their turn.
+    A bin of very many keys holds equal ones, for keys are hashes: of these the ties are counted by prefix in their
+    turn.
 
     Attributes:
       group: the keys of a batch or a run by group.

@@ -41,10 +41,9 @@ class ValueBins:
 
     All bins leave out the same number of bits, the smallest with which at most 2,048 bins are occupied. That number
     follows from the set of values alone, and no part of a set needs more than the whole: bins merged in any order are
-    the same.
-    Up to 2,048 distinct numbers therefore have a bin each. Otherwise bins grow with their distance from zero, for
-    numbers of a few orders of magnitude by less than 1% of it, and far less where numbers lie close together, such as
-    times.
+    the same. Up to 2,048 distinct numbers therefore have a bin each. Otherwise bins grow with their distance from zero,
+    for numbers of a few orders of magnitude by less than 1% of it, and far less where numbers lie close together, such
+    as times.
 
     Attributes:
       shift: how many bits are left out.

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shardmill.statistics.values import SAMPLED
+
 KEPT = 1024  # hashes: so many distinct values are counted, of more 3 % (1 / sqrt(1022)) is the standard error
-SAMPLED = 1024  # values drawn, by which the most frequent of many are told
 _LARGEST = (1 << 64) - 1  # the largest uint64, as hashes are
 
 Hashes = NDArray[np.uint64]

@@ -10,15 +10,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from shardmill.statistics.feature_summary import FeatureSummary
-from shardmill.statistics.values import TopValue
+from shardmill.statistics.values import FEWEST_SAMPLED, SAMPLED, TopValue
 from transforms.columns.buffers import offsets_of
 from transforms.statistics.hashes import hash_bytes
-from transforms.statistics.sketches import KEPT, SAMPLED, DistinctValues, Sample, unique_hashes
+from transforms.statistics.sketches import KEPT, DistinctValues, Sample, unique_hashes
 from transforms.statistics.values import RangeStats, Ties, distinct_of, most_frequent
 
 SHOWN_BYTES = 48  # of a string, in stats.json
 _FIRST = 2048  # values looked at to tell whether finding equal ones pays
-_FEWEST_SAMPLED = 8  # of 1,024: no value that is as rare as 1,024 others gets there by chance
 
 
 @dataclass(slots=True)
@@ -93,7 +92,7 @@ class StringStats:
             counted = zip(self.distinct.hashes.tolist(), self.distinct.counts.tolist())
             return replace(strings, top_values=self._top(counted))
         sampled = Counter(self.sample.hashes.tolist()).items()
-        scaled = [(hashed, round(found * count / SAMPLED)) for hashed, found in sampled if found >= _FEWEST_SAMPLED]
+        scaled = [(hashed, round(found * count / SAMPLED)) for hashed, found in sampled if found >= FEWEST_SAMPLED]
         return replace(
             strings,
             top_values=self._top(scaled),

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.numbers import Bucket, Numbers
-from shardmill.statistics.values import Distinct, TopValue
+from shardmill.statistics.values import TOP_VALUES, Distinct, TopValue
 from transforms.statistics.bins import ValueBins
 from transforms.statistics.exact_sums import FLOAT32_FRACTION_BITS, ExactSums
 from transforms.statistics.hashes import mix, unmix
 from transforms.statistics.sketches import DistinctValues, run_starts
 
-TOP_VALUES = 20  # in stats.json
 _PERCENTS = [1, 5, 10, 25, 50, 75, 90, 95, 99]  # of the quantiles in stats.json
 
 Ties = NDArray[np.uint64]

@@ -2,7 +2,7 @@
 `_sink`.
 
 The sink is a `FileBasedSink`, a public class: it opens temporary files on any file system that Beam knows, and names
-  them.
+them.
 """
 
 from typing import Any

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from shardmill.checks.chance import absence_floor, divergence_floor, ratio_ceiling, ratio_floor, share_floor
+from shardmill.checks.chance import divergence_floor, ratio_ceiling, ratio_floor, share_floor
 from shardmill.checks.distances import divergence
 
 
@@ -59,10 +59,3 @@ def test_how_many_a_hash_deals_out(examples: int) -> None:
 def test_none_of_none() -> None:
     assert ratio_floor(0) == 0
     assert ratio_ceiling(0) == math.inf
-    assert absence_floor(0, 5) == absence_floor(5, 0) == math.inf
-
-
-def test_how_many_are_missed_by_chance() -> None:
-    # Half of all are dealt to each side: 2**-13.29 is 1e-4
-    assert absence_floor(50, 50) == pytest.approx(13.288, abs=1e-3)
-    assert absence_floor(50, 50, 10) == pytest.approx(16.610, abs=1e-3)

@@ -67,6 +67,11 @@ def test_each_kind(feature: Feature, text: str) -> None:
     assert to_schema((feature,)).feature[0] == text_format.Parse(text, schema_pb2.Feature())
 
 
+def test_a_count_of_values_that_is_empty_asks_for_nothing() -> None:
+    (feature,) = from_pbtxt('feature { name: "n" type: INT value_count {} }')
+    assert feature == Feature("n", "int64", shape=(None,), required=False)
+
+
 def test_the_text_reads_back_in_order() -> None:
     features = (Feature("image", "bytes", "image"), Feature("größe", "int64"), Feature("a", "float32"))
 

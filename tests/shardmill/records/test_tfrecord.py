@@ -4,6 +4,7 @@ import io
 import struct
 
 import google_crc32c
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,6 +42,7 @@ def test_the_mask_is_that_of_tensorflow() -> None:
 
     assert crc == 0xE3069283
     assert tfrecord.mask(crc) == (((crc >> 15) | (crc << 17)) + 0xA282EAD8) % (1 << 32) == 0xC78AB0E5
+    assert tfrecord.mask_all(np.array([crc, 0], np.uint32)).tolist() == [tfrecord.mask(crc), tfrecord.mask(0)]
 
 
 @given(st.lists(st.binary(max_size=200), max_size=8))

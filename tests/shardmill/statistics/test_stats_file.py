@@ -96,6 +96,11 @@ def test_keys_of_later_versions_are_passed_over() -> None:
         (("splits", "train", "features", "price", "max"), True, "features.price.max is true; expected a finite number"),
         (("splits", "train", "features", "price", "mean"), float("nan"), "features.price.mean is NaN"),
         (("splits", "train", "features", "price", "histogram"), [{}], "features.price.histogram[0].low is missing"),
+        (
+            ("splits", "train", "features", "height", "histogram"),
+            [{"below": 3, "count": 1}],
+            "is 3; expected a power of 2",
+        ),
         (("splits", "train", "features", "label", "classes", "cat"), 1.5, "features.label.classes.cat is 1.5"),
         (
             ("splits", "train", "features", "tags", "top_values"),

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.statistics.values import SAMPLED
 from transforms.statistics.hashes import mix
-from transforms.statistics.sketches import KEPT, SAMPLED, DistinctValues, Sample, run_starts
+from transforms.statistics.sketches import KEPT, DistinctValues, Sample, run_starts
 
 
 def hashes_of(numbers: np.ndarray) -> np.ndarray:

@@ -105,7 +105,7 @@ def with_variable_lists(metadata: pq.FileMetaData) -> pq.FileMetaData | None:
     """The same footer, in whose Arrow schema lists of a fixed size are of any size; None if there are no such lists.
 
     In Parquet both are written alike, and a null has no items: Arrow refuses all of a row group for one in a list of a
-      fixed size.
+    fixed size.
     """
     stored = (metadata.metadata or {}).get(_ARROW_SCHEMA)
     if stored is None:
