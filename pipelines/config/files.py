@@ -172,8 +172,10 @@ class ListedFilesConfig(FilesConfig, ABC):
         """The folder that names are relative to."""
         if self.input is not None:
             return input_root(self.input)
+        from transforms.inputs.file_list import folder_of
+
         assert self.manifest is not None
-        return self.manifest.rpartition("/")[0] or ("/" if self.manifest.startswith("/") else ".")
+        return folder_of(self.manifest)
 
     @property
     def is_remote(self) -> bool:

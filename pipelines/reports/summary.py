@@ -16,7 +16,7 @@ from shardmill.metadata.naming import shard_prefix
 from shardmill.printable import printable
 from shardmill.reading.dataset import Dataset
 from shardmill.reading.selection import supervised_of
-from transforms.files.images.features import TFDS_CANNOT
+from transforms.files.features import TFDS_CANNOT
 from transforms.rejects.part import RejectsPart, first_of
 
 _CLASSES_SHOWN = 7  # names: of more, the first and the last three

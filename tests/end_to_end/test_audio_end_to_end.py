@@ -15,7 +15,6 @@ import shardmill
 from pipelines import cli
 from tests.support.command import Contents, Run, check_mistake, read_back, tree_bytes, write_files
 from tests.support.sounds import SAMPLES, chunk, form, riff, scipy_samples, scipy_wav, wav
-from transforms.files.audio.encode import AudioEncoder
 
 TREE = {
     f"{label}/{number}.wav": wav(20 + number, 1, 16, 8000, number) for label in ("hum", "tick") for number in range(8)
@@ -220,8 +219,3 @@ def test_bytes_are_the_same_whatever_the_threads(tmp_path: Path, run: Run) -> No
         assert run("audio", "--input", source, "--output", tmp_path / str(number), "--name", "n", *flags).status == 0
         trees.append(tree_bytes(tmp_path / str(number) / "n"))
     assert trees[0] == trees[1]
-
-
-def test_a_file_larger_than_an_example_is_not_read() -> None:
-    with pytest.raises(ValueError, match="an example holds"):
-        AudioEncoder("nowhere").encode_file("nowhere/x.wav", 1 << 40)

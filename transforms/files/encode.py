@@ -16,6 +16,7 @@ from shardmill.records import example
 from transforms.contents.hashes import digest
 from transforms.contents.looks import Looks
 from transforms.contents.of_files import FileContents
+from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.examples.framing import HEADER_BYTES, Framing
 from transforms.statistics.files import SplitStats
 from transforms.stores import storage
@@ -88,6 +89,8 @@ class FileEncoder(ABC):
       renames: what the features are called.
       refusal: the exception by which the kind refuses a file; its text stands in rejects/.
       said: the options that rejects alone tell of.
+      max_bytes: of a record as planned: a file of which more would become is refused unread, for it would fill the
+        memory.
     """
 
     root: str
@@ -95,11 +98,11 @@ class FileEncoder(ABC):
     renames: Renames
     refusal: ClassVar[type[Exception]]
     said: ClassVar[tuple[str, ...]] = ()
+    max_bytes: ClassVar[int] = MAX_RECORD_BYTES
 
     @abstractmethod
-    def encode_file(self, path: str, size: int, data: bytes | None = None) -> Encoded:
-        """What becomes of the file at `path`; `size` is that of its record, about, and `data` what it holds, where it
-        was read already.
+    def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
+        """What becomes of the file at `path`; `data` is what it holds, where it was read already.
 
         Raises:
           Exception: the kind's `refusal`: the file is no good.
@@ -164,14 +167,18 @@ class FileEncoder(ABC):
         read = self._read(paths, known)
         for former, path, data, name, size, label, line, entries in zip(known, paths, read, *columns, strict=True):
             try:
-                encoded = self.encode_file(path, size, data) if former is None else self._recalled(former)
+                if size > self.max_bytes:
+                    raise self.refusal(f"{size:,} bytes as an example, which holds {self.max_bytes:,} at most")
+                encoded = self.encode_file(path, data) if former is None else self._recalled(former)
+                record = self._record(names, name, encoded, label, entries or b"")
+                if (grown := sum(map(len, record))) > MAX_RECORD_BYTES:
+                    raise self.refusal(f"{grown:,} bytes once encoded; an example holds {MAX_RECORD_BYTES:,} at most")
             except (self.refusal, OSError) as error:
                 if isinstance(error, OSError):
                     raise_if_store_failed(error, path)
                 rejects.append(Reject(name, line, "write", _reason(error)))
                 places.append(None if isinstance(error, OSError) else Place(reason=_reason(error)))
                 continue
-            record = self._record(names, name, encoded, label, entries or b"")
             length = framing.add(record)
             if remembers:
                 start = HEADER_BYTES + len(record[0])

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.publishing.file_index import FileIndex, IndexedPiece
 from transforms.sharding.keys import hash_strings
 from transforms.stores import storage
@@ -46,18 +45,18 @@ class Former:
         """The path of a shard, by its index in STORED."""
         return storage.join(self.directory, self.index.pieces[index].shard)
 
-    def find(self, batch: pa.RecordBatch, encoding: str, refusing: str) -> pa.RecordBatch:
+    def find(self, batch: pa.RecordBatch, encoding: str, refusing: str, max_bytes: int) -> pa.RecordBatch:
         """STORED rows of the files of a SHARD batch.
 
         Args:
           batch: the files as they are now.
           encoding: what their values would be encoded with: what was encoded otherwise is not found.
           refusing: what rejects say beside: likewise of rejects.
+          max_bytes: of a record as planned, beyond which encoders look at nothing else of a file.
         """
-        columns = pa.RecordBatch.from_arrays([pa.nulls(len(batch), field.type) for field in STORED], schema=STORED)
-        found = [columns]
+        found = [nothing_stored(len(batch))]
         rows = [np.arange(len(batch))]
-        for number, piece, part, keys in self._meeting(batch):
+        for number, piece, part, keys in self._meeting(batch, max_bytes):
             table = _load(storage.join(self.folder, piece.file), piece.crc32c)
             if table is None or table.encoding != encoding:
                 continue
@@ -71,18 +70,19 @@ class Former:
                 )
                 rows.append(part[hits])
         if len(found) == 1:
-            return columns
+            return found[0]
         # The last of each row's is what was found of it, the first stands for nothing
         source = np.zeros(len(batch), np.int64)
         source[np.concatenate(rows)] = np.arange(sum(map(len, rows)))
         return pa.concat_batches(found).take(pa.array(source))
 
-    def _meeting(self, batch: pa.RecordBatch) -> Iterator[tuple[int, IndexedPiece, np.ndarray, np.ndarray]]:
+    def _meeting(
+        self, batch: pa.RecordBatch, max_bytes: int
+    ) -> Iterator[tuple[int, IndexedPiece, np.ndarray, np.ndarray]]:
         """The pieces that may hold files of `batch`: (index, piece, rows of the batch, their keys)."""
         keys = hash_strings(batch["name"].to_pylist(), self.index.seed)
         known = batch["identity"].is_valid().to_numpy(zero_copy_only=False)
-        # Beyond that size encoders look at nothing but it
-        known &= batch["size"].to_numpy() <= MAX_RECORD_BYTES
+        known &= batch["size"].to_numpy() <= max_bytes
         rows = np.flatnonzero(known)
         rows = rows[np.argsort(keys[rows], kind="stable")]
         ordered = keys[rows]

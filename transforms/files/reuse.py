@@ -7,7 +7,6 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.encode import FileEncoder, Place
 from transforms.files.former import Former, nothing_stored
 from transforms.files.references import sorted_by_key
@@ -43,7 +42,7 @@ class ReusingShards:
         if self.former is None:
             stored = nothing_stored(len(batch))
         else:
-            stored = self.former.find(batch, self._encoding, self._refusing)
+            stored = self.former.find(batch, self._encoding, self._refusing, self.encoder.max_bytes)
         return len(batch), tasks(batch, stored, self.files_per_task)
 
     def encode(self, task: Task) -> EncodedChunk:
@@ -74,6 +73,6 @@ class ReusingShards:
             (name, key, identity, *place)
             for name, key, identity, size, place in zip(*columns, places, strict=True)
             # A file too large to be looked at is rejected for its planned size, which depends on more than it
-            if place is not None and identity is not None and size <= MAX_RECORD_BYTES
+            if place is not None and identity is not None and size <= self.encoder.max_bytes
         ]
         return remembered_batch(rows, metadata)

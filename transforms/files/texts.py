@@ -9,6 +9,7 @@ from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.statistics.feature_summary import FeatureSummary
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.encode import Encoded, FileEncoder
+from transforms.files.features import file_features
 from transforms.layout.files import Layout
 from transforms.statistics.files import ClassNames, NumberStats, label_summaries
 from transforms.stores import storage
@@ -52,12 +53,13 @@ class TextFileEncoder(FileEncoder):
 
     feature = "text"
     refusal = _TextError
+    max_bytes = MAX_RECORD_BYTES // 4  # in memory thrice: as stored, decoded, and as UTF-8
 
     root: str
     encoding: str = "utf-8"
     renames: Renames = NO_RENAMES
 
-    def encode_file(self, path: str, size: int, data: bytes | None = None) -> Encoded:
+    def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
         """Read and decode a text; a byte order mark is left out."""
         data = storage.read_bytes(path) if data is None else data
         try:
@@ -66,10 +68,6 @@ class TextFileEncoder(FileEncoder):
             raise _TextError(f"byte {error.start} is not {self.encoding}: {error.reason}") from None
         if not text.strip():
             raise _TextError("the file is empty" if not text else "the file holds nothing but white space")
-        if len(data) > MAX_RECORD_BYTES // 4:
-            raise _TextError(
-                f"the file has {len(data):,} bytes; an example of text is at most {MAX_RECORD_BYTES // 4:,}"
-            )
         return Encoded(text.encode())
 
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> TextStats:
@@ -80,8 +78,5 @@ class TextFileEncoder(FileEncoder):
 
 
 def text_features(layout: Layout) -> Features:
-    """The features, in the order in which they are encoded."""
-    label: Sequence[Feature] = ()
-    if layout.class_names is not None:
-        label = [Feature("label", "int64", "class_label", class_names=layout.class_names.names)]
-    return (Feature("text", "bytes", "text"), *label, Feature("filename", "bytes", "text", role="source"))
+    """The features, in the order in which they are encoded; texts have no further columns."""
+    return file_features(layout, 0, Feature("text", "bytes", "text"))

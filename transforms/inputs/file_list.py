@@ -1,4 +1,4 @@
-"""A manifest of images: CSV with a header, or JSON lines; one row an image."""
+"""A manifest of files: CSV with a header, or JSON lines; one row a file."""
 
 import csv
 import io
@@ -22,11 +22,12 @@ from transforms.stores.failures import raise_if_store_failed
 FILE_COLUMNS = ("file_name", "image_uri")
 RESERVED = ("image", "filename", "height", "width")  # the features of every image, which a column cannot also be
 _FIELD_LIMIT = 1 << 30  # bytes in one CSV cell; the csv module's default of 128 KiB is less than a caption may have
+_SHOWN, _SHOWN_COLUMNS = 60, 200  # letters of a value that is no good, and of the names of all columns
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: the image's name relative to the manifest's folder, or its URI elsewhere, and the other columns.
+    """A row: the file's name relative to the manifest's folder, or its URI elsewhere, and the other columns.
 
     Attributes:
       line: where the row starts in the manifest, from 1.
@@ -92,6 +93,11 @@ def is_textual(path: str) -> bool:
     raise UserError(f"--manifest {path}: expected a name that ends in .csv or .jsonl")
 
 
+def folder_of(path: str) -> str:
+    """The folder of the manifest at `path`, which the names in it are relative to."""
+    return posixpath.dirname(path) or "."
+
+
 def read_manifest(
     path: str, allow_outside: bool, reserved: Collection[str] = RESERVED, names: ManifestNames = USUAL_NAMES
 ) -> Iterator[Row | Reject]:
@@ -110,7 +116,7 @@ def read_rows(
     """As `read_manifest`, with all of equal rows: nothing is remembered of those that were read.
 
     Raises:
-      UserError: there is no such file, no column that names the image, or a quote that is never closed.
+      UserError: there is no such file, no column that names the file, or a quote that is never closed.
     """
     try:
         raw = storage.open_read(path)
@@ -119,7 +125,7 @@ def read_rows(
     except OSError as error:
         raise_if_store_failed(error, path)
         raise UserError(f"--manifest {path} cannot be read: {error_text(error)}") from None
-    folder = posixpath.dirname(path) or "."
+    folder = folder_of(path)
     with raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
         values_of = _csv_rows if is_textual(path) else _json_rows
         values = values_of(text, path, names.reserved(reserved), names)
@@ -156,7 +162,7 @@ def _rows(
 
 
 def _locate(name: str, folder: str, allow_outside: bool) -> tuple[str, str | None]:
-    """(identity, URI or None) of an image that the manifest in `folder` calls `name`; raises ValueError."""
+    """(identity, URI or None) of a file that the manifest in `folder` calls `name`; raises ValueError."""
     if "\0" in name:
         raise ValueError("the file name holds a NUL byte")
     local = storage.is_local(name)
@@ -178,7 +184,7 @@ def _text(value: Any) -> str | None:
     if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise ValueError(f"label or split {json.dumps(value)[:60]} is not a string or an integer")
+        raise ValueError(f"label or split {json.dumps(value)[:_SHOWN]} is not a string or an integer")
     return str(value)
 
 
@@ -219,7 +225,7 @@ def _next_row(reader: Any, path: str, line: int) -> list[str] | None:
 def _check_header(header: Sequence[str], path: str, reserved: Collection[str], names: ManifestNames) -> None:
     if _encoding_problem(header):
         raise UserError(f"--manifest {path}: the header is not UTF-8; save the file as UTF-8")
-    columns = ", ".join(header)[:200]
+    columns = ", ".join(header)[:_SHOWN_COLUMNS]
     if not set(header) & set(names.files):
         hint = "" if names.file else "; --file_column says which names the files"
         raise UserError(f"--manifest {path} has no column {' or '.join(names.files)}; its columns are {columns}{hint}")

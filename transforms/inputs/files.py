@@ -16,7 +16,16 @@ import transforms.workers.coder  # noqa: F401, registers the coder of batches
 from shardmill.metadata.rejects import Reject
 from transforms.columns.nested import ColumnError
 from transforms.columns.types import ColumnType, merge_types, value_type
-from transforms.inputs.file_list import RESERVED, USUAL_NAMES, ManifestNames, Row, digest, is_textual, read_rows
+from transforms.inputs.file_list import (
+    RESERVED,
+    USUAL_NAMES,
+    ManifestNames,
+    Row,
+    digest,
+    folder_of,
+    is_textual,
+    read_rows,
+)
 from transforms.inputs.folders import FolderRoles
 from transforms.inputs.found import FOUND
 from transforms.inputs.listing import IMAGES, FileKind, Found, Listed, list_input
@@ -202,7 +211,7 @@ class _MeasureFn(beam.DoFn):
     def __init__(self, path: str, allow_outside: bool, identities: bool, temporary: str | None) -> None:
         self._path, self._allow_outside, self._identities = path, allow_outside, identities
         self._temporary = temporary
-        self._root = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
+        self._root = folder_of(path)
         self._textual = is_textual(path)
 
     def setup(self) -> None:

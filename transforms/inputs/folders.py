@@ -18,23 +18,13 @@ SPLIT_FOLDERS = {
 # Folders that say what is in them, not of which class it is: those of VOC, YOLO, COCO and of segmentation.
 _NO_CLASSES = frozenset(
     (
-        *(
-            "image",
-            "images",
-            "img",
-            "imgs",
-            "jpegimages",
-            "mask",
-            "masks",
-            "label",
-            "labels",
-            "annotation",
-            "annotations",
-        ),
+        *("image", "images", "img", "imgs", "jpegimages", "mask", "masks"),
+        *("label", "labels", "annotation", "annotations"),
         *("segmentationclass", "segmentationobject"),
     )
 )
 _GUESSED_LEVELS = 2  # of folders that a guess looks at, below those of splits
+_QUOTED = 5  # names that a sentence has
 
 
 class FolderError(ValueError):
@@ -196,6 +186,6 @@ def split_notices(spellings: Iterable[str], what: str) -> list[str]:
 
 
 def quoted(names: Sequence[str]) -> str:
-    """Up to five names, and how many more there are."""
-    shown = ", ".join(repr(name) for name in names[:5])
-    return shown + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
+    """The first of some names, and how many more there are."""
+    shown = ", ".join(repr(name) for name in names[:_QUOTED])
+    return shown + (f" and {len(names) - _QUOTED:,} more" if len(names) > _QUOTED else "")

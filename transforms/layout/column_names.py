@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from shardmill.errors import UserError
 from shardmill.features.feature import Features
+from transforms.inputs.folders import quoted
 from transforms.inputs.summary import InputSummary
 from transforms.layout.table_options import TableOptions
 from transforms.options.splits import CONTENT
 
-_LISTED = 20  # columns that an error lists, and
-_QUOTED = 5  # those that it names one by one
+_LISTED = 20  # columns that an error lists
 
 
 def common_header(summary: InputSummary, options: TableOptions) -> tuple[str, ...]:
@@ -78,9 +78,3 @@ def nearest(column: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(column, known, 1)
     listed = ", ".join(known[:_LISTED]) + (f" and {len(known) - _LISTED} more" if len(known) > _LISTED else "")
     return (f"did you mean {near[0]}? " if near else "") + f"the columns are {listed}"
-
-
-def quoted(names: Sequence[str]) -> str:
-    """The first of some names, and how many more there are."""
-    shown = ", ".join(repr(name) for name in names[:_QUOTED])
-    return shown + (f" and {len(names) - _QUOTED} more" if len(names) > _QUOTED else "")

@@ -8,7 +8,8 @@ from shardmill.features.feature import Feature, Features
 from shardmill.kinds.registry import kind_of
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
-from transforms.layout.column_names import check_columns, nearest, quoted
+from transforms.inputs.folders import quoted
+from transforms.layout.column_names import check_columns, nearest
 from transforms.layout.table_options import TableOptions
 
 _INT64 = 1 << 63  # from minus this to below it reach 64 bits

@@ -68,7 +68,7 @@ def _why_not_rising(limits: Limits) -> str | None:
 
 
 def _why_not_falling(limits: Limits) -> str | None:
-    """What is wrong with a ground, of which less is worse."""
+    """What is wrong with a floor, of which less is worse."""
     if limits.warn is not None and limits.error is not None and limits.warn < limits.error:
         return "expected to warn before it is an error"
     return None
@@ -126,7 +126,7 @@ def _ceiling(help: str, warn: float | None = None, error: float | None = None) -
     return flag(Limits(warn, error), help, parse=parse_limits, check=_why_not_rising, shapes=False)
 
 
-def _ground(help: str, warn: float | None = None, error: float | None = None) -> Any:
+def _floor(help: str, warn: float | None = None, error: float | None = None) -> Any:
     return flag(Limits(warn, error), help, parse=parse_limits, check=_why_not_falling, shapes=False)
 
 
@@ -142,7 +142,7 @@ class CheckOptions(Options):
 
     title: ClassVar[str] = "checks"
 
-    examples_under: Limits = _ground("times as many examples as before, in all and in a split", 0.9, 0.5)
+    examples_under: Limits = _floor("times as many examples as before, in all and in a split", 0.9, 0.5)
     examples_over: Limits = _ceiling("times as many examples as before, in all and in a split", 2.0)
     columns_gone: Limits = _ceiling("features that the version before had", None, 0.0)
     columns_new: Limits = _ceiling("features that the version before had not", 0.0)
@@ -151,7 +151,7 @@ class CheckOptions(Options):
     classes_gone: Limits = _ceiling("classes that had examples, and have none", None, 0.0)
     classes_new: Limits = _ceiling("classes that have examples, and had none", 0.0)
     classes_moved: Limits = _ceiling("classes that have another id than before", 0.0)
-    min_examples_per_class: Limits = _ground("examples of any class")
+    min_examples_per_class: Limits = _floor("examples of any class")
     label_drift: Limits = _ceiling("L-infinity distance of a label's classes from those before", 0.1, 0.3)
     string_drift: Limits = _ceiling("L-infinity distance of a feature of strings from that before", 0.1, 0.3)
     numeric_drift: Limits = _ceiling("Jensen-Shannon divergence, in bits, of numbers from those before", 0.1, 0.3)
@@ -165,7 +165,7 @@ class CheckOptions(Options):
         "share of a split's pictures, not of train's, that look like one in another, by --near_duplicates", 0.01
     )
     rejects_over: Limits = _ceiling("share of the input's records that were rejected", 0.005, 0.05)
-    shards_under: Limits = _ground("the smallest shard of a split, as a share of the mean", 0.5)
+    shards_under: Limits = _floor("the smallest shard of a split, as a share of the mean", 0.5)
     schema: Constraints | None = flag(
         None,
         "a schema.pbtxt whose comparators, presence, domains and constraints hold too",

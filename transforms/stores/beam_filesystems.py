@@ -14,7 +14,7 @@ from transforms.stores.stored import ChangedError, Stored
 
 
 class BeamStore:
-    """transforms.stores.clients.ObjectStore through FileSystems alone."""
+    """transforms.stores.protocol.ObjectStore through FileSystems alone."""
 
     def read(self, url: str) -> bytes:
         """The bytes of a file as they are stored."""

@@ -9,8 +9,8 @@ from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
 
-_THREADS, _REMOTE_THREADS = 8, 32
-_BLOCK = 8 << 20  # bytes
+_THREADS, _REMOTE_THREADS = 8, 32  # that read files: a disk has a queue, a store answers late
+_BLOCK_BYTES = 8 << 20  # read at once
 UNREADABLE = "reject:"  # what stands before the reason, for a file that cannot be read
 
 
@@ -30,7 +30,7 @@ def _checksum(path: str) -> str:
     digest = xxhash.xxh3_128()
     try:
         with storage.open_read(path) as file:
-            while block := file.read(_BLOCK):
+            while block := file.read(_BLOCK_BYTES):
                 digest.update(block)
     except OSError as error:
         raise_if_store_failed(error, path)

@@ -29,7 +29,7 @@ _OF_THE_CALLER = (
 
 
 class GoogleStorage:
-    """transforms.stores.clients.ObjectStore for gs://."""
+    """transforms.stores.protocol.ObjectStore for gs://."""
 
     def __init__(self, options: PipelineOptions) -> None:
         if getattr(_thread, "options", None) is not options:
@@ -76,10 +76,8 @@ class GoogleStorage:
     def _look(self, url: str) -> Stored:
         blob = self._blob(url)
         blob.reload()
-        generation, updated = (
-            int(blob.generation),
-            blob.updated,
-        )  # reading forgets them where an answer has no such headers
+        # Reading forgets them where an answer has no such headers
+        generation, updated = int(blob.generation), blob.updated
         data = blob.download_as_bytes(raw_download=True, if_generation_match=generation)
         return Stored(bytes(data), str(generation), updated.timestamp())
 

@@ -1,10 +1,10 @@
 """S3 by exact names, through boto3's clients, made from Beam's --s3_* options."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import boto3
 import botocore.session
@@ -28,12 +28,14 @@ _MISSING = ("404", "NoSuchKey", "NoSuchBucket")
 # https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 _FORBIDDEN = ("403", "AccessDenied")
 
+T = TypeVar("T")
+
 _lock = threading.Lock()
 _shared: "tuple[PipelineOptions, _Clients] | None" = None
 
 
 class S3:
-    """transforms.stores.clients.ObjectStore for s3://."""
+    """transforms.stores.protocol.ObjectStore for s3://."""
 
     def __init__(self, options: PipelineOptions) -> None:
         global _shared
@@ -46,20 +48,14 @@ class S3:
         """The bytes of an object; boto3 repeats a request that fails, but not one that breaks off midway."""
         bucket, key = split_url(url)
         with _errors(url):
-            for _ in range(_ATTEMPTS - 1):
-                with suppress(HTTPClientError, IncompleteReadError):
-                    return self._read(bucket, key)
-            return self._read(bucket, key)
+            return _whole(lambda: self._read(bucket, key))
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
         """Some of an object's bytes."""
         bucket, key = split_url(url)
         wanted = {"Range": f"bytes={offset}-{offset + length - 1}"}
         with _errors(url):
-            for _ in range(_ATTEMPTS - 1):
-                with suppress(HTTPClientError, IncompleteReadError):
-                    return self._read(bucket, key, wanted)
-            return self._read(bucket, key, wanted)
+            return _whole(lambda: self._read(bucket, key, wanted))
 
     def _read(self, bucket: str, key: str, more: Mapping[str, str] = {}) -> bytes:
         with self._clients.one() as client:
@@ -88,10 +84,7 @@ class S3:
         """A small object and its ETag; retried as `read` is."""
         bucket, key = split_url(url)
         with _errors(url):
-            for _ in range(_ATTEMPTS - 1):
-                with suppress(HTTPClientError, IncompleteReadError):
-                    return self._look(bucket, key)
-            return self._look(bucket, key)
+            return _whole(lambda: self._look(bucket, key))
 
     def _look(self, bucket: str, key: str) -> Stored:
         with self._clients.one() as client:
@@ -200,6 +193,14 @@ class S3:
             for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=start):
                 for upload in page.get("Uploads", ()):
                     client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+
+
+def _whole(read: Callable[[], T]) -> T:
+    """What `read` gives; an answer that breaks off midway is asked for again."""
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(HTTPClientError, IncompleteReadError):
+            return read()
+    return read()
 
 
 def _stat(url: str, item: Mapping[str, Any], size: str) -> FileStat:

@@ -163,7 +163,7 @@ def test_contact_sheet(built: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     [
         ([], "directory"),
         (["{tmp}/nothing"], "is not a data set"),
-        (["{built}", "--split", "dev"], "--split dev: pets has no split 'dev'; it has train, test"),
+        (["{built}", "--split", "dev"], "--split dev: pets 1.0.0 has no split 'dev'; it has train, test"),
         (["{built}", "--examples", "-1"], "'-1' is not a number from 0"),
         (["{built}", "--samples", "0"], "'0' is not a number from 1"),
         (["{built}", "--runner", "DirectRunner"], "--runner"),

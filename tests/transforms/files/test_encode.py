@@ -10,9 +10,15 @@ from typing import Any
 import pytest
 
 from shardmill.features.renames import NO_RENAMES, Renames
+from shardmill.records.tfrecord import OVERHEAD
+from transforms.files import encode
+from transforms.files.arrays.encode import ArrayEncoder
+from transforms.files.arrays.npy import ArrayType
+from transforms.files.audio.encode import AudioEncoder
 from transforms.files.encode import Encoded, FileEncoder
+from transforms.files.images.encode import ImageEncoder
 from transforms.files.references import PLANNED
-from transforms.files.texts import TextStats
+from transforms.files.texts import TextFileEncoder, TextStats
 from transforms.stores import storage
 from transforms.workers.batches import to_batch
 
@@ -29,21 +35,53 @@ class Shouting(FileEncoder):
     root: str
     renames: Renames = NO_RENAMES
 
-    def encode_file(self, path: str, size: int, data: bytes | None = None) -> Encoded:
+    def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
         data = storage.read_bytes(path) if data is None else data
         if data.startswith(b"#"):
             raise Refused("a comment")
-        return Encoded(data.upper(), seen=size)
+        return Encoded(data.upper())
 
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> TextStats:
         stats = TextStats(labels=labels)
-        stats.lengths.add(file.seen for file in files)
+        stats.lengths.add(len(file.value) for file in files)
         return stats
 
 
-def planned(names: list[str], line: int | None = None) -> Any:
-    rows = [(name, 7, None, index, line, None, "train", index, 0, None, None, None) for index, name in enumerate(names)]
+def planned(names: list[str], line: int | None = None, size: int = 7) -> Any:
+    rows = [
+        (name, size, None, index, line, None, "train", index, 0, None, None, None) for index, name in enumerate(names)
+    ]
     return to_batch([list(column) for column in zip(*rows, strict=True)], PLANNED)
+
+
+EVERY = {
+    "images": ImageEncoder("nowhere"),
+    "arrays": ArrayEncoder("nowhere", expected=ArrayType("uint8", (2,))),
+    "audio": AudioEncoder("nowhere"),
+    "texts": TextFileEncoder("nowhere"),
+}
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_a_file_larger_than_an_example_is_refused_unread(kind: str) -> None:
+    encoder = EVERY[kind]
+    size = encoder.max_bytes + 1
+    (reject,) = encoder(planned(["a"], size=size)).rejects
+
+    assert reject.reason == f"{size:,} bytes as an example, which holds {encoder.max_bytes:,} at most"
+    assert size <= 1 << 31
+
+
+def test_what_grows_beyond_an_example_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_bytes(b"one")
+    whole = Shouting(str(tmp_path))(planned(["a"]))
+    monkeypatch.setattr(encode, "MAX_RECORD_BYTES", len(whole.framed) - OVERHEAD)
+    assert bytes(Shouting(str(tmp_path))(planned(["a"])).framed) == bytes(whole.framed)
+    monkeypatch.setattr(encode, "MAX_RECORD_BYTES", len(whole.framed) - OVERHEAD - 1)
+    chunk = Shouting(str(tmp_path))(planned(["a"]))
+
+    assert (bytes(chunk.framed), chunk.examples) == (b"", 0)
+    assert "bytes once encoded; an example holds" in chunk.rejects[0].reason
 
 
 def test_good_files_are_encoded_and_others_rejected_with_their_lines(tmp_path: Path) -> None:
@@ -66,7 +104,7 @@ def test_good_files_are_encoded_and_others_rejected_with_their_lines(tmp_path: P
     ]
     assert isinstance(chunk.stats, TextStats)
     assert chunk.stats.labels == {0: 1, 3: 1}
-    assert chunk.stats.lengths.total == 14
+    assert chunk.stats.lengths.total == len(b"one") + len(b"four")
 
 
 def test_small_files_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +124,7 @@ def test_small_files_are_read_together(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 class Failing(Shouting):
-    def encode_file(self, path: str, size: int, data: bytes | None = None) -> Encoded:
+    def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
         raise OSError("503") if path.startswith("gs://") else OSError(5, "")
 
 

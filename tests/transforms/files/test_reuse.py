@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from shardmill.metadata.labels import ClassNames
 from shardmill.metadata.rejects import Reject
+from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.former import Former
 from transforms.files.references import SHARD
 from transforms.files.resolve import ResolveOptions, resolve
@@ -231,8 +232,8 @@ def test_rejects_that_would_say_something_else_are_read(tree: Tree, older: tuple
     batch = planned(tree, 0).select(SHARD.names)
     encoding = shards_of(tree, 0)._encoding
 
-    found = former.find(batch, encoding, "{}")
-    others = former.find(batch, encoding, '{"because": "another"}')
+    found = former.find(batch, encoding, "{}", MAX_RECORD_BYTES)
+    others = former.find(batch, encoding, '{"because": "another"}', MAX_RECORD_BYTES)
 
     assert found["shard"].null_count == 0
     assert found["reason"].null_count == 40 - len(made.rejects) == 20

@@ -9,9 +9,8 @@ import numpy as np
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.numbers import Numbers
-from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.arrays.layout import ArrayLayout
-from transforms.files.arrays.npy import ArrayType, NpyError, expected_in_words, read_array
+from transforms.files.arrays.npy import ArrayType, NpyError, read_array
 from transforms.files.encode import Encoded, FileEncoder
 from transforms.statistics.files import ClassNames, NumberStats, label_summaries
 from transforms.stores import storage
@@ -94,11 +93,9 @@ class ArrayEncoder(FileEncoder):
         """The encoder for the arrays of an input."""
         return replace(self, expected=layout.array, example=layout.example)
 
-    def encode_file(self, path: str, size: int, data: bytes | None = None) -> Encoded:
+    def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
         """Read an array and check its type."""
         assert self.expected is not None
-        if size > MAX_RECORD_BYTES:  # not read: it would fill the memory
-            raise NpyError(f"a file of {size:,} bytes; {expected_in_words(self.expected, self.example)}")
         return Encoded(read_array(storage.read_bytes(path) if data is None else data, self.expected, self.example))
 
     def count(self, files: Sequence[Encoded], labels: Counter[int]) -> ArrayStats:

@@ -6,6 +6,7 @@ from shardmill.errors import UserError
 from shardmill.features.feature import Feature, Features
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.arrays.npy import HEADER_BYTES, ArrayType, NpyError, read_header
+from transforms.files.features import file_features
 from transforms.inputs.summary import InputSummary
 from transforms.layout.files import Layout, LayoutOptions, make_layout
 from transforms.stores import storage
@@ -79,11 +80,8 @@ def _with_array(layout: Layout, array: ArrayType, example: str) -> ArrayLayout:
 
 def array_features(layout: ArrayLayout, rows: int, feature: str) -> Features:
     """The features, in the order in which transforms.files.arrays.encode writes them; `rows` are planned."""
-    features = [Feature(feature, "bytes", "array", layout.array.shape, element=layout.array.element)]
-    if layout.class_names is not None:
-        features.append(Feature("label", "int64", "class_label", class_names=layout.class_names.names))
-    features.append(Feature("filename", "bytes", "text", role="source"))
-    return (*features, *(column.feature(name, rows) for name, column in layout.columns.items()))
+    array = Feature(feature, "bytes", "array", layout.array.shape, element=layout.array.element)
+    return file_features(layout, rows, array)
 
 
 def _read_type(path: str) -> ArrayType:

@@ -34,10 +34,8 @@ class AudioEncoder(FileEncoder):
     decode: bool = False
     renames: Renames = NO_RENAMES
 
-    def encode_file(self, path: str, size: int, data: bytes | None = None) -> Encoded:
+    def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
         """Read a file, check its header, decode it if asked."""
-        if size > MAX_RECORD_BYTES:  # not read: it would fill the memory
-            raise WavError(f"a file of {size:,} bytes; an example holds {MAX_RECORD_BYTES:,} at most")
         data = storage.read_bytes(path) if data is None else data
         wav = read_header(data)
         if self.decode and (decoded := wav.frames * wav.channels * 4) > MAX_RECORD_BYTES:

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from shardmill.features.feature import Feature, Features
 from transforms.files.audio.stats import AudioStats
-from transforms.files.images.features import TFDS_CANNOT
+from transforms.files.features import TFDS_CANNOT, file_features
 from transforms.layout.files import Layout
 
 T = TypeVar("T")
@@ -29,13 +29,7 @@ def audio_features(layout: Layout, rows: int, stats: AudioStats, decoded: bool) 
         # An encoding is told only where tf.audio.decode_wav takes all files of 16 bits, or none: readers go by it.
         encoding = (_only(stats.encodings) or "") if stats.odd["pcm16"] == 0 else ""
         audio = Feature("audio", "bytes", "audio", encoding=encoding, sample_rate=rate, channels=channels)
-    features = [audio]
-    if layout.class_names is not None:
-        features.append(Feature("label", "int64", "class_label", class_names=layout.class_names.names))
-    features.append(Feature("filename", "bytes", "text", role="source"))
-    features += [Feature(name, "int64", role="source") for name in ("sample_rate", "channels", "frames")]
-    features += [column.feature(name, rows) for name, column in layout.columns.items()]
-    return tuple(features)
+    return file_features(layout, rows, audio, ("sample_rate", "channels", "frames"))
 
 
 def audio_notices(stats: AudioStats, decoded: bool) -> list[str]:

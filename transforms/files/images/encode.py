@@ -28,8 +28,7 @@ class ImageEncoder(FileEncoder):
     Attributes:
       root: the folder that names are relative to.
       verify: how far an image is checked: `header` (format, dimensions, end of file), `decode` (every pixel) or `none`
-        (not at
-        all: then height and width are not known, and no features).
+        (not at all: then height and width are not known, and no features).
       reencode: how images are re-encoded; None passes their bytes through untouched.
       max_pixels: images of more are refused, before anything is decoded.
       coordinates: columns that name places in the picture: with them, an image that EXIF would turn is refused.
@@ -53,7 +52,7 @@ class ImageEncoder(FileEncoder):
         """Whether examples have a height and a width."""
         return self.verify != "none" or self.reencode is not None
 
-    def encode_file(self, path: str, size: int, data: bytes | None = None) -> Encoded:
+    def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
         """Read, check and re-encode an image."""
         data, header = self._image(path, data)
         return self._encoded(data, self._looked_at(data, header))

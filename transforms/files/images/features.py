@@ -3,9 +3,8 @@
 from collections import Counter
 
 from shardmill.features.feature import Feature, Features
+from transforms.files.features import TFDS_CANNOT, file_features
 from transforms.layout.files import Layout
-
-TFDS_CANNOT = "TFDS cannot decode"  # so begin the notices of what only other readers can
 
 
 def image_features(layout: Layout, rows: int, measured: bool, formats: Counter[str]) -> Features:
@@ -18,14 +17,8 @@ def image_features(layout: Layout, rows: int, measured: bool, formats: Counter[s
       formats: of the images written; where there is only one, it is the feature's encoding.
     """
     encoding = next(iter(formats)) if len(formats) == 1 and measured else ""
-    features = [Feature("image", "bytes", "image", encoding=encoding)]
-    if layout.class_names is not None:
-        features.append(Feature("label", "int64", "class_label", class_names=layout.class_names.names))
-    features.append(Feature("filename", "bytes", "text", role="source"))
-    if measured:
-        features += [Feature(side, "int64", role="source") for side in ("height", "width")]
-    features += [column.feature(name, rows) for name, column in layout.columns.items()]
-    return tuple(features)
+    image = Feature("image", "bytes", "image", encoding=encoding)
+    return file_features(layout, rows, image, ("height", "width") if measured else ())
 
 
 def turned_notices(turned: int) -> list[str]:
