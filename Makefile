@@ -8,6 +8,10 @@ NEXT := $(VENV)-next-beam
 AIRFLOW := $(VENV)-airflow
 BROWSER := tests/support/browser
 
+# One process of tests more than there are cores, up to four: a quarter of their time they wait, for the disk, for stores
+# and for processes that they started.
+WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
+
 .PHONY: airflow demo flink lean next-beam page plain screenshots test lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -39,7 +43,7 @@ demo: $(VENV)/installed
 
 # Files of tests in their order, which has the slow ones, those of whole jobs, before the others.
 test: $(VENV)/installed
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Every route's bytes on Beam as it is; tests/support/quick_beam.py changes it for the others.
 plain: $(VENV)/installed
@@ -91,7 +95,7 @@ next-beam: $(VENV)/installed
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(NEXT)/bin/python -c $(NEXT)/constraints.txt \
 	  --override $(NEXT)/overrides.txt -e '.[test]'
 	$(NEXT)/bin/python -c 'import apache_beam; print("Beam", apache_beam.__version__)'
-	$(NEXT)/bin/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(NEXT)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # A real Flink cluster, by Maven and Java; a few minutes, and 4 GB of memory.
 flink: $(VENV)/installed

@@ -48,8 +48,11 @@ _PRELOADED = (
     "commands.convert",
     "commands.dry_run",
     "graphs.jobs",
-    "running.convert",
+    "recipes.write",
     "running.launch",
+    "running.memory",
+    "running.recorded",
+    "reports.builds",
     "reports.summary",
 )
 _preloaded = [__name__, *(f"pipelines.{module}" for module in _PRELOADED)]
