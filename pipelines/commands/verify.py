@@ -204,7 +204,7 @@ def _metadata_checks(manifest: Manifest) -> dict[str, _Check]:
         naming.STATS: _check_stats,
     }
     for feature in of_kind(manifest.features, "class_label"):
-        checks[naming.labels_file(feature.name)] = partial(_check_labels, feature)
+        checks[naming.labels_file(feature.stem)] = partial(_check_labels, feature)
     if manifest.codec.is_read_by_tfds:
         checks[naming.DATASET_INFO] = _check_dataset_info
     if manifest.rejects.get("records"):
@@ -291,11 +291,10 @@ def _check_stats(text: str, manifest: Manifest) -> Iterator[str]:
     for name, split in splits.items():
         for feature, of_feature in split.features.items():
             counts = of_feature.classes
-            if counts is not None and sum(counts.values()) != split.examples:
-                yield (
-                    f"split {name!r}: the classes of {feature!r} add up to {sum(counts.values())}; expected"
-                    f" {split.examples}"
-                )
+            lists = of_feature.per_example
+            values = split.examples if lists is None else round((lists.mean or 0) * split.examples)
+            if counts is not None and sum(counts.values()) != values:
+                yield f"split {name!r}: the classes of {feature!r} add up to {sum(counts.values())}; expected {values}"
 
 
 def _check_feature_stats(data: bytes, manifest: Manifest) -> Iterator[str]:

@@ -16,6 +16,7 @@ from transforms.stores import storage
 
 if TYPE_CHECKING:
     from transforms.files.resolve import ResolveOptions
+    from transforms.inputs.annotations.source import AnnotationSource
     from transforms.inputs.file_list import ManifestNames
     from transforms.layout.files import LayoutOptions
 
@@ -112,8 +113,7 @@ class ListedFilesConfig(FilesConfig, ABC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.input is None) == (self.manifest is None):
-            raise UserError("give either --input, a folder or a glob, or --manifest, a .csv or .jsonl file")
+        self._check_given()
         self._check_names()
         if self.manifest is not None:
             from transforms.inputs.file_list import is_textual
@@ -123,8 +123,23 @@ class ListedFilesConfig(FilesConfig, ABC):
                 raise UserError(
                     f"--folders {self.folders} is about the folders of --input; of a --manifest, columns say it"
                 )
-        elif self.allow_outside:
+        elif self.allow_outside and not self.annotations:
             raise UserError("--allow_outside is about the names in a --manifest; with --input it has no meaning")
+
+    @property
+    def annotations(self) -> str:
+        """The flags by which files are found that annotate others, in words; "" where there are none."""
+        return ""
+
+    @property
+    def annotation_source(self) -> "AnnotationSource | None":
+        """Where it is annotated what is in files; None where nothing is."""
+        return None
+
+    def _check_given(self) -> None:
+        """Check that there is an input, and one alone; raises UserError."""
+        if (self.input is None) == (self.manifest is None):
+            raise UserError("give either --input, a folder or a glob, or --manifest, a .csv or .jsonl file")
 
     def _check_names(self) -> None:
         """Check what is said of a manifest's columns and names."""
@@ -135,7 +150,8 @@ class ListedFilesConfig(FilesConfig, ABC):
             ("--file_suffix", self.file_suffix),
             ("--file_root", self.file_root),
         ):
-            if value and self.manifest is None:
+            about = self.manifest is not None or (name == "--file_root" and self.annotations.startswith("--coco"))
+            if value and not about:
                 raise UserError(f"{name} {value} is about a --manifest; with --input it has no meaning")
         if self.label_column != "label" and self.manifest is None:
             raise UserError(

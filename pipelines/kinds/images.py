@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,7 +12,8 @@ from pipelines.kinds.kind import Kind
 from shardmill.errors import UserError
 from shardmill.installation.extras import install_hint
 from transforms.files.images.limits import FORMATS, MAX_PIXELS, RESIZE_MODES, VERIFY
-from transforms.inputs.listing import IMAGES, FileKind
+from transforms.inputs.listing import IMAGES, FileKind, is_glob
+from transforms.options.annotations import AnnotationOptions
 from transforms.options.declare import ValueMistake, flag
 from transforms.options.output import parse_path
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pipelines.graphs.jobs import Job
     from shardmill.features.feature import Features
     from transforms.files.images.codec import Reencode
+    from transforms.inputs.annotations.objects import Member
+    from transforms.inputs.annotations.source import AnnotationSource
     from transforms.inputs.summary import InputSummary
     from transforms.layout.files import Layout, LayoutOptions
     from transforms.statistics.files import SplitStats
@@ -67,7 +70,7 @@ def parse_coordinates(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImagesConfig(ListedFilesConfig):
+class ImagesConfig(AnnotationOptions, ListedFilesConfig):
     """What `shardmill images` is told."""
 
     title: ClassVar[str] = "images"
@@ -121,6 +124,10 @@ class ImagesConfig(ListedFilesConfig):
             raise UserError(
                 f"--max_pixels {self.max_pixels} contradicts --verify none, which does not look into images"
             )
+        if self.annotations and self.verify == "none" and not self.reencodes:
+            raise UserError(
+                f"--verify none contradicts {self.annotations}: boxes are checked by the size of their image"
+            )
         if self.coordinates and (not self.reencodes or self.manifest is None):
             raise UserError(
                 "--coordinates is about the columns of a --manifest whose images are re-encoded, by --resize or"
@@ -128,6 +135,56 @@ class ImagesConfig(ListedFilesConfig):
             )
         if self.near_duplicates and find_spec("imagehash") is None:
             raise UserError(f"--near_duplicates needs the library imagehash; {install_hint('near_duplicates')}")
+
+    def _check_given(self) -> None:
+        if not self.annotations:
+            if self.input is None and self.manifest is None:
+                raise UserError(
+                    "give either --input, a folder or a glob, or --manifest, a .csv or .jsonl file, or what annotates"
+                    " images: --coco, --voc or --yolo"
+                )
+            super()._check_given()
+        elif self.manifest is not None:
+            raise UserError(f"--manifest {self.manifest} and {self.annotations} both list the images; give one")
+        elif self.folders is not None:
+            raise UserError(
+                f"--folders {self.folders} is about the folders of --input; {self.annotations} says the splits"
+            )
+        elif self.input is not None and (not self.coco or is_glob(self.input)):
+            where = "a folder, not a glob" if self.coco else "not needed: the images are found from there"
+            raise UserError(f"--input {self.input}: with {self.annotations} it is {where}")
+
+    @property
+    def annotation_source(self) -> "AnnotationSource | None":
+        """As the base says."""
+        from transforms.inputs.annotations.coco import CocoSource, coco_root
+        from transforms.inputs.annotations.voc import VocSource, voc_root
+        from transforms.inputs.annotations.yolo import YoloSource, yolo_root
+
+        if self.coco:
+            root = (
+                self.input.rstrip("/") or "/" if self.input is not None else coco_root([path for _, path in self.coco])
+            )
+            return CocoSource(self.coco, root, self.input is not None, self.file_root)
+        if self.voc is not None:
+            return VocSource(self.voc, voc_root(self.voc), self.splits is None)
+        return YoloSource(self.yolo, yolo_root(self.yolo)) if self.yolo is not None else None
+
+    @property
+    def source(self) -> str:
+        """As the base says."""
+        return self.annotations or super().source
+
+    @property
+    def root(self) -> str:
+        """As the base says."""
+        source = self.annotation_source
+        return super().root if source is None else source.root
+
+    @property
+    def layout_options(self) -> "LayoutOptions":
+        """As the base says."""
+        return replace(super().layout_options, annotated=bool(self.annotations))
 
     @property
     def reencodes(self) -> bool:
@@ -166,9 +223,14 @@ class ImagesConfig(ListedFilesConfig):
         return self.reencodes or self.verify == "decode" or self.near_duplicates
 
     def to_json(self) -> dict[str, Any]:
-        """As the base says; without `coordinates` and `near_duplicates` where nothing was said of any."""
+        """As the base says; without `coordinates` and `near_duplicates` where nothing was said of any, and without what
+        is about objects where none are annotated."""
         left_out = ("coordinates", "near_duplicates")
-        return {name: value for name, value in super().to_json().items() if name not in left_out or value}
+        of_objects = () if self.annotations else ("on_bad_box", "boxes_seen")
+        shaping = {name: value for name, value in super().to_json().items() if name not in of_objects}
+        if self.annotations:
+            shaping["annotations"] = self.annotations.partition(" ")[0].removeprefix("--")
+        return {name: value for name, value in shaping.items() if name not in left_out or value}
 
 
 def images_route(config: ImagesConfig) -> "FileRoute":
@@ -176,32 +238,48 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     from pipelines.graphs.files import FileRoute, find_files
     from transforms.files.images import look
     from transforms.files.images.encode import ImageEncoder
+    from transforms.files.images.objects import ObjectEncoder
+    from transforms.inputs.annotated import ReadAnnotations
     from transforms.inputs.file_list import RESERVED
     from transforms.layout.coordinates import held
 
     declared, how = dict(config.coordinates), config.reencode
+    source, objects = config.annotation_source, None
+    if source is not None:
+        objects = ObjectEncoder(source.members, config.on_bad_box, config.boxes_seen, config.renames)
+    coordinates, near = held(declared), config.near_duplicates
     encoder = ImageEncoder(
-        config.root, config.verify, how, config.max_pixels, held(declared), config.renames, config.near_duplicates
+        config.root, config.verify, how, config.max_pixels, coordinates, config.renames, near, objects
     )
     mode = None if how is None else "" if how.size is None else how.mode
-    describe = partial(_describe, measured=encoder.measures, for_tfds=config.codec.is_read_by_tfds)
+    members = source.members if source is not None else ()
+    describe = partial(_describe, measured=encoder.measures, for_tfds=config.codec.is_read_by_tfds, members=members)
     layout = partial(_layout, coordinates=declared, mode=mode)
-    near = look.method() if config.near_duplicates else ""
-    return FileRoute(find_files(config, RESERVED), encoder, describe, layout, near_duplicates=near)
+    if source is None:
+        index = find_files(config, RESERVED)
+    else:
+        index = partial(ReadAnnotations, source, config.allow_outside, config.remembers)
+    return FileRoute(index, encoder, describe, layout, near_duplicates=look.method() if near else "")
 
 
 def _describe(
-    summary: "InputSummary", layout: "Layout", stats: "Sequence[SplitStats]", measured: bool, for_tfds: bool
+    summary: "InputSummary",
+    layout: "Layout",
+    stats: "Sequence[SplitStats]",
+    measured: bool,
+    for_tfds: bool,
+    members: "Sequence[Member]" = (),
 ) -> "tuple[Features, Sequence[str]]":
     from collections import Counter
 
-    from transforms.files.images.features import animation_notices, image_features, turned_notices
+    from transforms.files.images.features import animation_notices, box_notices, image_features, turned_notices
     from transforms.statistics.files import ImageStats
 
     formats: Counter[str] = sum((images.formats for images in stats if isinstance(images, ImageStats)), Counter())
     turned = sum(images.turned for images in stats if isinstance(images, ImageStats))
-    notices = [*turned_notices(turned), *(animation_notices(formats) if for_tfds else ())]
-    return image_features(layout, summary.records, measured, formats), notices
+    boxes: Counter[str] = sum((Counter(images.boxes) for images in stats if isinstance(images, ImageStats)), Counter())
+    notices = [*turned_notices(turned), *(animation_notices(formats) if for_tfds else ()), *box_notices(boxes)]
+    return image_features(layout, summary.records, measured, formats, members), notices
 
 
 def _layout(
@@ -211,7 +289,7 @@ def _layout(
     from transforms.layout.files import make_layout
 
     layout = make_layout(summary, options)
-    if mode is not None:
+    if mode is not None and not options.annotated:  # whose boxes are moved with the picture
         check_coordinates(layout.columns, coordinates, mode)
     return layout
 

@@ -9,12 +9,13 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -31,6 +32,9 @@ from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
 from transforms.stores.protocol import CHECKSUM_STAMP, FileStat
 from transforms.workers.batches import batches
+
+if TYPE_CHECKING:
+    from transforms.inputs.annotations.source import AnnotationSource
 
 FILES = pa.schema([pa.field("name", pa.string()), pa.field("size", pa.int64()), pa.field("stamp", pa.string())])
 _MANIFEST = "--manifest"  # the name of that file among those that it lists
@@ -111,6 +115,9 @@ def _found(config: JobConfig, missing: list[str]) -> Iterator[_Named]:
     if isinstance(config, ListedFilesConfig) and config.manifest is not None:
         yield from _listed(config)
         return
+    if isinstance(config, ListedFilesConfig) and (source := config.annotation_source) is not None:
+        yield from _annotated(config, source)
+        return
     assert config.input is not None
     root = config.root
     for item in list_input(config.input, config.kind):
@@ -132,12 +139,34 @@ def _listed(config: ListedFilesConfig) -> Iterator[_Named]:
     root = config.root
     rows = read_manifest(config.manifest, config.allow_outside, (), config.manifest_names)
     named = [(row.name, row.uri or storage.join(root, row.name)) for row in rows if isinstance(row, Row)]
-    names, paths = [name for name, _ in named], [path for _, path in named]
+    yield from zip([name for name, _ in named], _looks([path for _, path in named]), strict=True)
+
+
+def _annotated(config: ListedFilesConfig, source: "AnnotationSource") -> Iterator[_Named]:
+    """The files of annotations, and the images that they are of."""
+    from transforms.inputs.annotations.objects import Annotated
+    from transforms.inputs.annotations.source import Listed
+    from transforms.inputs.file_list import locate
+
+    names = {path: path for path in source.beside()}
+    for item in source.listed():
+        if isinstance(item, Listed):
+            names[item.annotation] = storage.join(config.root, item.annotation)
+        if isinstance(item, Annotated | Listed):
+            image = item.name if isinstance(item, Annotated) else item.image
+            with suppress(ValueError):  # which will be a reject
+                name, uri = locate(image, config.root, config.allow_outside)
+                names[name] = uri or storage.join(config.root, name)
+    yield from zip(names, _looks(list(names.values())), strict=True)
+
+
+def _looks(paths: Sequence[str]) -> Iterator[FileStat]:
+    """What the store says of files, of many at once where each is a request."""
     if all(map(storage.is_local, paths)):
-        yield from zip(names, map(_look, paths), strict=True)
-    else:
-        with ThreadPoolExecutor(_REMOTE_THREADS, "shardmill-stat") as pool:
-            yield from zip(names, pool.map(_look, paths), strict=True)
+        yield from map(_look, paths)
+        return
+    with ThreadPoolExecutor(_REMOTE_THREADS, "shardmill-stat") as pool:
+        yield from pool.map(_look, paths)
 
 
 def _look(path: str) -> FileStat:

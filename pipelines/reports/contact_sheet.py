@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from pipelines.reports.array_pictures import is_drawable, picture
+from pipelines.reports.boxes import Drawn, draw_objects, objects_of, words_of
 from shardmill.features.feature import Features, known_as, of_kind
 from shardmill.kinds.registry import kind_of
 from shardmill.media.image_limits import MAX_PIXELS
@@ -40,11 +41,12 @@ _BAD, _BAD_FRAME, _BAD_CROSS = (253, 240, 238), (198, 40, 40), (239, 187, 182)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An encoded image and the two lines beneath it; an empty one is left out."""
+    """An encoded image, the two lines beneath it, an empty one of which is left out, and the objects in it."""
 
     image: bytes
     label: str = ""
     filename: str = ""
+    objects: tuple[Drawn, ...] = ()
 
 
 def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> list[Sample]:
@@ -93,7 +95,8 @@ def to_sample(example: dict[str, FeatureValue], features: Features, name_feature
             label = _label(int(values[0]), feature.class_names)
     filename = example.get(name_feature, ())
     text = filename[0].decode(errors="replace") if len(filename) and isinstance(filename[0], bytes) else ""
-    return Sample(image, label, text)
+    objects = objects_of(example, features)
+    return Sample(image, words_of(objects) or label, text, objects)
 
 
 def _label(class_id: int, names: Sequence[str]) -> str:
@@ -184,6 +187,8 @@ def _draw_card(page: Image.Image, sample: Sample, at: tuple[int, int], size: tup
     draw = ImageDraw.Draw(page)
     (left, top), (width, height) = at, size
     image = _thumbnail(sample.image)
+    if image is not None:
+        draw_objects(image, sample.objects, sample.image)
     draw.rectangle((left, top, left + width - 1, top + height - 1), _CARD, _FRAME if image else _BAD_FRAME)
     if image is None:
         box = (left + _PAD, top + _PAD, left + _PAD + _CELL - 1, top + _PAD + _CELL - 1)

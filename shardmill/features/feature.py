@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["tensor", "bool", "text", "image", "class_label", "array", "audio"]
+Kind = Literal["tensor", "bool", "text", "image", "class_label", "array", "audio", "bbox"]
 DType = Literal["int64", "float32", "bytes"]
 Role = Literal["input", "label", "source"]
 
@@ -32,6 +32,8 @@ class Feature:
         to say where the example is from, or how large.
       original: the name that the input or shardmill gives it, such as `text` or `height`, where `--rename` gave it
         another; "" where it has that name.
+      sequence: of what is said of each of several objects, such as `objects/bbox`, the name of the list of them,
+        `objects`; all features of a sequence have as many values, an object's at one place. "" of all others.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Feature:
     channels: int = 0
     role: Role = "input"
     original: str = ""
+    sequence: str = ""
 
     def __post_init__(self) -> None:
         if None in self.shape[1:] or (self.is_packed and None in self.shape):
@@ -61,6 +64,19 @@ class Feature:
             raise ValueError(
                 f"feature {self.name!r} is a {self.kind.replace('_', ' ')} of {self.dtype}; expected int64"
             )
+
+    @property
+    def member(self) -> str:
+        """What TFDS calls it within its sequence, such as `bbox`; "" where it is in none, or called otherwise."""
+        prefix = f"{self.sequence}/"
+        return self.name.removeprefix(prefix) if self.sequence and self.name.startswith(prefix) else ""
+
+    @property
+    def stem(self) -> str:
+        """What files about it are called after, as TFDS has it: `image.class.label`, `objects-label`."""
+        if not self.member:
+            return self.name.replace("/", ".")
+        return f"{self.sequence.replace('/', '-')}-{self.member.replace('/', '.')}"
 
     @property
     def is_wav(self) -> bool:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +35,10 @@ class FeatureKind:
     def tfds(self, feature: Feature) -> Entry:
         """The feature's entry in TFDS's features.json."""
         return tfds_entries.plain(feature)
+
+    def tfds_member(self, feature: Feature) -> Entry:
+        """The entry in TFDS's features.json of what one object of a sequence has of the feature."""
+        return self.tfds(replace(feature, shape=feature.shape[1:], required=True))
 
     def annotate(self, proto: Any, feature: Feature) -> None:
         """Write into a feature of schema.pbtxt, complete but for its kind, what tells the kind."""
@@ -89,6 +94,11 @@ class FeatureKind:
     def amount(self, feature: Feature, number: int) -> str:
         """What so many values come to, in words; "" where only their number is known."""
         return ""
+
+    @property
+    def padding(self) -> Any:
+        """What `load` fills lists up with where nobody says it; None for TensorFlow's own, 0 or ""."""
+        return None
 
     def is_variable(self, feature: Feature) -> bool:
         """Whether the feature's tensors differ in shape from example to example."""

@@ -5,13 +5,19 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from shardmill.features.feature import DType, Feature
-from shardmill.kinds.base import FeatureKind
+from shardmill.kinds.base import Entry, FeatureKind
 
 
 class BoolKind(FeatureKind):
     """Truth values."""
 
     name = "bool"
+
+    def tfds_member(self, feature: Feature) -> Entry:
+        """A scalar bool, as TFDS's own data sets of objects have it."""
+        entry = super().tfds_member(feature)
+        entry["tensor"]["dtype"] = "bool"
+        return entry
 
     def annotate(self, proto: Any, feature: Feature) -> None:
         """A domain of bools."""

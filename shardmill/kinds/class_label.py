@@ -17,9 +17,11 @@ class ClassLabelKind(FeatureKind):
     has_classes = True
 
     def tfds(self, feature: Feature) -> Entry:
-        """A ClassLabel, whose names stand in a file of their own; where it may be missing, ids."""
-        if not feature.is_dense:
+        """A ClassLabel, whose names stand in a file of their own, or a list of them; where it may be missing, ids."""
+        if not feature.required or len(feature.shape) > 1:
             return super().tfds(feature)
+        if feature.shape:
+            return tfds_entries.sequence(self.tfds(replace(feature, shape=())), feature.shape[0])
         label = {"numClasses": str(len(feature.class_names))}
         return {"pythonClassName": f"{tfds_entries.PACKAGE}.class_label_feature.ClassLabel", "classLabel": label}
 
@@ -50,6 +52,11 @@ class ClassLabelKind(FeatureKind):
             return None
         is_known = 0 <= value < len(feature.class_names)
         return f"{value} ({feature.class_names[value] if is_known else 'no such class'})"
+
+    @property
+    def padding(self) -> int:
+        """The id of no class: 0 is one."""
+        return -1
 
     def words(self, feature: Feature) -> str:
         """How many classes there are."""

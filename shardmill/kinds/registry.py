@@ -6,6 +6,7 @@ from shardmill.features.feature import Feature, Kind
 from shardmill.kinds.array import ArrayKind
 from shardmill.kinds.audio import AudioKind
 from shardmill.kinds.base import FeatureKind
+from shardmill.kinds.bbox import BBoxKind
 from shardmill.kinds.boolean import BoolKind
 from shardmill.kinds.class_label import ClassLabelKind
 from shardmill.kinds.image import ImageKind
@@ -18,6 +19,7 @@ _EVERY = (
     ImageKind(),
     ClassLabelKind(),
     BoolKind(),
+    BBoxKind(),
     TextKind(),
     FeatureKind(),
 )

@@ -12,7 +12,7 @@ _BOXES = ("bbox", "bboxes")
 def plain(feature: Feature) -> dict[str, Any]:
     """The entry of a feature whose values are what its list holds."""
     if _is_box(feature):
-        return _boxes(feature)
+        return boxes(feature)
     dtype = "string" if feature.dtype == "bytes" else feature.dtype
     shape = feature.list_shape
     if feature.required and not shape:
@@ -42,11 +42,21 @@ def _is_box(feature: Feature) -> bool:
     )
 
 
-def _boxes(feature: Feature) -> dict[str, Any]:
+def boxes(feature: Feature) -> dict[str, Any]:
+    """The entry of a box, or of any number of them."""
     box = {
         "pythonClassName": f"{PACKAGE}.bounding_boxes.BBoxFeature",
         "boundingBox": {"shape": _shape((4,)), "dtype": "float32", "bboxFormat": "REL_YXYX"},
     }
-    if feature.shape == (4,):
-        return box
-    return {"pythonClassName": f"{PACKAGE}.sequence_feature.Sequence", "sequence": {"feature": box, "length": "-1"}}
+    return box if feature.shape == (4,) else sequence(box)
+
+
+def sequence(entry: dict[str, Any], length: int | None = None) -> dict[str, Any]:
+    """The entry of so many values, None for any number of them, each of which has `entry`."""
+    content = {"feature": entry, "length": "-1" if length is None else str(length)}
+    return {"pythonClassName": f"{PACKAGE}.sequence_feature.Sequence", "sequence": content}
+
+
+def features_dict(entries: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The entry of features by name."""
+    return {"pythonClassName": f"{PACKAGE}.features_dict.FeaturesDict", "featuresDict": {"features": entries}}

@@ -1,7 +1,7 @@
 """Class names and their ids: sorted names from 0, or a frozen file that rebuilds keep to."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shardmill.errors import UserError
@@ -41,6 +41,11 @@ class ClassNames:
     def id(self, name: str) -> int | None:
         """The id of class `name`, or None if it is not a class."""
         return self._ids.get(name)
+
+    @property
+    def ids(self) -> Mapping[str, int]:
+        """The id of each class by its name."""
+        return self._ids
 
     def __len__(self) -> int:
         return len(self.names)

@@ -138,8 +138,10 @@ class Manifest:
 
 
 def _told(feature: dict[str, Any]) -> dict[str, Any]:
-    """A feature without what only audio and renamed features have: the manifests of others stay as they were."""
-    return {key: value for key, value in feature.items() if value or key not in ("sample_rate", "channels", "original")}
+    """A feature without what only audio, renamed features and objects have: the manifests of others stay as they
+    were."""
+    rare = ("sample_rate", "channels", "original", "sequence")
+    return {key: value for key, value in feature.items() if value or key not in rare}
 
 
 def _split(value: Value, name: str, codec: Codec) -> SplitEntry:

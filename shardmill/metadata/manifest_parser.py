@@ -52,6 +52,7 @@ def _feature(value: Value) -> Feature:
         channels=value.get("channels", 0).integer(),
         role=value.get("role", "input").one_of(*get_args(Role)),
         original=value.get("original", "").text(),
+        sequence=value.get("sequence", "").text(),
     )
 
 

@@ -1,7 +1,8 @@
 """Features and splits as TFDS's own JSON files, so that `tfds.builder_from_directory` needs no code.
 
 The files are protobuf JSON of tensorflow_datasets/core/proto/{feature,dataset_info}.proto. A feature that may be
-missing is a tensor of shape (None,), or (None, 4) if its values have shape (n, 4): it reads as zero or one value.
+missing is a tensor of shape (None,), or (None, 4) if its values have shape (n, 4): it reads as zero or one value. What
+is said of each of several objects is a Sequence of what is said of one.
 """
 
 import json
@@ -11,8 +12,8 @@ from typing import Any
 
 from shardmill.codecs.registry import PLAIN
 from shardmill.features.feature import Feature, Features, known_as
+from shardmill.kinds import tfds_entries
 from shardmill.kinds.registry import kind_of
-from shardmill.kinds.tfds_entries import PACKAGE
 from shardmill.metadata.naming import FILEPATH_TEMPLATE
 
 
@@ -27,11 +28,17 @@ class SplitInfo:
 
 def to_features_json(features: Features) -> str:
     """The text of `features.json`."""
-    content = {
-        "pythonClassName": f"{PACKAGE}.features_dict.FeaturesDict",
-        "featuresDict": {"features": {feature.name: kind_of(feature).tfds(feature) for feature in features}},
-    }
-    return dump_json(content)
+    entries: dict[str, dict[str, Any]] = {}
+    members: dict[str, dict[str, dict[str, Any]]] = {}
+    for feature in features:
+        if not feature.member:
+            entries[feature.name] = kind_of(feature).tfds(feature)
+            continue
+        if feature.sequence not in members:
+            members[feature.sequence] = {}
+            entries[feature.sequence] = tfds_entries.sequence(tfds_entries.features_dict(members[feature.sequence]))
+        members[feature.sequence][feature.member] = kind_of(feature).tfds_member(feature)
+    return dump_json(tfds_entries.features_dict(entries))
 
 
 def to_dataset_info_json(

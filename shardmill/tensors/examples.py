@@ -24,7 +24,8 @@ class Assembler:
       columns: what is read.
       defaults: what stands for a missing value, by name, as check_defaults has it.
       decoder: of the images; None where there are none.
-      pad: whether lists of any length are filled up, with their default or else 0 or "".
+      pad: whether lists of any length are filled up, with their default or else 0 or "", ids of
+        classes with -1.
       graph: what examples are put through, whose outputs the columns are; None where they stay as they are.
     """
 
@@ -109,7 +110,12 @@ class Assembler:
         return self._fill(self.columns.inputs[0].name, features)
 
     def _fill(self, name: str, value: Any) -> Any:
-        return value.to_tensor(self.defaults.get(name)) if isinstance(value, tf.RaggedTensor) else value
+        if not isinstance(value, tf.RaggedTensor):
+            return value
+        default = self.defaults.get(name)
+        if default is None:
+            default = next(kind_of(feature).padding for feature in self.columns.all if feature.name == name)
+        return value.to_tensor(default)
 
 
 def _whole(parts: tuple[Any, ...]) -> Any:

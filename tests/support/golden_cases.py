@@ -110,6 +110,33 @@ CASES: dict[str, tuple[str, ...]] = {
         ),
     ),
     "images-damaged": ("images", "--input", "images", "--on_damaged_file", "reject"),
+    "images-coco": ("images", "--coco", "train=objects/train.json", "--coco", "val=objects/val.json"),
+    "images-coco-one": (
+        "images",
+        "--coco",
+        "objects/train.json",
+        *_SPLITS,
+        "--on_bad_box",
+        "drop",
+        "--num_shards",
+        "2",
+    ),
+    "images-coco-resized": (
+        *(
+            "images",
+            "--coco",
+            "objects/train.json",
+            "--resize",
+            "9x9",
+            "--resize_mode",
+            "cover",
+            "--boxes_seen",
+            "upright",
+        ),
+        *("--image_format", "png"),
+    ),
+    "images-voc": ("images", "--voc", "objects/voc"),
+    "images-yolo": ("images", "--yolo", "objects/yolo/data.yaml"),
     "arrays": ("arrays", "--input", "arrays", *_SPLITS),
     "arrays-typed": (
         *("arrays", "--input", "arrays", "--shape", "2,3", "--dtype", "float32", "--feature", "scan"),
@@ -206,6 +233,7 @@ def write_inputs(folder: Path) -> None:
     for number in range(24):
         name = f"images/{('cat', 'dog', 'owl')[number % 3]}/{number:02}.png"
         _write(folder / name, _png(number, width=5 + number % 4, height=7))
+    _write_objects(folder / "objects")
     _write(folder / "images/cat/broken.png", b"\x89PNG\r\n\x1a\nno")
     _write(folder / "labels.txt", b"owl\ncat\n")
     _write(folder / "cities.txt", b"Rome\nOslo\n")
@@ -250,6 +278,48 @@ def write_inputs(folder: Path) -> None:
             example: dict[str, Any] = {"id": [number], "group": [number % 3], "x": [number / 4, 1.0]}
             records.append(encode_example(example | ({"s": [b"%d" % number]} if number % 2 else {})))
         _write(folder / f"records/old-{part:05}-of-00002.tfrecord", b"".join(map(frame, records)))
+
+
+def _write_objects(folder: Path) -> None:
+    """The same pictures thrice, with what is in them as COCO, VOC and YOLO have it; a box of each is empty."""
+    categories = [{"id": 2, "name": "cat"}, {"id": 5, "name": "dog"}]
+    boxes = {index: [(index % 5 + place, 1, 3, 2 * place) for place in range(index % 3)] for index in range(12)}
+    for split, members in (("train", range(9)), ("val", range(9, 12))):
+        images = [{"id": 50 - n, "file_name": f"{n}.png", "width": 14, "height": 9} for n in members]
+        annotations = [
+            {
+                "id": 10 * n + place,
+                "image_id": 50 - n,
+                "category_id": (2, 5)[place % 2],
+                "bbox": list(box),
+                "area": 1.5 * n,
+            }
+            for n in members
+            for place, box in enumerate(boxes[n])
+        ]
+        content = {"annotations": annotations, "categories": categories, "images": images}
+        _write(folder / f"{split}.json", json.dumps(content).encode())
+        names = "".join(f"{n}\n" for n in members)
+        _write(folder / f"voc/ImageSets/Main/{split}.txt", names.encode())
+        for n in members:
+            for place in (f"{n}.png", f"voc/JPEGImages/{n}.png", f"yolo/images/{split}/{n}.png"):
+                _write(folder / place, _png(n + 40, 14, 9))
+            _write(folder / f"voc/Annotations/{n}.xml", _voc(boxes[n]).encode())
+            lines = (
+                f"{place % 2} {(x + 1.5) / 14} {(1 + high / 2) / 9} {3 / 14} {high / 9}"
+                for place, (x, _, _, high) in enumerate(boxes[n])
+            )
+            _write(folder / f"yolo/labels/{split}/{n}.txt", "".join(f"{line}\n" for line in lines).encode())
+    _write(folder / "yolo/data.yaml", b"train: images/train\nval: images/val\nnames: [cat, dog]\n")
+
+
+def _voc(boxes: list[tuple[int, int, int, int]]) -> str:
+    objects = (
+        f"<object><name>{('cat', 'dog')[place % 2]}</name><bndbox><xmin>{x}</xmin><ymin>{y}</ymin>"
+        f"<xmax>{x + wide}</xmax><ymax>{y + high}</ymax></bndbox></object>"
+        for place, (x, y, wide, high) in enumerate(boxes)
+    )
+    return f"<annotation><size><width>14</width><height>9</height></size>{''.join(objects)}</annotation>"
 
 
 def _write_tables(folder: Path) -> None:

@@ -3,9 +3,10 @@ reading."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
@@ -32,11 +33,13 @@ class Encoded(NamedTuple):
       value: what is stored of its bytes.
       entries: serialized, of the features that follow its name.
       seen: what statistics are to count beside.
+      noted: what was made of what is noted of it.
     """
 
     value: bytes
     entries: bytes = b""
     seen: Any = None
+    noted: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,18 @@ class FileEncoder(ABC):
         """What became of a file, from its value and what `remember` made."""
         return Encoded(value)
 
+    def noted(self, batch: pa.RecordBatch) -> Iterable[Any]:
+        """What is noted of each file of a batch, beside its columns; None of one of which nothing is, as here."""
+        return repeat(None, len(batch))
+
+    def note(self, encoded: Encoded, noted: Any) -> Encoded:
+        """What becomes of a file with what is noted of it.
+
+        Raises:
+          Exception: the kind's `refusal`: it is no good, although the file is.
+        """
+        raise NotImplementedError
+
     def depends_on(self) -> dict[str, str]:
         """All options that what becomes of a file depends on, beside the file; where it is not."""
         no = ("root", "renames", *self.said)
@@ -165,11 +180,16 @@ class FileEncoder(ABC):
         columns = (batch[name].to_pylist() for name in ("name", "size", "label", "line", "columns"))
         paths = self._paths(batch)
         read = self._read(paths, known)
-        for former, path, data, name, size, label, line, entries in zip(known, paths, read, *columns, strict=True):
+        told = self.noted(batch)
+        for former, noted, path, data, name, size, label, line, entries in zip(
+            known, told, paths, read, *columns, strict=True
+        ):
+            encoded = None
             try:
                 if size > self.max_bytes:
                     raise self.refusal(f"{size:,} bytes as an example, which holds {self.max_bytes:,} at most")
                 encoded = self.encode_file(path, data) if former is None else self._recalled(former)
+                encoded = encoded if noted is None else self.note(encoded, noted)
                 record = self._record(names, name, encoded, label, entries or b"")
                 if (grown := sum(map(len, record))) > MAX_RECORD_BYTES:
                     raise self.refusal(f"{grown:,} bytes once encoded; an example holds {MAX_RECORD_BYTES:,} at most")
@@ -177,7 +197,9 @@ class FileEncoder(ABC):
                 if isinstance(error, OSError):
                     raise_if_store_failed(error, path)
                 rejects.append(Reject(name, line, "write", _reason(error)))
-                places.append(None if isinstance(error, OSError) else Place(reason=_reason(error)))
+                # What is noted of a file may be right another time, although the file stays as it is
+                lasts = (encoded is None or noted is None) and not isinstance(error, OSError)
+                places.append(Place(reason=_reason(error)) if lasts else None)
                 continue
             length = framing.add(record)
             if remembers:

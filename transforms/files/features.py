@@ -8,7 +8,9 @@ from transforms.layout.files import Layout
 TFDS_CANNOT = "TFDS cannot decode"  # so begin the notices of what only other readers can
 
 
-def file_features(layout: Layout, rows: int, value: Feature, measured: Sequence[str] = ()) -> Features:
+def file_features(
+    layout: Layout, rows: int, value: Feature, measured: Sequence[str] = (), noted: Features = ()
+) -> Features:
     """The features of a data set of files, in the order in which transforms.files.encode writes them.
 
     Args:
@@ -16,11 +18,13 @@ def file_features(layout: Layout, rows: int, value: Feature, measured: Sequence[
       rows: records planned: a column with a value in each of them is required.
       value: what is stored of the file itself.
       measured: the names of numbers that the kind adds, such as `height`.
+      noted: what is noted of the file, beside columns.
     """
     features = [value]
     if layout.class_names is not None:
         features.append(Feature("label", "int64", "class_label", class_names=layout.class_names.names))
     features.append(Feature("filename", "bytes", "text", role="source"))
     features += [Feature(name, "int64", role="source") for name in measured]
+    features += noted
     features += [column.feature(name, rows) for name, column in layout.columns.items()]
     return tuple(features)

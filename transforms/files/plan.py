@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from apache_beam.pvalue import AsSingleton
 
 import transforms.workers.coder  # noqa: F401, registers the coder of batches
-from transforms.files.references import SHARD
+from transforms.files.references import shard_columns
 from transforms.sharding import balance
 from transforms.sharding.cuts import FindByteCuts, FindExampleCuts
 from transforms.sharding.divisions import Divisions, Grouped
@@ -25,7 +25,6 @@ from transforms.workers.gather import Gather
 
 _ROWS_A_SHARD = 256  # below which a batch of one shard is mostly metadata
 _MOST_ROWS = 200_000  # gathered at once: about 20 MB, several times over while they are dealt out
-_DISTRIBUTED = [*SHARD.names, "split"]
 
 
 @dataclass(eq=False)
@@ -95,7 +94,7 @@ class PlanShards(beam.PTransform):
 
 
 def _selected(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch.select(_DISTRIBUTED)
+    return batch.select([*shard_columns(batch), "split"])
 
 
 def _most_rows(divisions: Divisions) -> int:
@@ -113,7 +112,7 @@ def distribute(batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[Sh
     for name, rows, (keys, ties, _) in zip(names, rows_of(codes, len(names)), _by_split(batch).values(), strict=True):
         shard[rows] = divisions[name].cuts.part_of(keys, ties)
     order = np.lexsort((shard, codes))
-    batch, codes, shard = batch.select(SHARD.names).take(pa.array(order)), codes[order], shard[order]
+    batch, codes, shard = batch.select(shard_columns(batch)).take(pa.array(order)), codes[order], shard[order]
     starts = np.flatnonzero(np.concatenate(([True], (np.diff(codes) != 0) | (np.diff(shard) != 0)))).tolist()
     for start, stop in zip(starts, [*starts[1:], len(codes)], strict=True):
         yield (names[codes[start]], int(shard[start])), batch.slice(start, stop - start)

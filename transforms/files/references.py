@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from transforms.inputs.annotations.objects import PLANNED_OBJECTS
 from transforms.workers.batches import concatenate
 
 # A file as planned: label by id, `size` of the record to come, `columns` as serialized entries of the Example.
@@ -34,6 +35,12 @@ PLANNED = pa.schema(
 # What a shard's writer needs of them.
 _NEEDED = ("name", "size", "uri", "label", "line", "columns", "key", "tie", "identity")
 SHARD = pa.schema([PLANNED.field(name) for name in _NEEDED])
+
+
+def shard_columns(batch: pa.RecordBatch) -> list[str]:
+    """The columns of a planned batch that a shard's writer needs: those of annotated images have their objects
+    beside."""
+    return [*SHARD.names, *(name for name in PLANNED_OBJECTS.names if name in batch.schema.names)]
 
 
 def sorted_by_key(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:

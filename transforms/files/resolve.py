@@ -15,6 +15,7 @@ from transforms.columns.key_texts import key_texts_of_values
 from transforms.columns.nested import ColumnError
 from transforms.files.manifest_columns import encode_columns
 from transforms.files.references import PLANNED
+from transforms.inputs.annotations.objects import labels_of, planned_objects
 from transforms.inputs.folders import split_name
 from transforms.layout.files import Layout
 from transforms.options.splits import CONTENT, SplitOptions
@@ -25,6 +26,8 @@ from transforms.workers.batches import to_batch
 
 # Bytes of an image's Example beside payload, name and columns: keys, lengths, label, height, width
 _EXAMPLE_OVERHEAD = 90
+# Bytes of an object in an Example, and of what stands before the objects of an image: keys, lengths
+_OBJECT_BYTES, _OBJECTS_OVERHEAD = 28, 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +49,16 @@ class ResolveOptions:
 
 def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> Iterator[pa.RecordBatch | Reject]:
     """The planned files of a FOUND batch, in one batch, and a Reject for each that cannot be planned."""
-    rows = []
-    found = zip(*(batch[i].to_pylist() for i in range(8)), strict=True)
-    for name, size, uri, label, split, line, columns, identity in found:
+    rows, kept = [], []
+    objects = planned_objects(batch, layout.object_classes.ids) if layout.object_classes is not None else None
+    unknown = _unknown(batch, objects, layout) if objects is not None else {}
+    found = zip(range(len(batch)), *(batch[i].to_pylist() for i in range(8)), strict=True)
+    for row, name, size, uri, label, split, line, columns, identity in found:
         values = json.loads(columns) if columns else {}
         if line is None:
             split, label = layout.locate(name)
         label_id, problem = _label_id(label, layout)
+        problem = problem or unknown.get(row)
         if problem is None and layout.fractions is None and split is None:
             problem = "no split: the file lies in no split folder, or the column 'split' is empty"
         entries = b""
@@ -66,9 +72,33 @@ def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> I
         payload = size if options.record_bytes is None else options.record_bytes
         planned = payload + len(name.encode()) + len(entries) + _EXAMPLE_OVERHEAD + tfrecord.OVERHEAD
         values["label"] = label
+        kept.append(row)
         rows.append((name, planned, uri, label_id, line, entries or None, split_name(split or ""), values, identity))
     if rows:
-        yield _planned(rows, layout, options)
+        planned_rows = _planned(rows, layout, options)
+        yield planned_rows if objects is None else _beside(planned_rows, objects.take(pa.array(kept)))
+
+
+def _unknown(batch: pa.RecordBatch, objects: pa.RecordBatch, layout: Layout) -> dict[int, str]:
+    """Why images with an object of a class that has no id are rejects, by their rows."""
+    assert layout.object_classes is not None
+    rows = objects["objects"].value_parent_indices().to_pylist()
+    labels = labels_of(batch).to_pylist()
+    ids = objects["objects"].flatten().flatten()[0].to_numpy()
+    return {
+        rows[place]: f"class {labels[place]!r} of an object is not in {layout.object_classes.source}"
+        for place in np.flatnonzero(ids < 0)[::-1].tolist()
+    }
+
+
+def _beside(planned: pa.RecordBatch, objects: pa.RecordBatch) -> pa.RecordBatch:
+    """Planned images with their objects, and the bytes that these will take."""
+    lengths = objects["objects"].value_lengths().to_numpy(zero_copy_only=False)
+    sizes = planned["size"].to_numpy() + _OBJECT_BYTES * lengths + _OBJECTS_OVERHEAD
+    place = planned.schema.get_field_index("size")
+    planned = planned.set_column(place, PLANNED.field("size"), pa.array(sizes, pa.int64()))
+    fields = [*planned.schema, *objects.schema]
+    return pa.RecordBatch.from_arrays([*planned.columns, *objects.columns], schema=pa.schema(fields))
 
 
 def _label_id(label: str | None, layout: Layout) -> tuple[int | None, str | None]:

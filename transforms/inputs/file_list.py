@@ -153,7 +153,7 @@ def _rows(
             yield Reject(path, line, "index", f"the row has no {' or '.join(names.files)}")
             continue
         try:
-            identity, uri = _locate(names.path(name), folder, allow_outside)
+            identity, uri = locate(names.path(name), folder, allow_outside)
             label, split = _text(columns.pop(names.label, None)), _text(columns.pop("split", None))
         except ValueError as error:
             yield Reject(name, line, "index", str(error))
@@ -161,8 +161,12 @@ def _rows(
         yield Row(line, identity, uri, label, split, columns)
 
 
-def _locate(name: str, folder: str, allow_outside: bool) -> tuple[str, str | None]:
-    """(identity, URI or None) of a file that the manifest in `folder` calls `name`; raises ValueError."""
+def locate(name: str, folder: str, allow_outside: bool, whose: str = "the manifest's folder") -> tuple[str, str | None]:
+    """(identity, URI or None) of a file that is called `name` as seen from `folder`, in words `whose`.
+
+    Raises:
+      ValueError: it lies outside, which is not allowed, or its name can be none.
+    """
     if "\0" in name:
         raise ValueError("the file name holds a NUL byte")
     local = storage.is_local(name)
@@ -176,7 +180,7 @@ def _locate(name: str, folder: str, allow_outside: bool) -> tuple[str, str | Non
     if not absolute and relative != ".." and not relative.startswith("../"):
         return relative, None
     if not allow_outside:
-        raise ValueError("lies outside the manifest's folder; give --allow_outside if that is meant")
+        raise ValueError(f"lies outside {whose}; give --allow_outside if that is meant")
     return name, name if absolute else posixpath.normpath(storage.join(folder, name))
 
 

@@ -81,7 +81,7 @@ class ListFiles(beam.PTransform):
             .with_output_types(pa.RecordBatch)
             .with_outputs(REJECTS, SUMMARIES, main="files")
         )
-        return _indexed(outputs["files"], outputs)
+        return indexed(outputs["files"], outputs)
 
 
 @dataclass(eq=False)
@@ -118,19 +118,20 @@ class ReadManifest(beam.PTransform):
             rows["rows"]
             | "ByName" >> beam.GroupByKey()
             | "Measure"
-            >> beam.ParDo(_MeasureFn(self.path, self.allow_outside, self.identities, self.temporary))
+            >> beam.ParDo(_MeasureRowsFn(self.path, self.allow_outside, self.identities, self.temporary))
             .with_output_types(pa.RecordBatch)
             .with_outputs(REJECTS, SUMMARIES, main="files")
         )
-        return _indexed(measured["files"], measured, rows)
+        return indexed(measured["files"], measured, rows)
 
 
-def _indexed(files: beam.PCollection[pa.RecordBatch], outputs: Any, earlier: Any = None) -> Indexed:
+def indexed(files: beam.PCollection[pa.RecordBatch], outputs: Any, *earlier: Any) -> Indexed:
+    """What steps found, with the rejects and summaries of all of them."""
     rejects = outputs[REJECTS]
     summaries = outputs[SUMMARIES]
-    if earlier is not None:
-        rejects = (rejects, earlier[REJECTS]) | "AllRejects" >> beam.Flatten()
-        summaries = (summaries, earlier[SUMMARIES]) | "AllSummaries" >> beam.Flatten()
+    if earlier:
+        rejects = (rejects, *(step[REJECTS] for step in earlier)) | "AllRejects" >> beam.Flatten()
+        summaries = (summaries, *(step[SUMMARIES] for step in earlier)) | "AllSummaries" >> beam.Flatten()
     merging = beam.CombineGlobally(Merging(InputSummary, InputSummary.merge))
     summary = summaries | "Summarize" >> merging.without_defaults()  # listing says one at least
     return Indexed(files, rejects, summary)
@@ -170,11 +171,12 @@ def index_listing(
     for batch in batches(rows(), FOUND):
         yield batch
         summary = summary.merge(summarize_batch(batch, roles=roles))
-    yield from _tagged(rejects.close())
+    yield from tagged(rejects.close())
     yield TaggedOutput(SUMMARIES, summary.merge(other))
 
 
-def _tagged(parts: Iterable[RejectsPart]) -> Iterator[TaggedOutput]:
+def tagged(parts: Iterable[RejectsPart]) -> Iterator[TaggedOutput]:
+    """Parts of rejects, tagged as such."""
     return (TaggedOutput(REJECTS, part) for part in parts)
 
 
@@ -200,44 +202,59 @@ def _parse(
         parts = number_of_parts(storage.size(path))
     for batch in batches(rows(), PARSED, rows_at_once(parts)):
         yield from deal_out(batch, parts)
-    yield from _tagged(rejects.close())
+    yield from tagged(rejects.close())
     yield TaggedOutput(SUMMARIES, InputSummary(rejected=rejected))
 
 
-class _MeasureFn(beam.DoFn):
-    """Sizes of the files that rows name, looked up by many threads where each is a request; rows that are there
-    twice are left out."""
+class MeasureFn(beam.DoFn):
+    """Sizes of the files that rows name, looked up by many threads where each is a request.
 
-    def __init__(self, path: str, allow_outside: bool, identities: bool, temporary: str | None) -> None:
-        self._path, self._allow_outside, self._identities = path, allow_outside, identities
+    Its parameters are those of `measure`, and the job's temporary directory; None in a dry run.
+    """
+
+    def __init__(
+        self, root: str, textual: bool, allow_outside: bool, identities: bool, temporary: str | None = None
+    ) -> None:
+        self._root, self._textual = root, textual
+        self._allow_outside, self._identities = allow_outside, identities
         self._temporary = temporary
-        self._root = folder_of(path)
-        self._textual = is_textual(path)
 
     def setup(self) -> None:
+        """Make the threads."""
         self._pool = ThreadPoolExecutor(_REMOTE_THREADS, "shardmill-size")
 
     def teardown(self) -> None:
+        """End the threads."""
         self._pool.shutdown(cancel_futures=True)
 
-    def process(self, part: tuple[int, Iterable[pa.RecordBatch]]) -> Iterator[Any]:
-        rows, repeated = without_duplicates(concatenate(part[1]), self._path)
-        yield from _tagged(parts_of(repeated, self._temporary))
-        yield TaggedOutput(SUMMARIES, InputSummary(rejected=len(repeated)))
-        for start in range(0, len(rows), BATCH_ROWS):
-            yield from self._measured(rows.slice(start, BATCH_ROWS))
-
-    def _measured(self, batch: pa.RecordBatch) -> Iterator[Any]:
+    def process(self, batch: Any) -> Iterator[Any]:
+        """The batch with sizes; rejects and a summary, tagged."""
         measured, types, rejects = measure(
             batch, self._root, self._textual, self._allow_outside, self._pool.map, self._identities
         )
-        yield from _tagged(parts_of(rejects, self._temporary))
+        yield from tagged(parts_of(rejects, self._temporary))
         if len(measured):
             yield measured
         summary = summarize_batch(measured, types) if len(measured) else InputSummary()
         missing = [reject.source for reject in rejects if reject.reason == NO_SUCH_FILE]
         first = {NO_SUCH_FILE: (len(missing), min(missing))} if missing else {}
         yield TaggedOutput(SUMMARIES, summary.merge(InputSummary(rejected=len(rejects), missing=first)))
+
+
+class _MeasureRowsFn(MeasureFn):
+    """The same of a manifest's rows, of which those that are there twice are left out."""
+
+    def __init__(self, path: str, allow_outside: bool, identities: bool, temporary: str | None) -> None:
+        super().__init__(folder_of(path), is_textual(path), allow_outside, identities, temporary)
+        self._path = path
+
+    def process(self, part: tuple[int, Iterable[pa.RecordBatch]]) -> Iterator[Any]:
+        """The rows of one part, which all of one name are in."""
+        rows, repeated = without_duplicates(concatenate(part[1]), self._path)
+        yield from tagged(parts_of(repeated, self._temporary))
+        yield TaggedOutput(SUMMARIES, InputSummary(rejected=len(repeated)))
+        for start in range(0, len(rows), BATCH_ROWS):
+            yield from super().process(rows.slice(start, BATCH_ROWS))
 
 
 def measure(

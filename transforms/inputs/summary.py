@@ -11,6 +11,7 @@ import xxhash
 
 from transforms.columns.inferred import MAX_VALUES
 from transforms.columns.types import ColumnType, merge_types
+from transforms.inputs.annotations.objects import labels_of
 from transforms.inputs.folders import FolderRoles, folder_key
 
 _MODULUS = 1 << 128  # of the sum of 128-bit hashes, which is the same in any order
@@ -35,6 +36,9 @@ class InputSummary:
       headers: columns of tables, as (number of files, one name).
       first: the least (name, URI or "") of all files found.
       missing: files of a manifest that are not there, as (number, one name), by reason.
+      categories: the classes that files of annotations say there are, in order, as (number of files, one's name).
+      objects: objects in images by the name of their class.
+      notices: what the user must be told of the input.
       fingerprint: the sum modulo 2^128 of xxh3_128 of each name and size: equal for equal inputs in any order.
     """
 
@@ -50,6 +54,9 @@ class InputSummary:
     headers: dict[tuple[str, ...], tuple[int, str]] = field(default_factory=dict)
     first: tuple[str, str] | None = None
     missing: dict[str, tuple[int, str]] = field(default_factory=dict)
+    categories: dict[tuple[str, ...], tuple[int, str]] = field(default_factory=dict)
+    objects: Counter[str] = field(default_factory=Counter)
+    notices: frozenset[str] = frozenset()
 
     def merge(self, other: "InputSummary") -> "InputSummary":
         """The summary of both parts."""
@@ -66,6 +73,9 @@ class InputSummary:
             _merge_named(self.headers, other.headers),
             min(filter(None, (self.first, other.first)), default=None),
             _merge_named(self.missing, other.missing),
+            _merge_named(self.categories, other.categories),
+            self.objects + other.objects,
+            self.notices | other.notices,
         )
 
     @property
@@ -125,5 +135,6 @@ def summarize_batch(
         splits=Counter(split or "" for split in batch["split"].to_pylist()) if manifest else Counter(),
         columns=columns or {},
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,
+        objects=Counter(labels_of(batch).to_pylist()) if "objects" in batch.schema.names else Counter(),
         first=min(zip(names, (uri or "" for uri in batch["uri"].to_pylist()), strict=True), default=None),
     )

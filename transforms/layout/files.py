@@ -38,6 +38,7 @@ class LayoutOptions:
       kind: of the files.
       folders: what their folders mean, as `--folders` says; None where that is guessed.
       root: the folder that names are relative to.
+      annotated: whether the objects in images are annotated.
     """
 
     source: str
@@ -47,6 +48,7 @@ class LayoutOptions:
     kind: FileKind = IMAGES
     folders: FolderRoles | None = None
     root: str = ""
+    annotated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class Layout:
       folders: what the folders of a name mean.
       class_names: the class table, or None for unlabelled files.
       columns: types of a manifest's columns, in the order of their names.
+      object_classes: the class table of the objects in images; None where none are annotated.
       notices: what the user must be told at the end.
     """
 
@@ -68,6 +71,7 @@ class Layout:
     class_names: ClassNames | None
     columns: dict[str, ColumnType] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    object_classes: ClassNames | None = None
 
     def locate(self, name: str) -> tuple[str | None, str | None]:
         """(split, class name) of a file by its folders; None for what they do not say."""
@@ -96,24 +100,50 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
         if found
         else None
     )
-    if class_names is None and options.classes.labels is not None:
+    objects = object_classes(summary, options) if options.annotated else None
+    if class_names is None and objects is None and options.classes.labels is not None:
         raise UserError(
             f"{options.classes.given}, but {options.source} has no labels: no class folders and no column 'label'"
         )
     notices = (
         *missing,
+        *sorted(summary.notices),
         *skipped_notices(summary),
         *folder_notices(summary.folders, folders),
         *_label_notices(class_names),
     )
     splits = _splits_of_input(summary, folders, options) if from_input else splits_by_fraction(options.split.splits)
     check_split_shards(splits.names, options.split_shards)
-    return Layout(splits.names, splits.fractions, folders, class_names, columns, (*notices, *splits.notices))
+    notices = (*notices, *splits.notices)
+    return Layout(splits.names, splits.fractions, folders, class_names, columns, notices, objects)
+
+
+def object_classes(summary: InputSummary, options: LayoutOptions) -> ClassNames:
+    """The class table of the objects in images: the one that annotations bring with them, or their names, sorted.
+
+    Raises:
+      UserError: annotations have different tables, or there is no class at all.
+    """
+    tables = sorted(summary.categories.items(), key=lambda item: item[1][1])
+    frozen, on_new = options.classes.labels, options.classes.on_new_label
+    if frozen is None and len(tables) > 1:
+        (one, (_, first)), (other, (_, second)) = tables[:2]
+        odd = sorted(set(one) ^ set(other))
+        how = f"{odd[0]!r} is only in one of them" if odd else "their order is another"
+        raise UserError(
+            f"the classes of {first} and of {second} differ: {how}; give --labels_file, which says their ids"
+        )
+    if frozen is None and tables:
+        return ClassNames(tables[0][0], tables[0][1][1])
+    found = {*summary.objects, *(name for names, _ in tables for name in names)}
+    if not found and frozen is None:
+        raise UserError(f"{options.source}: there is no object in any image, and so no class; is it the right file?")
+    return resolve_class_names(found, frozen, on_new, options.classes.source)
 
 
 def _splits_of_input(summary: InputSummary, folders: FolderRoles, options: LayoutOptions) -> Splits:
     spelled = _split_names(summary, folders)
-    where = "the manifest" if summary.labels else "their folders"
+    where = "the annotations" if options.annotated else "the manifest" if summary.labels else "their folders"
     return Splits(in_order(spelled, f"in {options.source}"), None, tuple(split_notices(spelled, where)))
 
 

@@ -49,7 +49,7 @@ def _class_names(feature: Feature, inferred: Inferred, options: TableOptions) ->
     if kind_of(feature).has_classes and options.classes.labels is None:
         raise UserError(
             f"--schema says that {feature.name!r} holds ids of {_class_count(feature)} classes; give their names with "
-            f"--labels_file {naming.labels_file(feature.name)}, which stands beside the schema"
+            f"--labels_file {naming.labels_file(feature.stem)}, which stands beside the schema"
         )
     check_label_name(feature.name)
     check_labels_file(feature, options.classes.labels)
@@ -81,7 +81,7 @@ def check_labels_file(feature: Feature, frozen: Sequence[str] | None) -> None:
     if kind_of(feature).has_classes and frozen is not None and len(frozen) < len(feature.class_names):
         raise UserError(
             f"--labels_file has {len(frozen):,} names, but --schema says that {feature.name!r} holds ids of"
-            f" {len(feature.class_names):,} classes; give the {naming.labels_file(feature.name)} that stands beside the"
+            f" {len(feature.class_names):,} classes; give the {naming.labels_file(feature.stem)} that stands beside the"
             " schema"
         )
 

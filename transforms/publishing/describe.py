@@ -189,9 +189,9 @@ def metadata_files(
     """
     labels = of_kind(manifest.features, "class_label")
     for feature in labels:
-        check_label_name(feature.name.replace("/", "."))
+        check_label_name(feature.stem)
     texts = {
-        naming.labels_file(feature.name): "".join(f"{name}\n" for name in feature.class_names) for feature in labels
+        naming.labels_file(feature.stem): "".join(f"{name}\n" for name in feature.class_names) for feature in labels
     }
     if manifest.codec.is_read_by_tfds:
         infos = [
@@ -262,8 +262,9 @@ def notices(build: Build, features: Features, options: PublishOptions) -> list[s
         said += _duplicate_notices(build.duplicates, options.configuration)
     if build.near_duplicates is not None:
         said += _near_notices(build.near_duplicates)
-    for feature, names in _class_names(features).items():
-        said += _class_notices(build, feature, names, Renames.of(options.configuration).original(feature))
+    for feature in of_kind(features, "class_label"):
+        column = Renames.of(options.configuration).original(feature.name)
+        said += _class_notices(build, feature.name, feature.class_names, "" if feature.shape else column)
     return said
 
 
@@ -302,10 +303,8 @@ def _class_notices(build: Build, feature: str, names: Sequence[str], column: str
     single = [names[index] for index, splits in where.items() if len(splits) == 1]
     if single and len(counts) > 1:
         only = where[names.index(single[0])][0]
-        said.append(
-            f"{_some(single)} examples in one split only ({single[0]!r}: {only}); --stratify_by {column} spreads each"
-            " class"
-        )
+        remedy = f"; --stratify_by {column} spreads each class" if column else ""
+        said.append(f"{_some(single)} examples in one split only ({single[0]!r}: {only}){remedy}")
     return said
 
 

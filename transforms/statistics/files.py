@@ -11,6 +11,7 @@ from typing import Protocol, Self, runtime_checkable
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.numbers import Bucket, Numbers
 from transforms.statistics.extremes import Extremes
+from transforms.statistics.tables import TableStats
 
 ClassNames = Mapping[str, Sequence[str]]  # by feature
 
@@ -101,8 +102,8 @@ def label_summaries(labels: Counter[int], class_names: ClassNames) -> dict[str, 
 
 @dataclass(slots=True)
 class ImageStats:
-    """Statistics of some images: sizes in bytes, dimensions in pixels, formats, labels by id, and how many EXIF says to
-    turn, and which are extreme."""
+    """Statistics of some images: sizes in bytes, dimensions in pixels, formats, labels by id, how many EXIF says to
+    turn, which are extreme, and, where they are annotated, the objects in them, and how many boxes were changed."""
 
     sizes: NumberStats = field(default_factory=NumberStats)
     heights: NumberStats = field(default_factory=NumberStats)
@@ -111,6 +112,8 @@ class ImageStats:
     labels: Counter[int] = field(default_factory=Counter)
     turned: int = 0
     extremes: Extremes = field(default_factory=Extremes)
+    objects: TableStats | None = None
+    boxes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("clipped", "dropped", "cropped"), 0))
 
     def merge(self, other: "ImageStats") -> None:
         """Add what `other` counted."""
@@ -121,14 +124,19 @@ class ImageStats:
         self.labels.update(other.labels)
         self.turned += other.turned
         self.extremes.merge(other.extremes)
+        if self.objects is not None and other.objects is not None:
+            self.objects.merge(other.objects)
+        else:
+            self.objects = copy.deepcopy(self.objects or other.objects)
+        self.boxes = {what: number + other.boxes[what] for what, number in self.boxes.items()}
 
     def lie_in(self, shard: str, start: int) -> None:
         """As `Located` says."""
         self.extremes.lie_in(shard, start)
 
     def label_counts(self, feature: str) -> Counter[int]:
-        """Images by class id; `label` is the only class label there is."""
-        return self.labels
+        """Images by class id, or objects: all but `label` are theirs."""
+        return self.labels if feature == "label" or self.objects is None else self.objects.label_counts(feature)
 
     def summary(self, class_names: ClassNames) -> dict[str, FeatureSummary]:
         """What stands in stats.json for a split: statistics by feature."""
@@ -138,7 +146,11 @@ class ImageStats:
             turned_by_exif=self.turned,
             extremes=self.extremes.summary(),
         )
-        features = {"image": image, **label_summaries(self.labels, class_names)}
+        of_objects = {name: names for name, names in class_names.items() if name != "label"}
+        of_images = {name: names for name, names in class_names.items() if name == "label" or self.objects is None}
+        features = {"image": image, **label_summaries(self.labels, of_images)}
+        if self.objects is not None:
+            features |= self.objects.summary(of_objects)
         if self.heights.count:
             features["height"], features["width"] = self.heights.feature(), self.widths.feature()
         return features

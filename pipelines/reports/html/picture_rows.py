@@ -37,7 +37,7 @@ def _apart(bits: int) -> str:
 def _images(shown: Sequence[Picture], left: int) -> tuple[list[dict[str, Any]], int]:
     images = []
     for picture in shown:
-        small = thumbnail(picture.image)
+        small = thumbnail(picture.image, picture.objects)
         fits = len(small.source) <= left
         size = f"{small.width:,} × {small.height:,}" if small.width else "of no known size"
         label = f"{picture.label}, " if picture.label else ""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from typing import TypeVar, cast
 
+from pipelines.reports.boxes import Drawn, objects_of, words_of
 from shardmill.checks.profile import Profile
 from shardmill.errors import CorruptDataError
 from shardmill.features.feature import of_kind
@@ -35,12 +36,13 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image as it is stored, and what is said of it."""
+    """An image as it is stored, what is said of it, and the objects in it."""
 
     image: bytes = field(repr=False)
     split: str
     label: str
     file: str
+    objects: tuple[Drawn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,9 @@ class _Finder:
             return None
         names = example.get(self._filename, ())
         file = names[0].decode(errors="replace") if len(names) and isinstance(names[0], bytes) else ""
-        return Picture(image, split, self._class_name(self._class_id(example)), file)
+        objects = objects_of(example, self._profile.manifest.features)
+        label = words_of(objects) or self._class_name(self._class_id(example))
+        return Picture(image, split, label, file, objects)
 
     def _class_id(self, example: dict[str, FeatureValue]) -> int:
         values = example.get(self._label.name, ()) if self._label is not None else ()

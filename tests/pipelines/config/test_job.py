@@ -23,7 +23,7 @@ def config(**values: Any) -> ImagesConfig:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"input": None}, "^give either --input, a folder or a glob, or --manifest, a .csv or .jsonl file$"),
+        ({"input": None}, "^give either --input, a folder or a glob, or --manifest, a .csv or .jsonl file, or what"),
         ({"input": "photos", "manifest": "a.csv"}, "^give either --input"),
         ({"manifest": "a.tsv"}, "^--manifest a.tsv: expected a name that ends in .csv or .jsonl$"),
         ({"allow_outside": True}, "^--allow_outside is about the names in a --manifest"),

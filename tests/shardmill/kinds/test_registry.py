@@ -25,6 +25,7 @@ FEATURES = (
     Feature("d", "bytes", "image"),
     Feature("e", "int64", "class_label", class_names=("", "")),
     Feature("f", "bytes", "array", (2, 2), element="uint8"),
+    Feature("h", "float32", "bbox", (None, 4)),
 )
 
 
@@ -57,6 +58,14 @@ def test_each_kind_finds_itself_in_the_schema(feature: Feature, required: bool) 
         (FEATURES[4], np.array([1]), []),
         (FEATURES[5], [b"123"], ["feature 'f' holds 3 bytes; expected 4"]),
         (FEATURES[5], [b"1234"], []),
+        (
+            FEATURES[6],
+            np.array([0, 0.5, 1, 0.25, 0, 0, 1, 1.5, 0, 0, 1, 1], np.float32),
+            [
+                f"feature 'h' has the box {box}; expected [ymin, xmin, ymax, xmax] from 0 to 1"
+                for box in ([0.0, 0.5, 1.0, 0.25], [0.0, 0.0, 1.0, 1.5])
+            ],
+        ),
         (Feature("g", "bytes", required=False), None, []),
     ],
 )

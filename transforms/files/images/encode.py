@@ -1,29 +1,37 @@
 """Images as examples: read, checked, re-encoded if asked. Pure but for reading the files."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+
+import pyarrow as pa
 
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.records import example
 from shardmill.statistics.extremes import Extreme
 from transforms.files.encode import Encoded, FileEncoder, Laid
 from transforms.files.images import look
+from transforms.files.images.boxes import Picture
 from transforms.files.images.codec import Reencode, check_decodes, measure, orientation, reencode
 from transforms.files.images.errors import ImageError
 from transforms.files.images.exif import UPRIGHT
 from transforms.files.images.header import ImageHeader, check_structure, read_header
 from transforms.files.images.limits import MAX_PIXELS
+from transforms.files.images.objects import ObjectEncoder, Placed
+from transforms.inputs.annotations.objects import Noted, noted
 from transforms.layout.coordinates import turned_reason
 from transforms.statistics.extremes import Extremes
 from transforms.statistics.files import ImageStats, SplitStats
 from transforms.stores import storage
 
+_FOUND = "found:"  # before the width, height and orientation of a picture that was re-encoded
+
 
 @dataclass(frozen=True)
 class ImageEncoder(FileEncoder):
-    """Encodes references as tf.train.Example: image, label, filename, height, width, then a manifest's columns.
+    """Encodes references as tf.train.Example: image, label, filename, height, width, the objects in it, then
+    a manifest's columns.
 
     Attributes:
       root: the folder that names are relative to.
@@ -34,6 +42,7 @@ class ImageEncoder(FileEncoder):
       coordinates: columns that name places in the picture: with them, an image that EXIF would turn is refused.
       renames: what the features are called.
       near_duplicates: whether pictures are hashed by how they look.
+      objects: encodes what is annotated in images; None where nothing is.
     """
 
     feature = "image"
@@ -46,6 +55,7 @@ class ImageEncoder(FileEncoder):
     coordinates: tuple[str, ...] = ()
     renames: Renames = NO_RENAMES
     near_duplicates: bool = False
+    objects: ObjectEncoder | None = None
 
     @property
     def measures(self) -> bool:
@@ -58,18 +68,33 @@ class ImageEncoder(FileEncoder):
         return self._encoded(data, self._looked_at(data, header))
 
     def remember(self, encoded: Encoded) -> str:
-        """Format, width, height, and orientation by EXIF; and how it looks, where that is known."""
+        """Format, width, height, and orientation by EXIF, also of the picture it was made of where objects are in
+        it; and how it looks, where that is known."""
         header: ImageHeader = encoded.seen
         look = f" {header.look} {header.looked_with}" if header.look else ""
-        return f"{header.format} {header.width} {header.height} {header.orientation}{look}"
+        found = "" if header.found is None else f" {_FOUND}{','.join(map(str, header.found))}"
+        return f"{header.format} {header.width} {header.height} {header.orientation}{found}{look}"
 
     def recall(self, value: bytes, seen: str) -> Encoded:
         """As the base says."""
         return self._encoded(value, self._looked_at(value, _header(seen)))
 
     def depends_on(self) -> dict[str, str]:
-        """As the base says: how a picture looks is looked at again where it is not known."""
-        return {name: value for name, value in super().depends_on().items() if name != "near_duplicates"}
+        """As the base says: how a picture looks is looked at again where it is not known; of objects only that
+        there are some."""
+        told = super().depends_on()
+        own = {name: value for name, value in told.items() if name not in ("near_duplicates", "objects")}
+        return own if self.objects is None else {**own, "objects": "noted"}
+
+    def noted(self, batch: pa.RecordBatch) -> Iterable[Noted | None]:
+        """The objects in each image of a batch."""
+        return super().noted(batch) if self.objects is None else noted(batch)
+
+    def note(self, encoded: Encoded, noted: Noted) -> Encoded:
+        """An image with the objects that are noted of it; raises ImageError where they cannot be."""
+        assert self.objects is not None
+        placed = self.objects.place(noted, encoded.seen.picture, self.reencode)
+        return encoded._replace(entries=encoded.entries + self.objects.entries(placed), noted=placed)
 
     def looks(self, files: Sequence[Encoded]) -> list[str] | None:
         """As the base says."""
@@ -106,7 +131,12 @@ class ImageEncoder(FileEncoder):
         return stats
 
     def point_out(self, stats: SplitStats, files: Sequence[Encoded], laid: Sequence[Laid]) -> SplitStats:
-        """The extreme ones, of images that are measured."""
+        """The extreme ones, of images that are measured, and the objects in them."""
+        if self.objects is not None and isinstance(stats, ImageStats) and files:
+            placed: list[Placed] = [file.noted for file in files]
+            stats.objects = self.objects.stats(placed, [name for name, _, _ in laid])
+            for what in stats.boxes:
+                stats.boxes[what] = sum(getattr(item, what) for item in placed)
         if self.measures and isinstance(stats, ImageStats):
             headers: list[ImageHeader] = [file.seen for file in files]
             widths, heights = [header.width for header in headers], [header.height for header in headers]
@@ -122,11 +152,13 @@ class ImageEncoder(FileEncoder):
         """The bytes to store and their header; raises ImageError or OSError."""
         data = storage.read_bytes(path) if data is None else data
         if self.reencode is not None:
-            self._check_pixels(ImageHeader(*measure(data)))
+            before = ImageHeader(*measure(data))
+            self._check_pixels(before)
             if self.coordinates and (turned := orientation(data)) != UPRIGHT:
                 raise ImageError(turned_reason(turned, self.coordinates))
+            found = None if self.objects is None else Picture(before.width, before.height, orientation(data))
             stored, stored_format, width, height = reencode(data, self.reencode)
-            return stored, ImageHeader(stored_format, width, height)
+            return stored, ImageHeader(stored_format, width, height, found=found)
         if self.verify == "none":
             return data, ImageHeader("unchecked", 0, 0)
         header = read_header(data)
@@ -148,6 +180,8 @@ class ImageEncoder(FileEncoder):
 def _header(seen: str) -> ImageHeader:
     image_format, width, height, orientation, *looked = seen.split(" ")
     header = ImageHeader(image_format, int(width), int(height), int(orientation))
+    if looked and looked[0].startswith(_FOUND):
+        header = replace(header, found=Picture(*map(int, looked.pop(0).removeprefix(_FOUND).split(","))))
     return replace(header, look=looked[0], looked_with=looked[1]) if looked else header
 
 

@@ -1,13 +1,18 @@
 """The features of an image data set, from its layout and from what was written."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from shardmill.features.feature import Feature, Features
 from transforms.files.features import TFDS_CANNOT, file_features
+from transforms.files.images.objects import object_features
+from transforms.inputs.annotations.objects import Member
 from transforms.layout.files import Layout
 
 
-def image_features(layout: Layout, rows: int, measured: bool, formats: Counter[str]) -> Features:
+def image_features(
+    layout: Layout, rows: int, measured: bool, formats: Counter[str], members: Sequence[Member] = ()
+) -> Features:
     """The features, in the order in which transforms.files.images.encode writes them.
 
     Args:
@@ -15,10 +20,12 @@ def image_features(layout: Layout, rows: int, measured: bool, formats: Counter[s
       rows: records planned: a column with a value in each of them is required.
       measured: whether height and width are known.
       formats: of the images written; where there is only one, it is the feature's encoding.
+      members: what is annotated of each object in them.
     """
     encoding = next(iter(formats)) if len(formats) == 1 and measured else ""
     image = Feature("image", "bytes", "image", encoding=encoding)
-    return file_features(layout, rows, image, ("height", "width") if measured else ())
+    objects = object_features(members, layout.object_classes.names) if layout.object_classes is not None else ()
+    return file_features(layout, rows, image, ("height", "width") if measured else (), objects)
 
 
 def turned_notices(turned: int) -> list[str]:
@@ -41,3 +48,19 @@ def animation_notices(formats: Counter[str]) -> list[str]:
         for name, number in counts.items()
         if number
     ]
+
+
+def box_notices(boxes: Mapping[str, int]) -> list[str]:
+    """What must be said of boxes that are not as they were annotated: how many, by what was done to them."""
+    done = {
+        "clipped": "reached out of its picture, and was clipped|reached out of their pictures, and were clipped",
+        "dropped": "was no good, and its object was left out|were no good, and their objects were left out",
+        "cropped": "lies outside of what --resize_mode cover keeps, and its object was left out|lie outside of what"
+        " --resize_mode cover keeps, and their objects were left out",
+    }
+    said = []
+    for what, number in boxes.items():
+        one, several = done[what].split("|")
+        if number:
+            said.append(f"1 box {one}" if number == 1 else f"{number:,} boxes {several}")
+    return said

@@ -9,6 +9,7 @@ from transforms.files.images import gif as gif_file
 from transforms.files.images import jpeg as jpeg_file
 from transforms.files.images import png as png_file
 from transforms.files.images import webp as webp_file
+from transforms.files.images.boxes import Picture
 from transforms.files.images.errors import ImageError, UnreadableError
 from transforms.files.images.exif import UPRIGHT
 
@@ -25,6 +26,7 @@ class ImageHeader:
       look: as transforms.files.images.look has it; "" where nobody looked.
       looked_with: what that depends on beside the picture.
       checked: whether the structure is known to be good.
+      found: of an image that was re-encoded, the picture that it was made of, where somebody asks.
     """
 
     format: str
@@ -35,6 +37,12 @@ class ImageHeader:
     look: str = ""
     looked_with: str = ""
     checked: bool = field(default=False, compare=False)
+    found: Picture | None = None
+
+    @property
+    def picture(self) -> Picture:
+        """The picture that was found in the image's file."""
+        return self.found or Picture(self.width, self.height, self.orientation)
 
 
 def read_header(data: bytes) -> ImageHeader:

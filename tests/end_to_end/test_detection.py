@@ -1,0 +1,250 @@
+"""Objects in images: what COCO, Pascal VOC and YOLO annotate, as TFDS, pycocotools and our own readers have it."""
+
+import io
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+from PIL import Image
+from pycocotools.coco import COCO
+from tensorflow_datasets.object_detection import voc as voc_of_tfds
+
+import shardmill
+from shardmill.metadata.schema import from_pbtxt
+from tests.support.command import Run
+from tests.support.detection import COLOURS, Scene, Thing, coco_of, draw, scenes, write_coco, write_voc, write_yolo
+from tests.support.reading import make
+
+SCENES = scenes(30)
+Objects = list[dict[str, Any]]
+
+
+def by_name(directory: Path, split: str = "train") -> dict[str, dict[str, Any]]:
+    """A split's examples as TFDS decodes them, without code of ours, by the names of their files."""
+    dataset = tfds.builder_from_directory(str(directory)).as_dataset(split=split)
+    return {example["filename"].decode(): example for example in tfds.as_numpy(dataset)}
+
+
+@pytest.fixture(scope="module")
+def coco(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A COCO file as its authors lay it out, and the data set made of it."""
+    folder = tmp_path_factory.mktemp("coco")
+    file = write_coco(folder, SCENES, "annotations/instances_train2017.json", "train2017")
+    return file, make("images", None, folder / "out", "--coco", file, "--num_shards", 3)
+
+
+@pytest.fixture(scope="module")
+def voc(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A VOC folder of two splits, and the data set made of it."""
+    folder = tmp_path_factory.mktemp("voc")
+    source = write_voc(folder / "VOC2012", {"train": SCENES[:20], "val": SCENES[20:]})
+    return source, make("images", None, folder / "out", "--voc", source / "Annotations")
+
+
+@pytest.fixture(scope="module")
+def yolo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set made of a YOLO folder of two splits."""
+    folder = tmp_path_factory.mktemp("yolo")
+    file = write_yolo(folder / "data", {"train": SCENES[:20], "val": SCENES[20:]})
+    return make("images", None, folder / "out", "--yolo", file)
+
+
+def test_tfds_reads_what_pycocotools_reads(coco: tuple[Path, Path]) -> None:
+    file, directory = coco
+    api = COCO(str(file))
+    names = [category["name"] for category in api.loadCats(sorted(api.getCatIds()))]
+    builder = tfds.builder_from_directory(str(directory))
+    found = by_name(directory)
+
+    assert builder.info.features["objects"]["label"].names == names
+    assert builder.info.features["objects"]["bbox"].bbox_format.name == "REL_YXYX"
+    assert len(found) == len(api.getImgIds()) == len(SCENES)
+    for image in api.loadImgs(api.getImgIds()):
+        example, annotations = found[f"train2017/{image['file_name']}"], api.loadAnns(api.getAnnIds(image["id"]))
+        objects = example["objects"]
+        sides = np.array([image["height"], image["width"]] * 2)
+        boxes = [[y, x, y + high, x + wide] for x, y, wide, high in (item["bbox"] for item in annotations)]
+        assert example["image/id"] == image["id"]
+        assert objects["id"].tolist() == [item["id"] for item in annotations]
+        assert [names[label] for label in objects["label"]] == [
+            api.cats[item["category_id"]]["name"] for item in annotations
+        ]
+        np.testing.assert_allclose(objects["bbox"], np.reshape(boxes, (-1, 4)) / sides, rtol=1e-6)
+        assert objects["area"].tolist() == [item["area"] for item in annotations]
+        assert objects["is_crowd"].tolist() == [bool(item["iscrowd"]) for item in annotations]
+
+
+def test_features_are_those_of_tfds_own_coco(coco: tuple[Path, Path]) -> None:
+    described = json.loads((coco[1] / "features.json").read_text())
+    features = tfds.features.FeaturesDict(
+        {
+            "objects": tfds.features.Sequence(
+                {
+                    "area": np.float32,  # which TFDS rounds to int64
+                    "bbox": tfds.features.BBoxFeature(),
+                    "id": np.int64,
+                    "is_crowd": np.bool_,
+                    "label": tfds.features.ClassLabel(num_classes=3),
+                }
+            )
+        }
+    )
+
+    ours = tfds.features.FeatureConnector.from_json(described)["objects"]
+    assert ours.get_tensor_info() == features["objects"].get_tensor_info()
+    assert {name: type(of_ours).__name__ for name, of_ours in ours.feature.items() if name in ("bbox", "label")} == {
+        "bbox": "BBoxFeature",
+        "label": "ClassLabel",
+    }
+    assert (coco[1] / "objects-label.labels.txt").read_text() == "red\ngreen\nblue\n"
+
+
+def test_the_schema_finds_boxes_and_classes_again(coco: tuple[Path, Path]) -> None:
+    found = {feature.name: feature for feature in from_pbtxt((coco[1] / "schema.pbtxt").read_text())}
+
+    assert (found["objects/bbox"].kind, found["objects/bbox"].shape) == ("bbox", (None, 4))
+    assert (found["objects/label"].kind, len(found["objects/label"].class_names)) == ("class_label", 3)
+
+
+def test_tfds_reads_what_it_reads_of_voc_itself(voc: tuple[Path, Path]) -> None:
+    source, directory = voc
+    names = tfds.builder_from_directory(str(directory)).info.features["objects"]["label"].names
+    found = by_name(directory) | by_name(directory, "validation")
+
+    assert len(by_name(directory, "validation")) == 10
+    assert len(found) == len(SCENES)
+    for name, example in found.items():
+        own = list(voc_of_tfds._get_example_objects(source / "Annotations" / f"{Path(name).stem}.xml"))
+        objects = example["objects"]
+        np.testing.assert_allclose(objects["bbox"], np.reshape([item["bbox"] for item in own], (-1, 4)), rtol=1e-6)
+        assert [names[label] for label in objects["label"]] == [item["label"] for item in own]
+        assert [pose.decode().lower() for pose in objects["pose"]] == [item["pose"] for item in own]
+        for flag in ("is_truncated", "is_difficult"):
+            assert objects[flag].tolist() == [item[flag] for item in own]
+
+
+def test_yolo_holds_what_the_same_scenes_hold_as_coco(coco: tuple[Path, Path], yolo: Path) -> None:
+    of_coco = {Path(name).name: example for name, example in by_name(coco[1]).items()}
+    found = by_name(yolo) | by_name(yolo, "validation")
+
+    assert len(found) == len(SCENES)
+    assert tfds.builder_from_directory(str(yolo)).info.features["objects"]["label"].names == list(COLOURS)
+    for name, example in found.items():
+        theirs = of_coco[Path(name).name]["objects"]
+        order = np.argsort(theirs["id"])
+        np.testing.assert_allclose(example["objects"]["bbox"], theirs["bbox"][order], atol=1e-6)
+        assert example["objects"]["label"].tolist() == theirs["label"][order].tolist()
+
+
+def test_statistics_count_objects(coco: tuple[Path, Path]) -> None:
+    stats = json.loads((coco[1] / "stats.json").read_text())["splits"]["train"]["features"]
+    counts = {colour: sum(thing.colour == colour for scene in SCENES for thing in scene.things) for colour in COLOURS}
+    numbers = [len(scene.things) for scene in SCENES]
+
+    assert stats["objects/label"]["classes"] == counts
+    assert stats["objects/label"]["values_per_example"]["max"] == max(numbers)
+    assert stats["objects/label"]["values_per_example"]["mean"] == pytest.approx(np.mean(numbers))
+    assert stats["objects/area"]["max"] == max(
+        wide * high for s in SCENES for (_, _, wide, high) in [t.box for t in s.things]
+    )
+
+
+def test_load_gives_ragged_boxes_or_padded_ones(coco: tuple[Path, Path]) -> None:
+    wanted = ["image", "objects/bbox", "objects/label"]
+    ragged = next(iter(shardmill.load(coco[1], batch_size=8, image_size=(32, 32), features=wanted, shuffle=False)))
+    padded = next(
+        iter(shardmill.load(coco[1], batch_size=8, image_size=(32, 32), features=wanted, shuffle=False, pad=True))
+    )
+
+    assert ragged["image"].shape == (8, 32, 32, 3)
+    assert ragged["objects/bbox"].shape.as_list() == [8, None, 4]
+    longest = max(ragged["objects/label"].row_lengths().numpy())
+    assert padded["objects/bbox"].shape == (8, longest, 4)
+    assert padded["objects/label"].numpy().tolist() == ragged["objects/label"].to_tensor(-1).numpy().tolist()
+    assert -1 in padded["objects/label"].numpy()
+
+
+def test_examples_hold_lists(coco: tuple[Path, Path]) -> None:
+    for example in shardmill.examples(coco[1], "train"):
+        assert example["objects/bbox"].shape == (len(example["objects/label"]), 4)
+
+
+def test_verify_and_inspect_know_them(coco: tuple[Path, Path], run: Run) -> None:
+    assert run("verify", coco[1]).status == 0
+    shown = run("inspect", coco[1])
+    assert "bbox, [ymin, xmin, ymax, xmax]" in shown.out
+    assert "3 classes of 'objects/label'" in shown.out
+
+
+def turned_scenes() -> list[Scene]:
+    """One of each orientation, with a rectangle of each colour, none of them in the middle."""
+    things = (Thing("red", (3, 2, 12, 20)), Thing("green", (30, 25, 20, 10)), Thing("blue", (50, 3, 10, 12)))
+    return [Scene(f"{number}.png", (64, 40), things, number) for number in range(1, 9)]
+
+
+def check_boxes(examples: Iterable[Mapping[str, Any]], names: list[str]) -> int:
+    """Check that each box is where its colour is in the picture as it is stored; how many there were."""
+    checked = 0
+    for example in examples:
+        pixels = np.asarray(Image.open(io.BytesIO(example["image"])).convert("RGB")).astype(int)
+        height, width = pixels.shape[:2]
+        for label, box in zip(example["objects/label"], example["objects/bbox"], strict=True):
+            like = np.abs(pixels - COLOURS[names[label]]).max(2) < 100
+            rows, columns = np.flatnonzero(like.any(1)), np.flatnonzero(like.any(0))
+            found = [rows[0] / height, columns[0] / width, (rows[-1] + 1) / height, (columns[-1] + 1) / width]
+            np.testing.assert_allclose(box, found, atol=1.6 / min(height, width))
+            checked += 1
+    return checked
+
+
+_PNG = ("--image_format", "png")
+
+
+@pytest.mark.parametrize(
+    ("seen", "flags"),
+    [
+        ("stored", ()),
+        ("upright", ()),
+        ("stored", _PNG),
+        ("stored", ("--resize", "50x50", *_PNG)),
+        ("stored", ("--resize", "90x30", "--resize_mode", "contain", *_PNG)),
+        ("upright", ("--resize", "60x60", "--resize_mode", "cover", *_PNG)),
+    ],
+)
+def test_boxes_move_with_the_picture(tmp_path: Path, seen: str, flags: tuple[str, ...]) -> None:
+    drawn = turned_scenes()
+    content = coco_of(drawn)
+    for scene in drawn:
+        draw(scene, tmp_path)
+    if seen == "upright":  # where an annotator saw the pictures turned: its sizes and boxes are of those
+        content = upright(content, tmp_path)
+    (tmp_path / "instances.json").write_text(json.dumps(content))
+
+    directory = make(
+        "images", None, tmp_path / "out", "--coco", tmp_path / "instances.json", "--boxes_seen", seen, *flags
+    )
+
+    names = (directory / "objects-label.labels.txt").read_text().split()
+    assert check_boxes(shardmill.examples(directory, "train"), names) == 24
+
+
+def upright(content: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The annotations of pictures as Pillow turns them: what is red is looked for in the turned pixels."""
+    from PIL import ImageOps
+
+    categories = {category["id"]: category["name"] for category in content["categories"]}
+    for image in content["images"]:
+        turned = ImageOps.exif_transpose(Image.open(folder / image["file_name"]))
+        image["width"], image["height"] = turned.size
+        pixels = np.asarray(turned.convert("RGB")).astype(int)
+        for item in content["annotations"]:
+            if item["image_id"] == image["id"]:
+                like = np.abs(pixels - COLOURS[categories[item["category_id"]]]).max(2) < 100
+                rows, columns = np.flatnonzero(like.any(1)), np.flatnonzero(like.any(0))
+                wide, high = columns[-1] - columns[0] + 1, rows[-1] - rows[0] + 1
+                item["bbox"] = [int(columns[0]), int(rows[0]), int(wide), int(high)]
+    return content

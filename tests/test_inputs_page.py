@@ -1,0 +1,76 @@
+"""docs/inputs.md says which command takes which data: every one of them is run, on data that lie as it says."""
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.command import REPOSITORY, Run, image, write_files
+from tests.support.detection import scenes, write_coco, write_voc, write_yolo
+from tests.support.sounds import wav
+
+
+def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The command of each line, and the features that it says come out."""
+    for line in (REPOSITORY / "docs" / "inputs.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 3 and cells[1].startswith("`shardmill "):
+            words = cells[2].split("`")[1::2]
+            yield cells[1].strip("`"), tuple(words)
+
+
+ROWS = list(rows())
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which all of it lies."""
+    folder = tmp_path_factory.mktemp("data")
+    jpegs = [image(number) for number in range(4)]
+    named = "".join(f"{json.dumps({'file_name': f'{number}.jpg', 'label': 'ab'[number % 2]})}\n" for number in range(4))
+    write_files(
+        folder,
+        {
+            **{f"photos/{'cat' if number % 2 else 'dog'}/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
+            **{f"folder/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
+            **{f"train/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
+            "meta.csv": b"file_name,label\nphotos/dog/0.jpg,a\nphotos/cat/1.jpg,b\n",
+            "folder/metadata.jsonl": named.encode(),
+            "train.csv": b"id,breed\n0,pug\n1,lab\n",
+            "rows.csv": b"n,city\n1,Rome\n2,Oslo\n",
+            "reviews.txt": b"good\nbad\n",
+            "sounds/dog/1.wav": wav(),
+        },
+    )
+    (folder / "scans/cat").mkdir(parents=True)
+    np.save(folder / "scans/cat/1.npy", np.zeros((2, 2), np.float32))
+    drawn = scenes(6)
+    write_coco(folder / "coco", drawn[:4], "annotations/instances_train2017.json", "train2017")
+    write_coco(folder / "coco", drawn[4:], "annotations/instances_val2017.json", "val2017")
+    write_coco(folder / "export", drawn, "_annotations.coco.json")
+    write_voc(folder / "VOC2012", {"train": drawn[:4], "val": drawn[4:]})
+    write_yolo(folder / "yolo", {"train": drawn[:4], "val": drawn[4:]})
+    return folder
+
+
+def test_there_are_rows() -> None:
+    assert len(ROWS) == 13
+
+
+@pytest.mark.parametrize(("command", "wanted"), ROWS)
+def test_the_command_takes_it(
+    command: str, wanted: tuple[str, ...], data: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(data)
+
+    done = run(*shlex.split(command)[1:], "--output", tmp_path, "--name", "n")
+
+    assert done.status == 0, done.err
+    described = json.loads((tmp_path / "n/1.0.0/features.json").read_text())["featuresDict"]["features"]
+    assert set(wanted) <= described.keys()
+    if "coco" in command and "validation=" in command:
+        stats = json.loads((tmp_path / "n/1.0.0/stats.json").read_text())["splits"]
+        assert {split: found["examples"] for split, found in stats.items()} == {"train": 4, "validation": 2}

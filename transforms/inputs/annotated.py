@@ -1,0 +1,164 @@
+"""The PTransform that finds images by what annotates them: COCO's, VOC's or YOLO's files. Batches of references come
+out, with the objects in each image."""
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import TaggedOutput
+
+import transforms.workers.coder  # noqa: F401, registers the coder of batches
+from shardmill.metadata.rejects import Reject
+from transforms.inputs.annotations.objects import ANNOTATED, Annotated
+from transforms.inputs.annotations.source import AnnotationSource, Categories, Listed, Notice
+from transforms.inputs.file_list import locate
+from transforms.inputs.files import REJECTS, SUMMARIES, MeasureFn, indexed, tagged
+from transforms.inputs.summary import InputSummary, summarize_skipped
+from transforms.rejects.part import RejectsWriter, parts_of
+from transforms.stores import storage
+from transforms.stores.error_text import error_text
+from transforms.stores.failures import raise_if_store_failed
+from transforms.workers.batches import batches
+
+_REMOTE_THREADS = 32  # a file on an object store is one request, tens of milliseconds
+_FILES_A_BATCH = 256  # of annotations, read by one worker at once
+# An image whose annotation is yet to be read
+_LISTED = pa.schema(
+    [
+        pa.field("image", pa.string()),
+        pa.field("annotation", pa.string()),
+        pa.field("place", pa.int64()),
+        pa.field("split", pa.string()),
+    ]
+)
+
+
+@dataclass(eq=False)
+class ReadAnnotations(beam.PTransform):
+    """Root -> Indexed: every image that is annotated, in ANNOTATED batches.
+
+    Attributes:
+      source: of the annotations.
+      allow_outside: whether images may lie outside its root.
+      identities: whether references say which files are still what they were.
+      temporary: the job's temporary directory; None in a dry run.
+    """
+
+    source: AnnotationSource
+    allow_outside: bool = False
+    identities: bool = False
+    temporary: str | None = None
+
+    def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
+        """List on one worker; read annotations that are files of their own, and look up sizes, on all."""
+        listed = (
+            pbegin
+            | "Source" >> beam.Create([self.source])
+            | "ListAnnotated"
+            >> beam.FlatMap(_list, self.allow_outside, self.temporary)
+            .with_output_types(pa.RecordBatch)
+            .with_outputs(REJECTS, SUMMARIES, main="rows")
+        )
+        read = (
+            listed["rows"]
+            | "Spread" >> beam.Reshuffle().with_output_types(pa.RecordBatch)
+            | "ReadAnnotations"
+            >> beam.ParDo(_ReadFn(self.source, self.allow_outside, self.temporary))
+            .with_output_types(pa.RecordBatch)
+            .with_outputs(REJECTS, SUMMARIES, main="rows")
+        )
+        measured = read["rows"] | "Measure" >> beam.ParDo(
+            MeasureFn(self.source.root, False, self.allow_outside, self.identities, self.temporary)
+        ).with_output_types(pa.RecordBatch).with_outputs(REJECTS, SUMMARIES, main="files")
+        return indexed(measured["files"], measured, read, listed)
+
+
+# Any: Beam checks annotations, and cannot check protocols
+def _list(source: Any, allow_outside: bool, temporary: str | None) -> Iterator[Any]:
+    """Batches of what a source lists; rejects and a summary, tagged."""
+    pending: list[tuple[str, str, int, str | None]] = []
+    summary = InputSummary()
+    rejects = RejectsWriter(temporary)
+    rejected = 0
+
+    def reject(item: Reject) -> None:
+        nonlocal rejected
+        rejects.add([item])
+        rejected += 1
+
+    def whole() -> Iterator[Annotated]:
+        nonlocal summary
+        for item in source.listed():
+            if isinstance(item, Annotated):
+                yield item
+            elif isinstance(item, Listed):
+                pending.append((item.image, item.annotation, item.place, item.split))
+            elif isinstance(item, Categories):
+                summary = summary.merge(InputSummary(categories={item.names: (1, item.path)}))
+            elif isinstance(item, Notice):
+                summary = summary.merge(InputSummary(notices=frozenset([item.text])))
+            elif isinstance(item, Reject):
+                reject(item)
+            else:
+                summary = summary.merge(summarize_skipped(item.kind, item.name))
+
+    yield from batches(_rows(whole(), source.root, allow_outside, reject), ANNOTATED)
+    yield from batches(pending, _LISTED, _FILES_A_BATCH)
+    yield from tagged(rejects.close())
+    yield TaggedOutput(SUMMARIES, summary.merge(InputSummary(rejected=rejected)))
+
+
+def _rows(
+    images: Iterator[Annotated], root: str, allow_outside: bool, reject: Callable[[Reject], None]
+) -> Iterator[tuple[Any, ...]]:
+    """ANNOTATED rows, the sizes of files 0; of an image that may not be read, a Reject."""
+    for image in images:
+        try:
+            name, uri = locate(image.name, root, allow_outside, "the images' folder")
+        except ValueError as error:
+            reject(Reject(image.name, image.place, "index", str(error)))
+            continue
+        width, height = image.size or (None, None)
+        columns = json.dumps(image.columns)
+        yield name, 0, uri, None, image.split, image.place, columns, None, width, height, list(image.objects)
+
+
+class _ReadFn(beam.DoFn):
+    """Reads the annotations that are files of their own, by many threads where each is a request."""
+
+    def __init__(self, source: AnnotationSource, allow_outside: bool, temporary: str | None) -> None:
+        self._source, self._allow_outside, self._temporary = source, allow_outside, temporary
+
+    def setup(self) -> None:
+        self._opened: AnnotationSource | None = None
+        self._pool = ThreadPoolExecutor(_REMOTE_THREADS, "shardmill-annotations")
+
+    def teardown(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def process(self, batch: pa.RecordBatch) -> Iterator[Any]:
+        if batch.schema.equals(ANNOTATED):
+            yield batch
+            return
+        self._opened = self._opened or self._source.opened()
+        listed = [Listed(*row) for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+        map_ = map if storage.is_local(self._source.root) else self._pool.map
+        read = list(map_(self._read, listed))
+        rejects = [item for item in read if isinstance(item, Reject)]
+        images = (item for item in read if isinstance(item, Annotated))
+        yield from batches(_rows(images, self._source.root, self._allow_outside, rejects.append), ANNOTATED)
+        yield from tagged(parts_of(rejects, self._temporary))
+        yield TaggedOutput(SUMMARIES, InputSummary(rejected=len(rejects)))
+
+    def _read(self, listed: Listed) -> Annotated | Reject:
+        path = storage.join(self._source.root, listed.annotation)
+        try:
+            assert self._opened is not None
+            return self._opened.parsed(storage.read_bytes(path), listed)
+        except OSError as error:
+            raise_if_store_failed(error, path)
+            return Reject(listed.annotation, None, "index", f"cannot be read: {error_text(error)}")

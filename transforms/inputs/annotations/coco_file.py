@@ -1,0 +1,209 @@
+"""What is kept of a COCO file, which is read as a stream: annotations are columns of numbers, images a tuple each.
+
+See cocodataset.org, "Data format": a `bbox` is [x, y, width, height] in pixels from the upper left corner. One
+takes 73 bytes of memory, whatever its polygons take in the file.
+"""
+
+import io
+import math
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeGuard
+
+import numpy as np
+
+from shardmill.errors import UserError
+from transforms.columns.nested import shown
+from transforms.inputs.annotations.json_items import read_arrays
+from transforms.stores import storage
+from transforms.stores.error_text import error_text
+from transforms.stores.failures import raise_if_store_failed
+
+_LISTS = ("images", "annotations", "categories")
+
+
+class CocoImage(NamedTuple):
+    """An image as the file lists it; `problem` says why it is no good."""
+
+    id: int
+    name: str
+    size: tuple[int, int] | None
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class CocoFile:
+    """A file.
+
+    Attributes:
+      path: its own.
+      images: in their order.
+      categories: names by id.
+      problems: why an image is a reject for what is said of it, by its id.
+      strays: what is wrong with annotations that name no image.
+      bare: whether it has no list of annotations at all, as those of test sets.
+      ids, image_ids, category_ids, boxes, areas, crowds: of annotations, in their order; of boxes four numbers each.
+    """
+
+    path: str
+    images: list[CocoImage] = field(default_factory=list)
+    categories: dict[int, str] = field(default_factory=dict)
+    problems: dict[int, str] = field(default_factory=dict)
+    strays: list[str] = field(default_factory=list)
+    bare: bool = False
+    ids: "array[int]" = field(default_factory=lambda: array("q"))
+    image_ids: "array[int]" = field(default_factory=lambda: array("q"))
+    category_ids: "array[int]" = field(default_factory=lambda: array("q"))
+    boxes: "array[float]" = field(default_factory=lambda: array("d"))
+    areas: "array[float]" = field(default_factory=lambda: array("d"))
+    crowds: "array[int]" = field(default_factory=lambda: array("b"))
+
+    def add_images(self, items: Sequence[Any]) -> None:
+        """Keep some images."""
+        self.images.extend(_image(item, place) for place, item in enumerate(items, len(self.images) + 1))
+
+    def add_annotations(self, items: Sequence[Any]) -> None:
+        """Keep what is needed of some annotations; all at once where none is odd."""
+        try:
+            self._extend(_columns(items))
+        except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
+            for item in items:
+                if problem := _fault(item):
+                    self._note(item, problem)
+                else:
+                    self._extend(_columns([item]))
+
+    def add_categories(self, items: Sequence[Any]) -> None:
+        """Keep some categories; raises ValueError where one is no good."""
+        for item in items:
+            if not (isinstance(item, dict) and _is_id(item.get("id")) and isinstance(item.get("name"), str)):
+                raise ValueError(f"the category {shown(item)} has no whole number as its id, or no name")
+            if self.categories.setdefault(item["id"], item["name"]) != item["name"]:
+                raise ValueError(f"{self.categories[item['id']]!r} and {item['name']!r} are both category {item['id']}")
+
+    def check(self) -> None:
+        """Note what can be known only once all of the file is read: categories that there are not, ids that stand
+        twice."""
+        ids, image_ids = np.frombuffer(self.ids, np.int64), np.frombuffer(self.image_ids, np.int64)
+        used = np.frombuffer(self.category_ids, np.int64)
+        for row in np.flatnonzero(~np.isin(used, list(self.categories))).tolist():
+            problem = f"annotation {ids[row]} is of category {used[row]}, which is not among the categories"
+            self.problems.setdefault(int(image_ids[row]), problem)
+        order = np.argsort(ids, kind="stable")
+        for row in order[1:][ids[order[1:]] == ids[order[:-1]]].tolist():
+            self.problems.setdefault(int(image_ids[row]), f"its annotation {ids[row]} has an id that another has, too")
+
+    def _extend(self, columns: Sequence[Any]) -> None:
+        mine: tuple[Any, ...] = (self.ids, self.image_ids, self.category_ids, self.boxes, self.areas, self.crowds)
+        for kept, new in zip(mine, columns, strict=True):
+            kept.extend(new)
+
+    def _note(self, item: Any, problem: str) -> None:
+        image_id = item.get("image_id") if isinstance(item, dict) else None
+        if _is_id(image_id):
+            self.problems.setdefault(image_id, problem)
+        else:
+            self.strays.append(problem)
+
+
+def read_coco(path: str) -> CocoFile:
+    """What is kept of the file at `path`.
+
+    Raises:
+      UserError: there is none, or it is no such file.
+      OSError: a store failed.
+    """
+    found, seen = CocoFile(path), set[str]()
+    take = dict(zip(_LISTS, (found.add_images, found.add_annotations, found.add_categories), strict=True))
+    try:
+        with storage.open_read(path) as raw, io.TextIOWrapper(raw, "utf-8-sig") as text:
+            for name, items in read_arrays(text, _LISTS):
+                seen.add(name)
+                take[name](items)
+    except FileNotFoundError:
+        raise UserError(f"--coco {path}: no such file") from None
+    except OSError as error:
+        raise_if_store_failed(error, path)
+        raise UserError(f"--coco {path} cannot be read: {error_text(error)}") from None
+    except UnicodeDecodeError:
+        raise UserError(f"--coco {path} is not UTF-8") from None
+    except ValueError as error:
+        raise UserError(f"--coco {path} is no file of COCO's: {error}") from None
+    found.bare = "annotations" not in seen
+    for name, there in (("images", found.images), ("categories", found.categories)):
+        if not there:
+            raise UserError(f"--coco {path} has no {name}; expected an object with {', '.join(_LISTS)}")
+    found.check()
+    return found
+
+
+def _image(item: Any, place: int) -> CocoImage:
+    if not isinstance(item, dict) or not _is_id(item.get("id")):
+        return CocoImage(-1, "", None, f"image {place} of the file has no whole number as its id")
+    image_id, name = item["id"], item.get("file_name")
+    if not isinstance(name, str) or not name.strip("/") or "\0" in name or not _is_text(name):
+        return CocoImage(image_id, "", None, f"image id {image_id} has no file_name")
+    width, height = item.get("width"), item.get("height")
+    if not width and not height:
+        return CocoImage(image_id, name, None)
+    if not (_is_id(width) and _is_id(height) and width > 0 and height > 0):
+        return CocoImage(image_id, name, None, f"its size is said to be {shown(width)} x {shown(height)} pixels")
+    return CocoImage(image_id, name, (width, height))
+
+
+def _columns(items: Sequence[Any]) -> tuple[Any, ...]:
+    boxes = [item["bbox"] for item in items]
+    if set(map(len, boxes)) - {4}:
+        raise ValueError("not four numbers")
+    areas = [item.get("area") for item in items]
+    if None in areas:
+        areas = [box[2] * box[3] if area is None else area for area, box in zip(areas, boxes, strict=True)]
+    crowds = [item.get("iscrowd", 0) for item in items]
+    if set(crowds) - {0, 1}:
+        raise ValueError("neither 0 nor 1")
+    return (
+        *(array("q", [item[name] for item in items]) for name in ("id", "image_id", "category_id")),
+        array("d", [edge for box in boxes for edge in box]),
+        array("d", areas),
+        array("b", crowds),
+    )
+
+
+def _fault(item: Any) -> str:
+    """What is wrong with an annotation; "" if nothing is."""
+    if not isinstance(item, dict):
+        return f"an annotation is {shown(item)}; expected an object"
+    named = f"annotation {shown(item['id'])}" if "id" in item else "an annotation without an id"
+    for name in ("id", "image_id", "category_id"):
+        if not _is_id(item.get(name)):
+            return f"{named} has {shown(item.get(name))} for {name}; expected a whole number"
+    box = item.get("bbox")
+    if not (isinstance(box, list) and len(box) == 4 and all(map(_is_number, box))):
+        return f"{named} has {shown(box)} for bbox; expected [x, y, width, height]"
+    if not (item.get("area") is None or _is_number(item["area"])):
+        return f"{named} has {shown(item['area'])} for area; expected a number"
+    if item.get("iscrowd", 0) not in (0, 1):
+        return f"{named} has {shown(item['iscrowd'])} for iscrowd; expected 0 or 1"
+    return ""
+
+
+def _is_id(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63
+
+
+def _is_number(value: Any) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and not (isinstance(value, int) and abs(value) > 1 << 63)
+        and not math.isinf(value)
+    )
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

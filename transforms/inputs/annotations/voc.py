@@ -1,0 +1,151 @@
+"""Pascal VOC's annotations: an XML file for each image, and lists of names that are the splits.
+
+See host.robots.ox.ac.uk/pascal/VOC/voc2012: `xmin` and the like are pixels; as TFDS and TensorFlow's own scripts do,
+they are divided by the picture's size as they stand, although they are counted from 1.
+"""
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Self
+from xml.etree import ElementTree
+
+from shardmill.errors import UserError
+from shardmill.metadata.rejects import Reject
+from transforms.inputs.annotations.objects import Annotated, Member, Object
+from transforms.inputs.annotations.source import Listed, Notice
+from transforms.inputs.listing import IMAGES, Skipped
+from transforms.stores import storage
+
+_ANNOTATIONS = "Annotations"
+_IMAGES = ("JPEGImages", "images", "Images")
+_SETS = "ImageSets/Main"
+_NO_SET = f"annotation without a place in {_SETS}"
+_NO_ANNOTATION = "image without an annotation"
+
+
+@dataclass(frozen=True, slots=True)
+class VocSource:
+    """A folder of XML files, or the one that holds it.
+
+    Attributes:
+      path: as the user gave it.
+      root: the folder that names are relative to.
+      heeds_sets: whether the lists in ImageSets/Main are the splits.
+    """
+
+    members: ClassVar[tuple[Member, ...]] = ("bbox", "is_difficult", "is_truncated", "label", "pose")
+    columns: ClassVar[tuple[str, ...]] = ()
+
+    path: str
+    root: str
+    heeds_sets: bool = True
+
+    def beside(self) -> Iterator[str]:
+        """As the protocol says."""
+        files = [name for name, _ in storage.list_files(self.root)] if self.heeds_sets else []
+        return (storage.join(self.root, f"{_SETS}/{name}.txt") for name in _splits(files))
+
+    def listed(self) -> Iterator[Listed | Notice | Reject | Skipped]:
+        """As the protocol says."""
+        files = sorted(name for name, _ in storage.list_files(self.root))
+        folder = _folder_of_annotations(files)
+        annotations = {_stem(name): name for name in files if name.lower().endswith(".xml") and _in(name, folder)}
+        if not annotations:
+            raise UserError(f"--voc {self.path}: there is no .xml file in it, nor in a folder {_ANNOTATIONS} of it")
+        images = _images_by_stem(files, folder)
+        sets = self._sets(files) if self.heeds_sets else {}
+        named = {stem: split for split, stems in sets.items() for stem in stems}
+        for place, (stem, annotation) in enumerate(sorted(annotations.items()), 1):
+            if sets and stem not in named:
+                yield Skipped(annotation, _NO_SET)
+            elif stem not in images:
+                yield Reject(annotation, None, "index", f"there is no image {stem}.jpg, or of another format, to it")
+            else:
+                yield Listed(images[stem], annotation, place, named.get(stem))
+        for stem in sorted(images.keys() - annotations.keys()):
+            if stem not in named:
+                yield Skipped(images[stem], _NO_ANNOTATION)
+        for stem in sorted(named.keys() - annotations.keys()):
+            what = f"{_SETS}/{named[stem]}.txt names {stem!r}, of which there is no annotation"
+            yield Reject(images.get(stem, stem), None, "index", what)
+
+    def opened(self) -> Self:
+        """As the protocol says."""
+        return self
+
+    def parsed(self, data: bytes, listed: Listed) -> Annotated | Reject:
+        """As the protocol says."""
+        try:
+            tree = ElementTree.fromstring(data)
+            width, height = (int(_number(tree, f"size/{side}", "0")) for side in ("width", "height"))
+            objects = [_object(item, number) for number, item in enumerate(tree.findall("object"), 1)]
+        except (ElementTree.ParseError, OverflowError, ValueError) as error:
+            return Reject(listed.annotation, None, "index", f"no annotation of VOC's: {error}")
+        size = (width, height) if width > 0 and height > 0 else None
+        return Annotated(listed.image, listed.place, size, objects, listed.split)
+
+    def _sets(self, files: list[str]) -> Mapping[str, list[str]]:
+        """The names in each list that is a split."""
+        lists = {name: storage.join(self.root, f"{_SETS}/{name}.txt") for name in _splits(files)}
+        return {name: _names(storage.read_bytes(path)) for name, path in lists.items()}
+
+
+def voc_root(path: str) -> str:
+    """The folder that holds a VOC data set, by that or by its folder of annotations."""
+    path = path.rstrip("/") or "/"
+    if posixpath.basename(path).lower() != _ANNOTATIONS.lower():
+        return path
+    return posixpath.dirname(path) or "."
+
+
+def _splits(files: list[str]) -> list[str]:
+    """The lists that are splits."""
+    there = [name for name in ("train", "val", "test") if f"{_SETS}/{name}.txt" in files]
+    joint = "train" not in there and "val" not in there and f"{_SETS}/trainval.txt" in files
+    return [*there, *(["trainval"] if joint else [])]
+
+
+def _folder_of_annotations(files: list[str]) -> str | None:
+    """The first folder, None for any: XML files may lie beside their images."""
+    folders = {name.partition("/")[0] for name in files if "/" in name}
+    return next((folder for folder in sorted(folders) if folder.lower() == _ANNOTATIONS.lower()), None)
+
+
+def _in(name: str, folder: str | None) -> bool:
+    return folder is None or name.startswith(f"{folder}/")
+
+
+def _images_by_stem(files: list[str], folder: str | None) -> dict[str, str]:
+    images = [name for name in files if IMAGES.accepts(name)]
+    if folder is not None:
+        of_folder = next((name for name in _IMAGES if any(_in(image, name) for image in images)), None)
+        images = [image for image in images if _in(image, of_folder) and not image.startswith("Segmentation")]
+    return {_stem(name): name for name in reversed(images)}
+
+
+def _stem(name: str) -> str:
+    return posixpath.basename(name).rpartition(".")[0]
+
+
+def _names(data: bytes) -> list[str]:
+    lines = data.decode(errors="replace").split("\n")
+    return [line.split()[0] for line in lines if line.strip()]
+
+
+def _object(item: ElementTree.Element, number: int) -> Object:
+    label = (item.findtext("name") or "").strip()
+    if not label:
+        raise ValueError(f"object {number} has no name")
+    top, left, bottom, right = (_number(item, f"bndbox/{edge}") for edge in ("ymin", "xmin", "ymax", "xmax"))
+    difficult, truncated = ((item.findtext(name) or "0").strip() == "1" for name in ("difficult", "truncated"))
+    pose = (item.findtext("pose") or "").strip()
+    return Object(label, top, left, bottom, right, number, None, None, difficult, truncated, pose)
+
+
+def _number(item: ElementTree.Element, path: str, instead: str | None = None) -> float:
+    text = item.findtext(path, instead)
+    try:
+        return float((text or "").strip())
+    except ValueError:
+        raise ValueError(f"{path} is {text!r}; expected a number") from None
