@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from shardmill.statistics.duplicates import SHOWN
 from transforms.contents.hashes import Contents, Hashes
-from transforms.contents.section import BITS, Section
+from transforms.contents.section import BITS, Section, range_of
+
+_ALL = range_of(0, 1)
 
 _NO_LABEL = np.uint64((1 << 64) - 1)  # more than any
 
@@ -91,7 +93,7 @@ def count_range(
 
     Only the high halves of all are held at once, and of those that repeat the rest.
     """
-    repeated = repeated_values([high for _, high in map_(partial(_high, bounds=bounds), sections)])
+    repeated = repeated_values(list(map_(partial(_halves, bounds=bounds), sections)))
     if not len(repeated):
         return Counted()
     held: list[Contents] = []
@@ -108,6 +110,13 @@ def _held(section: Section, bounds: tuple[int, int], repeated: Hashes) -> Conten
     rows, high = _high(section, bounds)
     among = _among(high, repeated)
     return section.contents(int(rows[0]), int(rows[-1]) + 1).take(rows[among] - rows[0]) if among.any() else None
+
+
+def _halves(section: Section, bounds: tuple[int, int]) -> Hashes:
+    """The high halves of a section that are within `bounds`."""
+    if bounds == _ALL:  # of most data sets all are looked through at once
+        return section.high(0, section.examples)
+    return _high(section, bounds)[1]
 
 
 def _high(section: Section, bounds: tuple[int, int]) -> tuple[NDArray[np.int64], Hashes]:
