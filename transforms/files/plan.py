@@ -20,7 +20,7 @@ from transforms.sharding.divisions import Divisions, Grouped
 from transforms.sharding.group_rows import rows_of
 from transforms.sharding.keys import stratum_cuts
 from transforms.sharding.shards import ShardKey
-from transforms.workers.batches import BATCH_ROWS, concatenate
+from transforms.workers.batches import BATCH_ROWS, bounded, concatenate
 from transforms.workers.gather import Gather
 
 _ROWS_A_SHARD = 256  # below which a batch of one shard is mostly metadata
@@ -115,7 +115,8 @@ def distribute(batch: pa.RecordBatch, divisions: Divisions) -> Iterator[tuple[Sh
     batch, codes, shard = batch.select(shard_columns(batch)).take(pa.array(order)), codes[order], shard[order]
     starts = np.flatnonzero(np.concatenate(([True], (np.diff(codes) != 0) | (np.diff(shard) != 0)))).tolist()
     for start, stop in zip(starts, [*starts[1:], len(codes)], strict=True):
-        yield (names[codes[start]], int(shard[start])), batch.slice(start, stop - start)
+        for part in bounded(batch.slice(start, stop - start)):
+            yield (names[codes[start]], int(shard[start])), part
 
 
 def numpy_column(batch: pa.RecordBatch, name: str) -> np.ndarray:
@@ -176,7 +177,7 @@ def _number(_: int, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     step = (1 << 64) // (len(batch) + 1)  # spread over all bins of the histogram
     batch = _replace(batch, "key", np.arange(len(batch), dtype=np.uint64) * np.uint64(step))
     for start in range(0, len(batch), BATCH_ROWS):
-        yield batch.slice(start, BATCH_ROWS)
+        yield from bounded(batch.slice(start, BATCH_ROWS))
 
 
 def _replace(batch: pa.RecordBatch, name: str, values: Any) -> pa.RecordBatch:

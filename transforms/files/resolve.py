@@ -22,7 +22,7 @@ from transforms.options.splits import CONTENT, SplitOptions
 from transforms.sharding import keys
 from transforms.stores import storage
 from transforms.stores.checksums import UNREADABLE, checksums
-from transforms.workers.batches import to_batch
+from transforms.workers.batches import bounded, to_batch
 
 # Bytes of an image's Example beside payload, name and columns: keys, lengths, label, height, width
 _EXAMPLE_OVERHEAD = 90
@@ -48,7 +48,8 @@ class ResolveOptions:
 
 
 def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> Iterator[pa.RecordBatch | Reject]:
-    """The planned files of a FOUND batch, in one batch, and a Reject for each that cannot be planned."""
+    """The planned files of a FOUND batch, in batches that are no larger than an element may be, and a Reject for each
+    that cannot be planned."""
     rows, kept = [], []
     objects = planned_objects(batch, layout.object_classes.ids) if layout.object_classes is not None else None
     unknown = _unknown(batch, objects, layout) if objects is not None else {}
@@ -76,7 +77,7 @@ def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> I
         rows.append((name, planned, uri, label_id, line, entries or None, split_name(split or ""), values, identity))
     if rows:
         planned_rows = _planned(rows, layout, options)
-        yield planned_rows if objects is None else _beside(planned_rows, objects.take(pa.array(kept)))
+        yield from bounded(planned_rows if objects is None else _beside(planned_rows, objects.take(pa.array(kept))))
 
 
 def _unknown(batch: pa.RecordBatch, objects: pa.RecordBatch, layout: Layout) -> dict[int, str]:

@@ -20,9 +20,13 @@ from transforms.rejects.part import RejectsPart, RejectsWriter, parts_of
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
+from transforms.workers.batches import ELEMENT_BYTES
 from transforms.workers.gather import Gather
 from transforms.workers.merging import Merging
+from transforms.workers.spread import Spread
 from transforms.workers.threads import ThreadedFlatMap
+
+_BLOCK_BYTES = 200  # of a BlockRef on its way, beside its names
 
 Task = tuple[BlockRef, ...]  # what becomes one run: blocks of about as many bytes as a run has, or one that is larger
 
@@ -67,7 +71,7 @@ class IndexBlocks(beam.PTransform):
         )
         indexed = (
             listed["files"]
-            | "SpreadFiles" >> beam.Reshuffle()
+            | "SpreadFiles" >> Spread(_name_of_file)
             | "IndexFile"
             >> beam.ParDo(
                 ThreadedFlatMap(partial(index_file, self.format, temporary=self.temporary), self.threads)
@@ -75,7 +79,7 @@ class IndexBlocks(beam.PTransform):
         )
         # Small blocks by the task: 10,000 files of a row each are not 10,000 runs.
         gather = Gather(_task, partial(_part_of_task, self.task_size), 1)
-        tasks = indexed["blocks"] | "Gather" >> beam.ParDo(gather) | "SpreadTasks" >> beam.Reshuffle()
+        tasks = indexed["blocks"] | "Gather" >> beam.ParDo(gather) | "SpreadTasks" >> Spread(_name_of_task)
         rejects = (listed[REJECTS], indexed[REJECTS]) | "AllRejects" >> beam.Flatten()
         summaries = (listed[SUMMARIES], indexed[SUMMARIES]) | "AllSummaries" >> beam.Flatten()
         merging = beam.CombineGlobally(Merging(InputSummary, InputSummary.merge))
@@ -149,7 +153,18 @@ def total_bytes(file: FileRef) -> int:
 
 
 def _part_of_task(task_size: Callable[[int], int], block: BlockRef) -> float:
-    return block.length / task_size(total_bytes(block.file))
+    """How much of a task a block is: of small files, whose names are what is large, as much as these are of what one
+    element may be."""
+    named = _BLOCK_BYTES + 2 * len(block.file.path) + sum(map(len, block.columns))
+    return max(block.length / task_size(total_bytes(block.file)), named / ELEMENT_BYTES)
+
+
+def _name_of_file(file: FileRef) -> str:
+    return file.name
+
+
+def _name_of_task(task: Task) -> str:
+    return f"{task[0].file.name}\0{task[0].offset}"
 
 
 def _task(blocks: list[BlockRef]) -> list[Task]:

@@ -37,7 +37,7 @@ from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
 from transforms.stores.identity import identity_of
 from transforms.stores.links import LinksInside
-from transforms.workers.batches import BATCH_ROWS, batches, concatenate
+from transforms.workers.batches import BATCH_ROWS, batches, bounded, concatenate
 from transforms.workers.merging import Merging
 
 NO_SUCH_FILE = "no such file"
@@ -169,7 +169,7 @@ def index_listing(
                 other = other.merge(summarize_skipped(item.kind, item.name))
 
     for batch in batches(rows(), FOUND):
-        yield batch
+        yield from bounded(batch)
         summary = summary.merge(summarize_batch(batch, roles=roles))
     yield from tagged(rejects.close())
     yield TaggedOutput(SUMMARIES, summary.merge(other))
@@ -234,7 +234,7 @@ class MeasureFn(beam.DoFn):
         )
         yield from tagged(parts_of(rejects, self._temporary))
         if len(measured):
-            yield measured
+            yield from bounded(measured)
         summary = summarize_batch(measured, types) if len(measured) else InputSummary()
         missing = [reject.source for reject in rejects if reject.reason == NO_SUCH_FILE]
         first = {NO_SUCH_FILE: (len(missing), min(missing))} if missing else {}

@@ -9,7 +9,7 @@ from shardmill.metadata.rejects import Reject
 from transforms.inputs.found import FOUND
 from transforms.sharding.group_rows import rows_of
 from transforms.sharding.keys import hash_strings
-from transforms.workers.batches import BATCH_ROWS
+from transforms.workers.batches import BATCH_ROWS, bounded
 
 # FOUND, and a hash of all that the row says: of equal rows, the second and later are left out
 PARSED = FOUND.append(pa.field("digest", pa.binary(16)))
@@ -34,7 +34,7 @@ def deal_out(batch: pa.RecordBatch, parts: int) -> Iterator[tuple[int, pa.Record
     codes = (hash_strings(batch["name"].to_pylist(), 0) % np.uint64(parts)).astype(np.int64)
     for part, rows in enumerate(rows_of(codes, parts)):
         if len(rows):
-            yield part, batch.take(pa.array(rows))
+            yield from ((part, some) for some in bounded(batch.take(pa.array(rows))))
 
 
 def without_duplicates(batch: pa.RecordBatch, path: str) -> tuple[pa.RecordBatch, list[Reject]]:

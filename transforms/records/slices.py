@@ -14,7 +14,7 @@ import transforms.workers.coder  # noqa: F401, registers the coder of batches
 from transforms.records.run_file import Run, read_keys
 from transforms.sharding.divisions import Divisions
 from transforms.sharding.shards import ShardKey
-from transforms.workers.batches import to_batch
+from transforms.workers.batches import bounded, to_batch
 from transforms.workers.gather import Gather
 from transforms.workers.threads import ThreadedFlatMap
 
@@ -73,4 +73,5 @@ def _batches(slices: list[tuple[ShardKey, tuple[Any, ...]]]) -> Iterator[tuple[S
     for shard, values in slices:
         of_shard.setdefault(shard, []).append(values)
     for shard, rows in of_shard.items():
-        yield shard, to_batch([list(column) for column in zip(*rows, strict=True)], SLICE)
+        for batch in bounded(to_batch([list(column) for column in zip(*rows, strict=True)], SLICE)):
+            yield shard, batch

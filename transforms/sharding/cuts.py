@@ -27,6 +27,7 @@ from transforms.workers.threads import ThreadedFlatMap
 
 _AGAIN, _REPEATED = "again", "repeated"
 _AT_ONCE = 16  # histograms that are merged at once
+_KEYS_AT_ONCE = 1 << 16  # with ties and sizes: 1.5 MB
 MOST_KEYS = 1 << 18  # of a bin that are gathered on one worker: 4 MB, where 10^9 keys that differ leave 15,000 in each
 
 
@@ -142,7 +143,13 @@ def _of_bins(is_counted: bool, found: list[Any]) -> list[Any]:
 
 
 def _grouped(group: Callable[[Any], Grouped], keyed: Any) -> list[Grouped]:
-    return [group(keyed)]
+    """Some keys of one group at a time, for a run may have millions."""
+    return [
+        {name: (keys[start:stop], ties[start:stop], sizes[start:stop])}
+        for name, (keys, ties, sizes) in group(keyed).items()
+        for start in range(0, len(keys), _KEYS_AT_ONCE)
+        for stop in (start + _KEYS_AT_ONCE,)
+    ]
 
 
 class _MergeHistograms(beam.CombineFn):

@@ -24,6 +24,7 @@ from transforms.files.images.errors import ImageError
 from transforms.files.images.header import check_structure, read_header
 from transforms.files.images.limits import MAX_PIXELS
 from transforms.stores.failures import raise_if_store_failed
+from transforms.workers.spread import Spread
 from transforms.workers.threads import map_in_order
 
 RECORD_FAULTS_SHOWN = 20  # of a shard; a data set of the wrong kind has one in every record
@@ -60,9 +61,13 @@ class VerifyShards(beam.PTransform):
         """(split name, ShardEntry) -> (shard file, list of Fault)."""
         return (
             pcoll
-            | "SpreadShards" >> beam.Reshuffle()
+            | "SpreadShards" >> Spread(_name_of)
             | "VerifyShard" >> beam.ParDo(_VerifyShardFn(self.dataset, self.decode, self.threads))
         )
+
+
+def _name_of(element: tuple[str, ShardEntry]) -> str:
+    return element[1].file
 
 
 class _VerifyShardFn(beam.DoFn):

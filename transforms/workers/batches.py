@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 BATCH_ROWS = 10_000  # of references: some hundred kilobytes
+ELEMENT_BYTES = 2 << 20  # of an element, about, uncompressed: runners hold several, and like none of many megabytes
 
 
 def batches(rows: Iterable[Sequence[Any]], schema: pa.Schema, size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
@@ -19,6 +20,16 @@ def batches(rows: Iterable[Sequence[Any]], schema: pa.Schema, size: int = BATCH_
             columns = [[] for _ in schema]
     if columns[0]:
         yield to_batch(columns, schema)
+
+
+def bounded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch in as few batches as are no larger than an element may be, or of one row."""
+    if batch.nbytes <= ELEMENT_BYTES or len(batch) == 1:
+        yield batch
+        return
+    middle = len(batch) // 2
+    yield from bounded(batch.slice(0, middle))
+    yield from bounded(batch.slice(middle))
 
 
 def to_batch(columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
