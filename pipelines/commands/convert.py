@@ -97,7 +97,7 @@ def main(kind: Kind, arguments: Sequence[str]) -> int:
     if how.log_format == "json":
         log.say(published_line(built.record), build=json.loads(built.record.to_json()))
     elif built.published is not None and not (how.quiet or how.json):
-        print(summary.summary(config, built.published.dataset))
+        print(summary.summary(config, built.published.dataset, built.index))
         if built.record.since:
             print(f"\n{printable(built.record.since)}")
     return 0

@@ -43,7 +43,7 @@ def build(recipe: Recipe, made: Plan, asked: Asked, options: PipelineOptions, sa
     run_job = partial(run, inputs=to_bytes(made.inputs))
     built = run_recorded(job, config, options, made.record, asked.quiet, run_job, first_too=True)
     if built.error is None:
-        for sentence in reuse_said(recipe, config):
+        for sentence in reuse_said(recipe, config, built.index):
             say(sentence)
         stay = {version for version in (recipe.build.baseline, built.record.baseline, config.version) if version}
         for sentence in retain(config.parent, recipe.retain, stay):

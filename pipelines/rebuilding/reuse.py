@@ -4,6 +4,7 @@ from pipelines.config.job import JobConfig
 from pipelines.recipes.recipe import Recipe
 from pipelines.reports.reuse import reuse_lines
 from transforms.options.reuse import LATEST, NO, RECORD
+from transforms.publishing.file_index import FileIndex
 
 
 def reuse_changes(recipe: Recipe, config: JobConfig, full: bool) -> dict[str, str]:
@@ -23,11 +24,11 @@ def reuse_changes(recipe: Recipe, config: JobConfig, full: bool) -> dict[str, st
     return {} if "reuse" in recipe.options else {"reuse": NO if _reads_all(recipe) else LATEST}
 
 
-def reuse_said(recipe: Recipe, config: JobConfig) -> list[str]:
+def reuse_said(recipe: Recipe, config: JobConfig, index: FileIndex | None) -> list[str]:
     """What is to be said of what a build, which is published, took from the version before."""
     if config.reuse_asked == NO and _reads_all(recipe):
         return ["all files were read: with fingerprint: content, their names, sizes and times prove nothing"]
-    return reuse_lines(config)
+    return reuse_lines(config, index)
 
 
 def _reads_all(recipe: Recipe) -> bool:

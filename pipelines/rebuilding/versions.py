@@ -1,10 +1,13 @@
 """Which version a rebuild makes."""
 
+from functools import partial
+
 from pipelines.recipes.sections import AUTO
 from shardmill.metadata import naming
 from shardmill.versions.published import numbers
-from transforms.publishing.build_records import built_versions
-from transforms.publishing.catalog import versions_in
+from transforms.publishing.build_records import newest_built
+from transforms.publishing.catalog import newest_version
+from transforms.stores.together import together
 
 FIRST = "1.0.0"
 
@@ -22,8 +25,7 @@ def version_to_build(asked: str, parent: str) -> str:
     if asked != AUTO:
         return asked
     # Not of folders that a job builds now: two builders want the same version, so that the second stands back.
-    there = [state.version for state in versions_in(parent)]
-    found = [*there, *built_versions(parent)]
+    found = list(filter(None, together(parent, partial(newest_version, parent), partial(newest_built, parent))))
     return next_patch(max(found, key=numbers)) if found else FIRST
 
 

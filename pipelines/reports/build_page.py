@@ -13,7 +13,13 @@ from transforms.publishing.build_records import read_record
 from transforms.stores import storage
 
 
-def write_page(parent: str, record: BuildRecord, path: str, before: Profile | None = None) -> None:
+def write_page(
+    parent: str,
+    record: BuildRecord,
+    path: str,
+    before: Profile | None = None,
+    made: tuple[Dataset, Profile] | None = None,
+) -> None:
     """Write the page of a build that published a version, or whose version failed its checks and is kept; that it
     cannot be is a warning, and no reason to fail what has ended.
 
@@ -22,11 +28,12 @@ def write_page(parent: str, record: BuildRecord, path: str, before: Profile | No
       record: of the build.
       path: where that lies.
       before: of the version that LATEST named as the build began, None where there was none or nobody knows.
+      made: the version, opened, and its profile; None to read it.
     """
     try:
-        dataset = _dataset(parent, record)
+        dataset, profile = made or (_dataset(parent, record), None)
         if dataset is not None:
-            sources = sources_of_build(dataset, parent, record, before)
+            sources = sources_of_build(dataset, parent, record, before, profile)
             text = page(content(sources), sources)
             out = page_path(path)
             storage.write_text(out, text, f"{out}.{record.started.replace(':', '')}.tmp")

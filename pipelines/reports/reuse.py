@@ -5,15 +5,15 @@ from transforms.options.reuse import NO, RECORD
 from transforms.publishing.file_index import FileIndex, read_index
 
 
-def remembered(config: JobConfig) -> FileIndex | None:
-    """The index of the version that `config` has published; None of a job that keeps none."""
+def remembered(config: JobConfig, manifest_crc32c: str) -> FileIndex | None:
+    """The index of the version that `config` has published, whose manifest has that checksum; None of a job that keeps
+    none."""
     if config.reuse_asked in (None, NO):
         return None
-    return read_index(config.parent, config.version)
+    return read_index(config.parent, config.version, manifest_crc32c)
 
 
-def reuse_lines(config: JobConfig) -> list[str]:
-    """How many files were taken from an older version instead of being read, or why none was; nothing where none was to
-    be."""
-    index = None if config.reuse_asked == RECORD else remembered(config)
-    return [index.said()] if index is not None else []
+def reuse_lines(config: JobConfig, index: FileIndex | None) -> list[str]:
+    """How many files were taken from an older version instead of being read, or why none was, as the index of the
+    version that `config` has published says; nothing where none was to be."""
+    return [index.said()] if index is not None and config.reuse_asked != RECORD else []

@@ -15,11 +15,14 @@ def profile_of(directory: str) -> Profile | None:
         return None
 
 
-def since_line(dataset: Dataset, old: Profile | None) -> str:
-    """What a version changes; "" where there was none before, or one of the two cannot be read."""
-    if old is None:
-        return ""
+def profile_of_opened(dataset: Dataset) -> Profile | None:
+    """The profile of a version that is open; None where its statistics cannot be read."""
     try:
-        return since(Profile.of(dataset), old)
+        return Profile.of(dataset)
     except (UserError, CorruptDataError, OSError):
-        return ""
+        return None
+
+
+def since_line(new: Profile | None, old: Profile | None) -> str:
+    """What a version changes; "" where there was none before, or one of the two cannot be read."""
+    return "" if new is None or old is None else since(new, old)

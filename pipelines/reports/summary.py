@@ -17,14 +17,15 @@ from shardmill.printable import printable
 from shardmill.reading.dataset import Dataset
 from shardmill.reading.selection import supervised_of
 from transforms.files.features import TFDS_CANNOT
+from transforms.publishing.file_index import FileIndex
 from transforms.rejects.part import RejectsPart, first_of
 
 _CLASSES_SHOWN = 7  # names: of more, the first and the last three
 _LETTERS_SHOWN = 40  # of a name
 
 
-def summary(config: JobConfig, dataset: Dataset) -> str:
-    """The report on a data set that `config` has made just now."""
+def summary(config: JobConfig, dataset: Dataset, index: FileIndex | None = None) -> str:
+    """The report on a data set that `config` has made just now, with the index of its files if it keeps one."""
     lines = [dataset.directory, *splits_table(dataset).split("\n")]
     lines += class_lines(dataset.manifest)
     rejects = dataset.manifest.rejects
@@ -34,7 +35,7 @@ def summary(config: JobConfig, dataset: Dataset) -> str:
         read = dataset.manifest.input["records"]
         lines.append(f"{about}{rejects['records']:,} of {read:,} records rejected; see {dataset.directory}/rejects/:")
         lines += [f"  {times:,} x {reason}" for reason, times in _top(rejects["reasons"])]
-    lines += reuse_lines(config)
+    lines += reuse_lines(config, index)
     lines += [f"NOTE: {notice}" for notice in dataset.manifest.notices]
     lines += ["", "Read it:", *reading_code(dataset)]
     return "\n".join(map(printable, lines))

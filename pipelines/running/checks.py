@@ -72,8 +72,8 @@ def _refuse_output(config: JobConfig) -> NoReturn:
     )
 
 
-def check_output(config: JobConfig, overwrite: bool) -> None:
-    """Check that the version directory may be written.
+def check_output(config: JobConfig, overwrite: bool) -> list[str]:
+    """Check that the version directory may be written; the files that are in it.
 
     Raises:
       UserError: it is published and --overwrite was not given, it holds other files, or it cannot be written.
@@ -94,6 +94,7 @@ def check_output(config: JobConfig, overwrite: bool) -> None:
             raise UserError(
                 f"{config.directory} holds {name!r}, which shardmill did not write; give another --output or --name"
             )
+    return names
 
 
 def check_baseline(config: JobConfig) -> None:

@@ -1,5 +1,7 @@
 """A conversion as a function: what the command line, recipes and Python call."""
 
+from functools import partial
+
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.config.job import JobConfig
@@ -19,6 +21,7 @@ from transforms.publishing.latest import is_newer, latest
 from transforms.publishing.lease import DETACHED_SECONDS, Lease
 from transforms.stores import storage
 from transforms.stores.error_text import sentence_of
+from transforms.stores.together import together
 
 
 def run(
@@ -42,13 +45,14 @@ def run(
       Interrupted: by Ctrl-C or SIGTERM; threads of a local runner may still be under way, and end with the process.
     """
     check(config, options)
-    missing, before, named = missing_folders(config), sealed(config), latest(config.directory)
+    missing = missing_folders(config)
+    before, named = together(config.directory, partial(sealed, config), partial(latest, config.directory))
     lease = None
     try:
         with terminable():
             lease = take_lease(config, detached=not runner.works_here(options))
-            check_output(config, config.overwrite)  # once more: another job may have published until now
-            if not take_up(config):
+            names = check_output(config, config.overwrite)  # once more: another job may have published until now
+            if naming.PUBLISHING not in names or not take_up(config):
                 temporary = storage.join(config.directory, config.temporary)
                 if inputs is not None:
                     inputs_file.stage(temporary, inputs)
@@ -86,7 +90,7 @@ def _release(lease: Lease | None) -> None:
 
 def published(config: JobConfig) -> Published:
     """What stands in the version directory of `config`."""
-    dataset = open_dataset(config.directory, storage.StorageFiles())
+    dataset = open_dataset(config.parent, storage.StorageFiles(), config.version)
     splits = {split.name: split.examples for split in dataset.manifest.splits}
     rejected, notices = int(dataset.manifest.rejects.get("records", 0)), tuple(dataset.manifest.notices)
     return Published(config.directory, splits, rejected, notices, dataset)

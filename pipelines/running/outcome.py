@@ -12,6 +12,7 @@ from shardmill.metadata.naming import LATEST
 from shardmill.reading.dataset import Dataset
 from shardmill.versions.build_record import BuildRecord, Status, record_path
 from transforms.publishing.build_records import read_record, write_record
+from transforms.publishing.file_index import FileIndex
 from transforms.stores import storage
 from transforms.stores.error_text import sentence_of
 
@@ -60,11 +61,13 @@ class Built:
       record: of it.
       published: what it has published, None if nothing.
       error: that it ended with, None if it did well.
+      index: what it remembers of its files, and took from an older version; None of a job that keeps none.
     """
 
     record: BuildRecord
     published: Published | None = None
     error: Failure | None = None
+    index: FileIndex | None = None
 
     @property
     def exit_status(self) -> int:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -12,12 +13,13 @@ from pipelines.graphs.jobs import Job
 from pipelines.reports import log
 from pipelines.reports.build_page import write_page
 from pipelines.reports.reuse import remembered
-from pipelines.reports.since import profile_of, since_line
+from pipelines.reports.since import profile_of, profile_of_opened, since_line
 from pipelines.running.convert import run
 from pipelines.running.outcome import Built, Published, failed_record, interrupted, not_written, write_unpublished
 from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError
 from shardmill.versions.build_record import BuildRecord, failed_record_path, record_path
 from transforms.publishing.build_records import read_record, write_record
+from transforms.stores.together import together
 
 
 def run_recorded(
@@ -59,16 +61,22 @@ def run_recorded(
         since_then = replace(record, seconds=time.monotonic() - begun)
         told_of = interrupted(config.parent, since_then, interruption, first_too)
         raise told_of from (interruption.__cause__ or interruption)
-    index = remembered(config)
+    opened = published.dataset
+    index, as_written, profile = together(
+        config.parent,
+        partial(remembered, config, opened.manifest_crc32c),
+        partial(_as_written, config, record),
+        partial(profile_of_opened, opened),
+    )
     notices = () if index is None else index.notices
     for notice in notices:  # also where all that is well is left out
         log.warn(notice)
     ended = replace(
-        _as_written(config, record),
+        as_written,
         splits=dict(published.splits),
         rejected=published.rejected,
         notices=published.notices + notices,
-        since=since_line(published.dataset, before),
+        since=since_line(profile, before),
         reused=None if index is None else index.reused,
         read=None if index is None else index.read,
         seconds=time.monotonic() - begun,
@@ -78,8 +86,8 @@ def run_recorded(
         path = write_record(config.parent, ended)
     except OSError as error:  # the one that the job itself has written stands, without the seconds
         log.warn(not_written(error))
-    write_page(config.parent, ended, path, before)
-    return Built(ended, published)
+    write_page(config.parent, ended, path, before, profile and (opened, profile))
+    return Built(ended, published, index=index)
 
 
 def _as_written(config: JobConfig, record: BuildRecord) -> BuildRecord:

@@ -21,11 +21,13 @@ _SHOWN = 60  # letters of what a file should not hold
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A published data set: its version directory, its manifest, and the files it is read through."""
+    """A published data set: its version directory, its manifest, the files it is read through, and the checksum of the
+    manifest's file as it was opened, "" where nobody asked."""
 
     directory: str
     manifest: Manifest
     files: Files
+    manifest_crc32c: str = ""
 
     def path(self, shard: ShardEntry) -> str:
         """The full path of a shard."""
@@ -131,7 +133,7 @@ def open_dataset(path: str | os.PathLike[str], files: Files | None = None, versi
             f"{manifest} is not the file that was written: its crc32c is {crc32c(text)}, but {naming.SUCCESS} says "
             f"{sealed[:_SHOWN].decode(errors='replace').strip()!r}; one of the two was changed"
         )
-    return Dataset(directory, content, files)
+    return Dataset(directory, content, files, crc32c(text))
 
 
 def _check_above(files: Files, directory: str, version: str) -> None:

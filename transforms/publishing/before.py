@@ -1,5 +1,6 @@
 """Which version a new one comes after: what it is compared with, and keeps ids and types of."""
 
+from shardmill.metadata import naming
 from transforms.publishing.catalog import published
 from transforms.publishing.latest import latest
 from transforms.stores import storage
@@ -20,8 +21,11 @@ def version_before(parent: str) -> tuple[str, str]:
     Raises:
       OSError: the store fails.
     """
-    named, standing = latest(storage.join(parent, "any")), [state.version for state in published(parent)]
-    if named in standing or not standing:
-        return (named if standing else ""), ""
+    named = latest(storage.join(parent, "any"))
+    if naming.is_version(named) and storage.exists(storage.join(storage.join(parent, named), naming.SUCCESS)):
+        return named, ""
+    standing = [state.version for state in published(parent)]
+    if not standing:
+        return "", ""
     what = f"LATEST names {named[:60]!r}, which is not published" if named else "there is no LATEST"
     return standing[0], f"{what}: {standing[0]}, the newest that is published, takes its place"

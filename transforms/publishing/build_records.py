@@ -4,10 +4,14 @@ The record of a version that is published is staged in the temporary directory o
 publication puts it in its place; the launcher, if it still lives, writes it again with the time that all took.
 """
 
+from functools import partial
+
 from shardmill.errors import CorruptDataError
 from shardmill.metadata import naming
 from shardmill.versions.build_record import BuildRecord, failed_record_path, page_path, record_path
+from shardmill.versions.published import numbers
 from transforms.stores import storage
+from transforms.stores.together import together
 
 _STAGED = "_RECORD"
 
@@ -48,16 +52,16 @@ def _is_published(record: BuildRecord | None) -> bool:
     return record is not None and record.status in ("published", "outrun")
 
 
-def built_versions(parent: str) -> list[str]:
-    """The versions that were published once, by their records; some may be deleted by now.
+def newest_built(parent: str) -> str:
+    """The newest version that was published once, by the records, "" if there is none; it may be deleted by now.
 
     Raises:
       OSError: they cannot be listed.
     """
     folder = storage.join(parent, naming.BUILDS)
     names = [name.removesuffix(".json") for name, _ in storage.list_files(folder) if name.endswith(".json")]
-    versions = [name for name in names if naming.is_version(name)]
-    return [version for version in versions if _is_published(read_record(record_path(parent, version)))]
+    versions = sorted(filter(naming.is_version, names), key=numbers, reverse=True)
+    return next((version for version in versions if _is_published(read_record(record_path(parent, version)))), "")
 
 
 def stage(directory: str, temporary: str, record: BuildRecord) -> None:
@@ -71,14 +75,15 @@ def put_in_place(directory: str, temporary: str) -> None:
 
     The record of one that should have replaced the version before, and did not, goes with its page: what stands is
     newer."""
-    staged = _staged(directory, temporary)
+    parent, _, version = directory.rpartition("/")
+    parent = parent or ("/" if directory.startswith("/") else ".")
+    staged, failed = _staged(directory, temporary), failed_record_path(parent, version)
     if storage.exists(staged):
-        parent, _, version = directory.rpartition("/")
-        parent = parent or ("/" if directory.startswith("/") else ".")
-        path = record_path(parent, version)
-        failed = failed_record_path(parent, version)
-        storage.delete([failed, page_path(failed)])
-        storage.put_in_place(staged, path)
+        together(
+            directory,
+            partial(storage.delete, [failed, page_path(failed)]),
+            partial(storage.put_in_place, staged, record_path(parent, version)),
+        )
 
 
 def _staged(directory: str, temporary: str) -> str:

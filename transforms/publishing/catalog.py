@@ -40,6 +40,13 @@ def versions_in(parent: str) -> list[VersionState]:
         return [state for state in pool.map(lambda name: _state(parent, name), names) if state is not None]
 
 
+def newest_version(parent: str) -> str:
+    """As the first of `versions_in`, "" if there is none: of an object store no more is asked than that takes."""
+    names = [name for name in storage.list_folders(parent) if naming.is_version(name)]
+    names.sort(key=numbers, reverse=True)
+    return next((name for name in names if _state(parent, name) is not None), "")
+
+
 def published(parent: str) -> list[VersionState]:
     """The published versions of a data set, the newest first; raises as `versions_in`."""
     return [state for state in versions_in(parent) if state.published]

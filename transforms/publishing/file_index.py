@@ -128,20 +128,25 @@ def files_folder(parent: str, version: str) -> str:
     return storage.join(storage.join(parent, naming.BUILDS), f"{version}.files")
 
 
-def index_name(manifest: bytes) -> str:
-    """What the index of the version with this manifest is called."""
-    return f"index-{seal.crc32c(manifest)}.json"
+def index_name(manifest: bytes | str) -> str:
+    """What the index of the version with this manifest, or one of this checksum, is called."""
+    return f"index-{manifest if isinstance(manifest, str) else seal.crc32c(manifest)}.json"
 
 
-def read_index(parent: str, version: str) -> FileIndex | None:
+def read_index(parent: str, version: str, manifest_crc32c: str = "") -> FileIndex | None:
     """The index of a published version; None if it has none.
+
+    Args:
+      parent: the folder of all versions.
+      version: that is published.
+      manifest_crc32c: of its manifest, which is read without it.
 
     Raises:
       CorruptDataError: it cannot be read.
       OSError: nor can the version.
     """
-    manifest = storage.read_bytes(storage.join(storage.join(parent, version), naming.MANIFEST))
-    path = storage.join(files_folder(parent, version), index_name(manifest))
+    manifest = storage.join(storage.join(parent, version), naming.MANIFEST)
+    path = storage.join(files_folder(parent, version), index_name(manifest_crc32c or storage.read_bytes(manifest)))
     try:
         return FileIndex.from_json(storage.read_bytes(path), path)
     except FileNotFoundError:

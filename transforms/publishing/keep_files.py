@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from posixpath import basename
 
 from transforms.publishing.file_index import FileIndex, IndexedPiece, files_folder, index_name
 from transforms.stores import storage
+from transforms.stores.together import together
 from transforms.writing.remembered import Piece
 from transforms.writing.shard_info import ShardInfo
 
@@ -34,9 +36,6 @@ def keep_files(
     folder = files_folder(parent, version)
     pieces = [(str(shard.name), shard.piece) for shard in shards if shard.piece is not None and shard.piece.path]
     storage.make_directory(folder)
-    storage.rename(
-        [piece.path for _, piece in pieces], [storage.join(folder, basename(piece.path)) for _, piece in pieces]
-    )
     index = FileIndex(
         root=options.root,
         seed=options.seed,
@@ -49,7 +48,12 @@ def keep_files(
         damaged=sum(shard.piece.damaged for shard in shards if shard.piece is not None),
         pieces=tuple(_indexed(shard, piece) for shard, piece in pieces),
     )
-    storage.write_text(storage.join(folder, index_name(manifest)), index.to_json(), sync=False)
+    paths = [piece.path for _, piece in pieces]
+    together(
+        folder,
+        partial(storage.rename, paths, [storage.join(folder, basename(path)) for path in paths]),
+        partial(storage.write_text, storage.join(folder, index_name(manifest)), index.to_json(), sync=False),
+    )
     return index
 
 

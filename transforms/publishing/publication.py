@@ -14,6 +14,7 @@ one takes is there.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 import google_crc32c
 
@@ -27,6 +28,7 @@ from transforms.publishing.latest import announce, parent
 from transforms.publishing.owner import Owner
 from transforms.stores import conditional, storage
 from transforms.stores.stored import ChangedError
+from transforms.stores.together import together
 
 _READ_BYTES = 8 << 20  # at once
 
@@ -77,13 +79,15 @@ def complete(directory: str, journal: Journal, job: str = "") -> None:
       JobError: an operation failed; the message says what stands and what completes it.
     """
     owner = None
+    check_lease = partial(_check_lease, directory, job or journal.job, _completes(directory))
     try:
-        if not _is_published(directory, journal):
-            _check_lease(directory, job or journal.job, _completes(directory))
-            _place(directory, journal)
-            owner = _check_lease(directory, job or journal.job, _completes(directory))
-            manifest = storage.read_bytes(storage.join(directory, naming.MANIFEST))
-            storage.write_text(storage.join(directory, naming.SUCCESS), seal(manifest))
+        sizes = dict(storage.list_files(directory))
+        if not _is_published(directory, journal, sizes):
+            check_lease()
+            _place(directory, journal, sizes)  # nobody else writes there while the lease is held
+            manifest = partial(storage.read_bytes, storage.join(directory, naming.MANIFEST))
+            _, owner, data = together(directory, partial(_check_placed, directory, journal), check_lease, manifest)
+            storage.write_text(storage.join(directory, naming.SUCCESS), seal(data))
     except OSError as error:
         raise JobError(
             f"publishing {directory} was begun but failed: {_said(error)}; {_completes(directory)}"
@@ -151,9 +155,8 @@ def crc32c_of(path: str) -> str:
     return f"{crc:08x}"
 
 
-def _is_published(directory: str, journal: Journal) -> bool:
+def _is_published(directory: str, journal: Journal, sizes: Mapping[str, int]) -> bool:
     """Whether the new version has its `_SUCCESS`: the older one's goes before the first file is renamed."""
-    sizes = dict(storage.list_files(directory))
     return (
         naming.SUCCESS in sizes
         and not any(move.temporary in sizes for move in journal.moves)
@@ -162,26 +165,20 @@ def _is_published(directory: str, journal: Journal) -> bool:
     )
 
 
-def _place(directory: str, journal: Journal) -> None:
-    sizes = dict(storage.list_files(directory))  # nobody else writes here while the lease is held
+def _place(directory: str, journal: Journal, sizes: Mapping[str, int]) -> None:
     waiting = [move for move in journal.moves if move.temporary in sizes]
     moved = [move for move in journal.moves if move.temporary not in sizes]
     _check_all_there(directory, sizes, waiting, moved)
     if naming.SUCCESS in sizes:
         storage.delete([storage.join(directory, naming.SUCCESS)])
         storage.sync_directories([directory])
-    inputs_file.forget(directory)
     keep = {move.file for move in moved}
-    old = [name for name in _dataset_files(sizes, journal.name) if name not in keep]
-    storage.delete(storage.join(directory, name) for name in old)
-    storage.rename(*([storage.join(directory, name) for name in names] for names in _names(waiting)))
+    old = [storage.join(directory, name) for name in _dataset_files(sizes, journal.name) if name not in keep]
+    together(directory, partial(inputs_file.forget, directory), partial(storage.delete, old))
+    there = {storage.join(directory, move.temporary): move.size_bytes for move in waiting}
+    storage.rename(list(there), [storage.join(directory, move.file) for move in waiting], sizes=there)
     paths = [storage.join(directory, move.file) for move in journal.moves]
     storage.sync_directories(folders_of(paths, directory))
-    _check_placed(directory, journal)
-
-
-def _names(moves: Sequence[Move]) -> tuple[list[str], list[str]]:
-    return [move.temporary for move in moves], [move.file for move in moves]
 
 
 def _check_all_there(directory: str, sizes: Mapping[str, int], waiting: Sequence[Move], moved: Sequence[Move]) -> None:
@@ -204,31 +201,38 @@ def _is_new(directory: str, move: Move) -> bool:
 
 
 def _check_placed(directory: str, journal: Journal) -> None:
-    sizes = dict(storage.list_files(directory))
+    files, found = together(directory, lambda: list(storage.list_files(directory)), partial(_read_journal, directory))
+    sizes = dict(files)
     for move in journal.moves:
         if sizes.get(move.file) != move.size_bytes:
             raise JobError(
                 f"{move.file} has {sizes.get(move.file)} bytes, but {move.size_bytes} were written: does another job"
                 f" write to {directory}? It is no data set now"
             )
-    with suppress(CorruptDataError):
-        now = read_journal(directory)
-        if now is not None and now.job == journal.job:
-            return
+    if found is not None and found.job == journal.job:
+        return
     raise JobError(f"another job has begun to publish {directory}; this one has left it to that one")
 
 
+def _read_journal(directory: str) -> Journal | None:
+    with suppress(CorruptDataError):
+        return read_journal(directory)
+    return None
+
+
 def _announce(directory: str, journal: Journal) -> None:
-    storage.delete([failed_rejects_path(directory, journal.version)])
-    inputs_file.put_in_place(directory, journal.temporary)
-    build_records.put_in_place(directory, journal.temporary)
+    together(
+        directory,
+        partial(storage.delete, [failed_rejects_path(directory, journal.version)]),
+        partial(inputs_file.put_in_place, directory, journal.temporary),
+        partial(build_records.put_in_place, directory, journal.temporary),
+    )
     announce(directory, journal.latest, journal.job, journal.set_latest)
 
 
 def _clear(directory: str, journal: Journal) -> None:
     folder = storage.join(directory, journal.temporary)
-    storage.delete_tree(folder)
-    storage.abort_uploads(f"{folder}/")
+    together(directory, partial(storage.delete_tree, folder), partial(storage.abort_uploads, f"{folder}/"))
     _delete_journal(directory, journal)
     storage.sync_directories([directory])
 

@@ -7,6 +7,7 @@ on where an earlier one of its job stopped, and one that comes late finds all do
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import google_crc32c
 
@@ -30,6 +31,7 @@ from transforms.rejects.gathered import Rejects
 from transforms.sharding.divisions import Divisions
 from transforms.stores import locks, storage
 from transforms.stores.streams import write_stream
+from transforms.stores.together import together
 from transforms.writing.shard_info import ShardInfo
 
 _METADATA = "metadata"  # the folder that what describes the data set is staged in
@@ -93,10 +95,15 @@ def _journal(
 ) -> Journal | None:
     """The journal by which to publish, written; None if all is done. The version directory is locked where that can
     be, so that two attempts of one job follow each other."""
-    found = job_folder.read_journal(options.directory)
+    success = storage.join(options.directory, naming.SUCCESS)
+    found, is_there = together(
+        options.directory,
+        partial(job_folder.read_journal, options.directory),
+        partial(storage.exists, success),
+    )
     if found is not None and found.job == options.job:
         return found
-    if _is_done(shards, files, options):
+    if is_there and _is_done(shards, files, options):
         return None
     _check_lease(options)
     if found is not None:  # of a job that had lost its lease as it began
@@ -105,13 +112,18 @@ def _journal(
     if options.checks is not None:
         checked = checking.check(shards, files, rejects, options, datetime.now(UTC))
     _check_ours(shards, options)
-    index = keep_files(options.parent, options.version, files[naming.MANIFEST], shards, options.remember)
-    moves = _stage(shards, files, rejects, options)
+    index, moves, before = together(
+        options.directory,
+        partial(keep_files, options.parent, options.version, files[naming.MANIFEST], shards, options.remember),
+        partial(_stage, shards, files, rejects, options),
+        partial(latest, options.directory),
+    )
     if options.record is not None:
         record = checked.told(options.record, datetime.now(UTC))
         build_records.stage(options.directory, options.temporary, described(record, files[naming.MANIFEST], index))
-    before, set_latest = latest(options.directory), options.set_latest
-    journal = Journal(options.job, options.name, options.version, options.temporary, before, tuple(moves), set_latest)
+    journal = Journal(
+        options.job, options.name, options.version, options.temporary, before, tuple(moves), options.set_latest
+    )
     publication.begin(options.directory, journal)
     return journal
 
@@ -124,13 +136,11 @@ def _check_lease(options: PublishOptions) -> None:
 
 
 def _is_done(shards: Sequence[ShardInfo], files: Mapping[str, bytes], options: PublishOptions) -> bool:
-    """Whether an earlier attempt published all and cleared up.
+    """Whether an earlier attempt published the version that is there, and cleared up.
 
     Raises:
       JobError: another job published that version meanwhile, and --overwrite was not given.
     """
-    if not storage.exists(storage.join(options.directory, naming.SUCCESS)):
-        return False
     if not any(storage.exists(shard.temporary) for shard in shards[:1]):
         path = storage.join(options.directory, naming.MANIFEST)
         if storage.exists(path) and storage.read_bytes(path) == files[naming.MANIFEST]:

@@ -9,9 +9,9 @@ _RANGE_BYTES = 8 << 20  # a request takes some ten milliseconds, in which as muc
 
 
 class _ObjectReader(io.RawIOBase):
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, size_bytes: int | None) -> None:
         self._url, self._position = url, 0
-        self._size = object_store(url).size(url)
+        self._size = object_store(url).size(url) if size_bytes is None else size_bytes
 
     def readable(self) -> bool:
         return True
@@ -37,6 +37,15 @@ class _ObjectReader(io.RawIOBase):
         return len(data)
 
 
-def open_object(url: str) -> io.BufferedReader:
-    """Open an object; raises FileNotFoundError, or OSError for other failures, here or as it is read."""
-    return io.BufferedReader(_ObjectReader(url), _RANGE_BYTES)
+def open_object(url: str, size_bytes: int | None = None, range_bytes: int = _RANGE_BYTES) -> io.BufferedReader:
+    """Open an object.
+
+    Args:
+      url: of it.
+      size_bytes: its size; None to ask for it.
+      range_bytes: asked for at once.
+
+    Raises:
+      FileNotFoundError, OSError: here or as it is read.
+    """
+    return io.BufferedReader(_ObjectReader(url, size_bytes), range_bytes)

@@ -41,6 +41,11 @@ def open_read(path: str) -> BinaryIO:
     return open(path, "rb") if is_local(path) else open_object(path)
 
 
+def open_beginning(path: str, size_bytes: int, range_bytes: int) -> BinaryIO:
+    """As `open_read` of a file of `size_bytes`, of which hardly more than the first `range_bytes` are wanted."""
+    return open(path, "rb") if is_local(path) else open_object(path, size_bytes, max(range_bytes, 1))
+
+
 def read_bytes(path: str) -> bytes:
     """The bytes of `path`; raises as `open_read` does."""
     return local.read_bytes(path) if is_local(path) else object_store(path).read(path)
@@ -217,14 +222,18 @@ def sync_directories(paths: Iterable[str]) -> None:
     local.sync_directories(filter(is_local, paths))
 
 
-def rename(sources: Sequence[str], destinations: Sequence[str]) -> None:
+def rename(sources: Sequence[str], destinations: Sequence[str], *, sizes: Mapping[str, int] | None = None) -> None:
     """Rename each source to its destination, replacing it; a source already renamed by an earlier attempt is passed
     over.
+
+    Args:
+      sources, destinations: paths.
+      sizes: bytes by path, of the sources that exist, where the caller knows; None to look.
 
     Raises:
       FileNotFoundError: neither a source nor its destination exists.
     """
-    there = _existing(sources)
+    there = _existing(sources) if sizes is None else sizes
     moves = []
     for source, destination in zip(sources, destinations, strict=True):
         if source in there:

@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice, zip_longest
 from typing import TypeVar, cast
 
@@ -23,6 +24,7 @@ from shardmill.records.example import FeatureValue, decode_example
 from shardmill.statistics.extremes import Extreme
 from shardmill.statistics.near_duplicates import Seen
 from transforms.stores import storage
+from transforms.stores.together import together
 
 CLASSES = 24  # shown at most
 OF_A_CLASS = 6  # pictures
@@ -30,6 +32,7 @@ _OF_NO_CLASS = 24  # where there are no labels
 _EXTREMES = 4  # of all splits
 _LOOK_ALIKES = 12  # pairs
 _SHARDS, _RECORDS, _BYTES = 24, 480, 64_000_000  # looked at, in all
+_MARGIN = 1.25  # by which records that come first may be larger than others
 
 Item = TypeVar("Item")
 
@@ -87,8 +90,10 @@ class _Finder:
     def classes(self) -> tuple[tuple[str, tuple[Picture, ...]], ...]:
         """Some of each class, of as many splits as can be."""
         found: dict[int, dict[str, list[Picture]]] = defaultdict(lambda: defaultdict(list))
-        for split, shard, records in self._looked_at():
-            for example in self._first(shard, *records):
+        looked_at = list(self._looked_at())
+        read = [partial(self._first, shard, *records) for _, shard, records in looked_at]
+        for (split, *_), examples in zip(looked_at, together(self._dataset.directory, *read), strict=True):
+            for example in examples:
                 picture = self._picture(example, split)
                 if picture is not None:
                     found[self._class_id(example)][split].append(picture)
@@ -110,15 +115,10 @@ class _Finder:
         if not self._profile.manifest.codec.keeps_offsets:
             self.notes.append("The extreme ones are in compressed shards, where no record is found by its place.")
             return ()
-        return tuple(
-            (
-                what,
-                tuple(
-                    self._at(split, image.file, image) for *_, split, image in sorted(images, key=_before)[:_EXTREMES]
-                ),
-            )
-            for what, images in found.items()
-        )
+        shown = {what: sorted(images, key=_before)[:_EXTREMES] for what, images in found.items()}
+        read = [partial(self._at, split, image.file, image) for images in shown.values() for *_, split, image in images]
+        pictures = iter(together(self._dataset.directory, *read))
+        return tuple((what, tuple(islice(pictures, len(images)))) for what, images in shown.items())
 
     def look_alikes(self) -> tuple[tuple[int, tuple[Picture, Picture]], ...]:
         """The first pairs of pictures that look alike."""
@@ -148,15 +148,22 @@ class _Finder:
         for split, shard in chosen:
             yield split, shard, (math.ceil(_RECORDS / len(chosen)), _BYTES // len(chosen))
 
-    def _first(self, shard: ShardEntry, records: int, size_bytes: int) -> Iterator[dict[str, FeatureValue]]:
+    def _first(self, shard: ShardEntry, records: int, size_bytes: int) -> list[dict[str, FeatureValue]]:
+        """The first examples of a shard: of an object store hardly more than they are is asked for."""
+        found: list[dict[str, FeatureValue]] = []
+        likely = min(math.ceil(_MARGIN * records * shard.size_bytes / shard.examples), size_bytes)
         try:
-            for record in islice(self._dataset.records(shard), records):
-                yield decode_example(record)
-                size_bytes -= len(record)
-                if size_bytes < 0:
-                    return
+            with storage.open_beginning(self._dataset.path(shard), shard.size_bytes, likely) as file:
+                for record in islice(self._profile.manifest.codec.records(file, shard.file), records):
+                    found.append(decode_example(record))
+                    size_bytes -= len(record)
+                    if size_bytes < 0:
+                        break
+        except FileNotFoundError:
+            self.notes.append(f"{shard.file} is missing")
         except (CorruptDataError, ValueError, OSError) as error:
             self.notes.append(f"{shard.file} cannot be read: {error}")
+        return found
 
     def _at(self, split: str, file: str, lies: Extreme | Seen) -> Picture:
         """The image of `file` that lies where the statistics say."""

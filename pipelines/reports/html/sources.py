@@ -44,7 +44,11 @@ def read_sources(dataset: Dataset, against: str | None) -> Sources:
 
 
 def sources_of_build(
-    dataset: Dataset, parent: str, record: BuildRecord | None, before: Profile | None = None
+    dataset: Dataset,
+    parent: str,
+    record: BuildRecord | None,
+    before: Profile | None = None,
+    profile: Profile | None = None,
 ) -> Sources:
     """What a report on a build is made of.
 
@@ -53,10 +57,11 @@ def sources_of_build(
       parent: the folder of all versions.
       record: of the build; None if there is none that can be read.
       before: of the version that LATEST named as it began, where that is known: it may have been replaced since.
+      profile: of what it made; None to read that.
 
     Raises: as `read_sources` does.
     """
-    profile = _profile(dataset)
+    profile = profile or _profile(dataset)
     baseline, why = _compared_with(dataset, parent, record, before)
     results, checked = _results(profile, baseline, record)
     pictures = find_pictures(dataset, profile)

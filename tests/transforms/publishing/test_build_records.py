@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from shardmill.versions.build_record import BuildRecord
-from transforms.publishing.build_records import built_versions, put_in_place, read_record, stage, write_record
+from transforms.publishing.build_records import newest_built, put_in_place, read_record, stage, write_record
 
 GOOD = BuildRecord("n", "1.0.0", "published", "2026-11-20T03:00:00Z")
 BAD = replace(GOOD, status="failed", started="2026-11-21T03:00:00Z")
@@ -15,7 +15,7 @@ def test_a_failed_build_is_recorded_until_one_succeeds(tmp_path: Path) -> None:
 
     assert [Path(path).name for path in paths] == ["1.0.0.json", "1.0.0.json", "1.0.0.failed.json"]
     assert [read_record(path) for path in paths[1:]] == [GOOD, BAD]
-    assert built_versions(str(tmp_path)) == ["1.0.0"]
+    assert newest_built(str(tmp_path)) == "1.0.0"
     assert sorted(path.name for path in (tmp_path / "builds").iterdir()) == ["1.0.0.failed.json", "1.0.0.json"]
 
 

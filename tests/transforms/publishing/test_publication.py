@@ -89,7 +89,7 @@ def begun(tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, move
     def stop(*_: object) -> None:
         raise StoppedError("stopped")
 
-    def rename_some(sources: list[str], destinations: list[str]) -> None:
+    def rename_some(sources: list[str], destinations: list[str], **_: object) -> None:
         for source, destination in zip(sources[:moved], destinations, strict=False):
             os.replace(source, destination)
         stop()
