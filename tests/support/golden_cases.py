@@ -28,6 +28,16 @@ from shardmill.records.tfrecord import frame
 DIGESTS = Path(__file__).with_name("golden.json")
 _SPLITS = ("--splits", "train=0.6,test=0.4")
 
+_TRANSFORM = """\
+score: z_score
+city: {vocabulary: {top_k: 3, num_oov_buckets: 1}}
+note: [{fill: none}, tokenize, vocabulary]
+id:
+  - {bucketize: {num_buckets: 4}, one_hot: true, output: id_bucket}
+  - {min_max: [-1, 1], output: id_scaled}
+user: drop
+"""
+
 # Each case is the flags of one command, run in the folder of the inputs.
 CASES: dict[str, tuple[str, ...]] = {
     "images": ("images", "--input", "images"),
@@ -164,6 +174,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "csv-by-bytes": ("csv", "--input", "tables/rows.csv", "--balance", "bytes", "--num_shards", "3", "--seed", "3"),
     "csv-gzip": ("csv", "--input", "tables/rows.csv", "--compression", "gzip", "--shard_size", "1KB"),
     "csv-blocks": ("csv", "--input", "tables/rows.csv", "--block_size", "1KiB"),
+    "csv-transform": ("csv", "--input", "tables/rows.csv", *_SPLITS, "--transform", "transform.yaml"),
     "csv-latin": (
         *("csv", "--input", "tables/latin.txt", "--encoding", "latin-1", "--delimiter", ";", "--quote", "'"),
         *("--columns", "a,b,c"),
@@ -230,6 +241,7 @@ CASES: dict[str, tuple[str, ...]] = {
 
 def write_inputs(folder: Path) -> None:
     """Write the inputs of all cases, all the same each time; Parquet and Avro by pyarrow and fastavro."""
+    _write(folder / "transform.yaml", _TRANSFORM.encode())
     for number in range(24):
         name = f"images/{('cat', 'dog', 'owl')[number % 3]}/{number:02}.png"
         _write(folder / name, _png(number, width=5 + number % 4, height=7))

@@ -28,6 +28,13 @@ _ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",
     "PYTHONHASHSEED": "0",
 }
+# What TensorFlow and Keras import wherever it is installed, for conversions that nobody asks for here: half of the time
+_UNUSED = ("IPython", "PIL", "h5py", "jax", "matplotlib", "pandas", "scipy", "sklearn", "torch")
+_PROGRAM = f"""
+import runpy, sys
+sys.modules.update(dict.fromkeys({_UNUSED!r}))
+runpy.run_module({_MODULE!r}, run_name="__main__")
+"""
 _SAID = 500  # letters of what a failed process said
 
 
@@ -98,7 +105,7 @@ def _run(folder: Path) -> None:
     """Run the module that imports TensorFlow, in a process of its own."""
     path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
     done = subprocess.run(
-        [sys.executable, "-m", _MODULE],
+        [sys.executable, "-P", "-c", _PROGRAM],  # -P: a vocabulary may be called numpy.py
         cwd=folder,
         env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": path},
         stdin=subprocess.DEVNULL,

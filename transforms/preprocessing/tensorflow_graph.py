@@ -1,8 +1,8 @@
 """The one module that imports TensorFlow Transform: a declaration and its constants to the folder that TFT writes.
 
-It runs as a process of its own, `python -m transforms.preprocessing.tensorflow_graph`, in a folder that holds job.json
-(see `transforms.preprocessing.graph`) and the vocabularies: functions of a graph are numbered by process, so that only
-a fresh one numbers them alike, and no worker keeps the memory of TensorFlow. It looks at no data.
+`transforms.preprocessing.graph` runs it as a process of its own, in a folder that holds job.json and the vocabularies:
+functions of a graph are numbered by process, so that only a fresh one numbers them alike, and no worker keeps the
+memory of TensorFlow. It looks at no data.
 """
 
 import hashlib

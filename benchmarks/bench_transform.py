@@ -1,0 +1,64 @@
+"""What --transform costs: the same table with it and without, in turns, start-up included; and, with --distinct, how
+much memory a vocabulary of so many different texts takes.
+
+TensorFlow Transform writes the graph in a process of its own, so the command's peak is that of the larger of the two.
+"""
+
+import argparse
+from pathlib import Path
+
+from compare import Case, add_options, compare, report, shardmill_command
+from measure import machine, make_table, measure
+
+# Two z-scores, one bucketize, two vocabularies: columns of benchmarks/make_table.py.
+TRANSFORM = """\
+float_0: z_score
+float_1: z_score
+float_2: {bucketize: {num_buckets: 10}}
+word_2: vocabulary
+word_3: {vocabulary: {top_k: 5000, num_oov_buckets: 1}}
+"""
+_WIDTH = 12  # letters of a distinct text
+
+
+def make_distinct(parent: Path, rows: int) -> Path:
+    """A CSV file of so many rows, each with another text."""
+    path = parent / f"distinct-{rows}.csv"
+    if not path.exists():
+        parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w") as file:
+            file.write("text\n")
+            for start in range(0, rows, 100_000):
+                # Multiplied by an odd number: no order that a sort or a hash table would be the quicker for
+                numbers = ((row * 0x9E3779B1) % (1 << 40) for row in range(start, min(start + 100_000, rows)))
+                file.write("".join(f"w{number:0{_WIDTH - 1}x}\n" for number in numbers))
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_options(parser)
+    parser.add_argument("--distinct", type=int, default=0, help="texts of one vocabulary (default: not measured)")
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    output, transform = args.folder / "output", args.folder / "transform.yaml"
+
+    if args.distinct:
+        transform.write_text("text: vocabulary\n")
+        source = make_distinct(args.folder, args.distinct)
+        found = measure((*shardmill_command("csv", source, output), "--transform", str(transform)))
+        peak = f"{found.peak_bytes / 1e9:.2f} GB"
+        print(f"{machine()}\na vocabulary of {args.distinct:,} texts: {found.seconds:.0f} s, peak {peak}")
+        return
+    transform.write_text(TRANSFORM)
+    source = make_table(args.folder, "csv", args.rows)
+    plain = shardmill_command("csv", source, output)
+    cases = {
+        "shardmill csv": Case(plain, args.rounds),
+        "shardmill csv --transform": Case((*plain, "--transform", str(transform)), args.rounds),
+    }
+    print(report(cases, compare(cases, output, args.rows, args.rounds), args.rows, source))
+
+
+if __name__ == "__main__":
+    main()
