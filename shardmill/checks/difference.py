@@ -140,8 +140,11 @@ def _presence(new: Profile, old: Profile) -> Iterator[Difference]:
 
 def _leaks(new: Profile, old: Profile) -> Iterator[Difference]:
     """The features that look like the label now, or no longer do."""
-    for name in new.features:
-        before, after = tells_label(old, name) if name in old.features else None, tells_label(new, name)
+    features = old.features
+    for name, feature in new.features.items():
+        if name not in features or feature.role == "source":
+            continue
+        before, after = tells_label(old, name), tells_label(new, name)
         if before is None or after is None or (before > LOOKS_LIKE_LABEL) == (after > LOOKS_LIKE_LABEL):
             continue
         words = f"{name} looks like the label{'' if after > before else ' no longer'}: {before:.1%} -> {after:.1%}"

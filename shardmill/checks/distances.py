@@ -8,14 +8,18 @@ so far apart.
 """
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 Counts = Mapping[str, float]
+Numbers = NDArray[np.float64]
 _FEWEST_SHARE = 1 / 20  # of the numbers, in a bin of `least_jensen_shannon`: more bins only let more chance in
 _ROUNDED = 1e-12  # shares that differ by less are the same
 
@@ -70,10 +74,15 @@ def most_l_infinity(one: Frequencies, other: Frequencies) -> float:
 
 def divergence(one: Sequence[float], other: Sequence[float]) -> float:
     """The Jensen-Shannon divergence, in bits, of counts in the same bins; each has some."""
-    shares = [[count / math.fsum(counts) for count in counts] for counts in (one, other)]
-    middle = [(p + q) / 2 for p, q in zip(*shares, strict=True)]
-    both = (p * math.log2(p / m) for counts in shares for p, m in zip(counts, middle, strict=True) if p > 0)
-    return min(max(math.fsum(both) / 2, 0.0), 1.0)
+    shares = np.array([one, other], float)
+    shares /= np.array([[math.fsum(one)], [math.fsum(other)]])
+    return min(max(math.fsum(_bits(shares).ravel().tolist()) / 2, 0.0), 1.0)
+
+
+def _bits(shares: Numbers) -> Numbers:
+    """What each share adds to twice the divergence of the two rows, in bits: shape (2, n)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(shares > 0, shares * np.log2(shares / shares.mean(axis=0)), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,40 +168,42 @@ def least_jensen_shannon(one: Histogram, other: Histogram) -> Divergence:
         raise ValueError("a histogram that counts nothing is no distribution")
     known = (_Cumulative(one), _Cumulative(other))
     borders = known[0].borders | known[1].borders
-    sums, cuts = [(0.0, 0.0)], [Divergence(0.0)]
     bounds = sorted(known[0].bounds | known[1].bounds)
-    for bound in bounds:
-        ranges = [each.below(bound, bound > 0 and bound in borders) for each in known]
-        shares = _nearest(*ranges)
-        cuts.append(Divergence(_cut(shares), 2, len(bounds)))
-        is_exact = all(high - low < _ROUNDED for low, high in ranges)
-        if is_exact and (sum(shares) - sum(sums[-1]) >= 2 * _FEWEST_SHARE or bound == bounds[-1]):
-            sums.append(shares)
+    strictly = np.array([bound > 0 and bound in borders for bound in bounds], bool)
+    (low, high), (other_low, other_high) = (each.below(np.array(bounds, float), strictly) for each in known)
+    shares = _nearest(low, high, other_low, other_high)
+    cuts = _cuts(shares)
+    farthest = int(cuts.argmax()) if len(cuts) else -1
+    cut = Divergence(float(cuts[farthest]), 2, len(bounds)) if farthest >= 0 else Divergence(0.0)
+    is_exact = (high - low < _ROUNDED) & (other_high - other_low < _ROUNDED)
+    sums = [(0.0, 0.0)]
+    for place in np.flatnonzero(is_exact).tolist():
+        here = (float(shares[0, place]), float(shares[1, place]))
+        if sum(here) - sum(sums[-1]) >= 2 * _FEWEST_SHARE or place == len(bounds) - 1:
+            sums.append(here)
     sums.append((1.0, 1.0))  # NaN
     bins = [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(sums)]
     bins = [pair for pair in bins if max(pair) > _ROUNDED]
     exact = Divergence(divergence([p for p, _ in bins], [q for _, q in bins]), len(bins))
-    return max([exact, *cuts], key=lambda found: found.value)
+    return max([exact, Divergence(0.0), cut], key=lambda found: found.value)
 
 
-def _cut(shares: tuple[float, float]) -> float:
-    """`divergence` of the numbers below and above, a hundred thousand times for a wide table."""
-    one, other = shares
-    if one == other:
-        return 0.0
-    whole, other_whole = one + (1 - one), other + (1 - other)
-    pairs = ((one / whole, other / other_whole), ((1 - one) / whole, (1 - other) / other_whole))
-    bits = [p * math.log2(p / ((p + q) / 2)) for p, q in pairs if p > 0]
-    bits += [q * math.log2(q / ((p + q) / 2)) for p, q in pairs if q > 0]
-    return min(max(math.fsum(bits) / 2, 0.0), 1.0)
+def _cuts(shares: Numbers) -> Numbers:
+    """`divergence` of the numbers below and above each bound, of which these are the shares below: shape (n,)."""
+    whole = shares + (1 - shares)
+    bits = _bits(shares / whole).sum(axis=0) + _bits((1 - shares) / whole).sum(axis=0)
+    found: Numbers = np.where(shares[0] == shares[1], 0.0, np.clip(bits / 2, 0.0, 1.0))
+    return found
 
 
-def _nearest(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
-    """Two numbers in these ranges that are as near as can be."""
-    low, high = max(one[0], other[0]), min(one[1], other[1])
-    if low <= high:
-        return (low + high) / 2, (low + high) / 2
-    return (one[1], other[0]) if one[1] < other[0] else (one[0], other[1])
+def _nearest(low: Numbers, high: Numbers, other_low: Numbers, other_high: Numbers) -> Numbers:
+    """Two numbers in each two ranges that are as near as can be: shape (2, n)."""
+    least, most = np.maximum(low, other_low), np.minimum(high, other_high)
+    middle = (least + most) / 2
+    below, above = high < other_low, other_high < low
+    one = np.where(below, high, np.where(above, low, middle))
+    other = np.where(below, other_low, np.where(above, other_high, middle))
+    return np.stack([one, other])
 
 
 class _Cumulative:
@@ -215,12 +226,19 @@ class _Cumulative:
         self.bounds = {*self._highs, *self._reached}
         self.borders = {low for low, high in zip(self._lows[1:], self._highs) if low == high}
 
-    def below(self, bound: float, strictly: bool) -> tuple[float, float]:
-        """At least this share, at most that; of numbers on the bound, none if `strictly`, or all."""
-        is_border = bound in self.borders
-        whole = (bisect_right if is_border or not strictly else bisect_left)(self._highs, bound)
-        begun = (bisect_left if is_border or strictly else bisect_right)(self._lows, bound)
-        reached = self._at_least[(bisect_left if strictly else bisect_right)(self._reached, bound)]
-        ahead = self._at_most[bisect_right(self._ahead, bound)]
-        least, most = max(self._sums[whole], reached), min(self._sums[max(whole, begun)], ahead)
-        return min(least, most), most  # what is rounded may cross
+    def below(self, bounds: Numbers, strictly: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
+        """At least these shares, at most those; of numbers on a bound, none if `strictly`, or all."""
+        is_border = np.isin(bounds, list(self.borders)) if self.borders else np.zeros(len(bounds), bool)
+        whole = _places(self._highs, bounds, ~is_border & strictly)
+        begun = _places(self._lows, bounds, is_border | strictly)
+        reached = np.array(self._at_least)[_places(self._reached, bounds, strictly)]
+        ahead = np.array(self._at_most)[np.searchsorted(np.array(self._ahead, float), bounds, "right")]
+        sums = np.array(self._sums)
+        least, most = np.maximum(sums[whole], reached), np.minimum(sums[np.maximum(whole, begun)], ahead)
+        return np.minimum(least, most), most  # what is rounded may cross
+
+
+def _places(values: Sequence[float], bounds: Numbers, left: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Before how many of the sorted `values` each bound stands, before or behind those that are equal to it."""
+    known = np.array(values, float)
+    return np.where(left, np.searchsorted(known, bounds, "left"), np.searchsorted(known, bounds, "right"))

@@ -11,9 +11,9 @@ _TRAIN = "train"  # whose examples are to be seen: what is measured on is the ot
 
 def tells_label(profile: Profile, feature: str) -> float | None:
     """How well a feature tells the label, 0 to 1, in train or else the first split that has examples; None where nobody
-    knows, and of what shardmill itself added, such as `filename`."""
+    knows."""
     filled = [split for split, examples in profile.splits.items() if examples]
-    if not filled or profile.features[feature].role == "source":
+    if not filled:
         return None
     summary = profile.summary(_TRAIN if _TRAIN in filled else filled[0], feature)
     return None if summary is None or summary.label_association is None else float(summary.label_association)
@@ -21,9 +21,9 @@ def tells_label(profile: Profile, feature: str) -> float | None:
 
 def label_leakage(new: Profile, limits: LimitsByCheck, own: ByFeature = ALIKE) -> Iterator[CheckResult]:
     """How well each feature tells the label; `own` are limits that hold for single features."""
-    for feature in new.features:
+    for feature, known in new.features.items():
         limit, found = limits_of(feature, limits, own)["label_leakage"], tells_label(new, feature)
-        if limit.is_off or found is None:
+        if limit.is_off or found is None or known.role == "source":  # such as `filename`, in the label's folder
             continue
         severity, threshold = limit.over(found)
         said = f"who knows {feature!r} guesses the label wrongly {found:.1%} less often than who knows nothing"
