@@ -1,18 +1,17 @@
 """`shardmill diff`: two versions, side by side, from what describes them alone."""
 
-import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from pipelines.flags.options import Parser, beam_options, check_folder_first
 from pipelines.flags.say import add_say_flags, say_options
 from pipelines.reports import log
 from pipelines.reports.figures import human_size
+from pipelines.reports.text_table import text_of
 from shardmill.checks.difference import differences, since
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
@@ -115,9 +114,7 @@ def _splits(new: Profile, old: Profile) -> str:
             human_size(each.manifest.split(split).size_bytes) if split in each.splits else "-" for each in (old, new)
         ]
         table.add_row(split, "examples", *counts, "bytes", *sizes)
-    console = Console(file=io.StringIO(), width=100, markup=False, emoji=False)
-    console.print(table)
-    return str(console.file.getvalue().rstrip())  # type: ignore[attr-defined]
+    return text_of(table)
 
 
 def to_json(new: Profile, old: Profile, results: Sequence[CheckResult]) -> dict[str, Any]:

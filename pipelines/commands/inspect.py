@@ -5,7 +5,6 @@ would stand in for the standard library's.
 """
 
 import argparse
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +12,6 @@ from itertools import islice
 from typing import Any
 
 from apache_beam.options.pipeline_options import StandardOptions
-from rich.console import Console
 from rich.table import Table
 
 from pipelines.flags.options import Parser, beam_options, check_folder_first
@@ -25,6 +23,7 @@ from pipelines.reports.entries import feature_entries, near_duplicates_entry, sp
 from pipelines.reports.figures import human_size
 from pipelines.reports.statistics import statistics_table
 from pipelines.reports.summary import pixel_hints, splits_table
+from pipelines.reports.text_table import text_of
 from pipelines.reports.transform import read_transform_file, transform_lines
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.features.feature import Feature, of_kind
@@ -178,9 +177,7 @@ def features_table(features: Sequence[Feature]) -> str:
             "" if feature.required else "may be missing",
         )
         table.add_row(*map(printable, cells))
-    console = Console(file=io.StringIO(), width=100, markup=False, emoji=False)  # a column may be called [b] or :cat:
-    console.print(table)
-    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
+    return text_of(table)
 
 
 def _shape(feature: Feature) -> str:

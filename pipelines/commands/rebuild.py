@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -16,6 +16,7 @@ from pipelines.flags.say import BuildSayOptions
 from pipelines.recipes.dates import parse_date
 from pipelines.recipes.load import Mistaken, load_recipes
 from pipelines.recipes.recipe import Recipe
+from pipelines.recipes.sections import check_status
 from pipelines.recipes.variables import parse_set
 from pipelines.reports import log
 from shardmill.errors import UserError
@@ -25,7 +26,7 @@ from transforms.options.declare import flag, options_of
 from transforms.stores.clients import reaching
 
 if TYPE_CHECKING:
-    from pipelines.running.outcome import Built, Interrupted
+    from pipelines.running.outcome import Built, Failure, Interrupted
 
 _EPILOG = (
     "Every option of Apache Beam is passed through, and takes the place of the recipe's. "
@@ -36,20 +37,12 @@ _EPILOG = (
 _WORST = (1, 2, 3, 4)  # which of several statuses is that of the command
 
 
-def _day(value: Any) -> date:
-    return parse_date(value)
-
-
 def _pairs(value: Any) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
 def _version(version: str) -> str | None:
     return None if naming.is_version(version) else "expected three numbers, such as 1.0.0"
-
-
-def _status(status: int) -> str | None:
-    return None if 0 <= status <= 125 else "expected 0 to 125"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +60,7 @@ class RebuildOptions(BuildSayOptions):
     date: Any = flag(
         None,
         "of {YYYY}, {MM} and {DD} in inputs and versions, such as 2026-11-20",
-        parse=_day,
+        parse=parse_date,
         default_words="today, in UTC",
         shapes=False,
     )
@@ -77,7 +70,7 @@ class RebuildOptions(BuildSayOptions):
     unchanged_status: int | None = flag(
         None,
         "the exit status where there was nothing to do, such as 99 for Airflow to skip what follows",
-        check=_status,
+        check=check_status,
         default_words="the recipe's, or 0",
         shapes=False,
     )
@@ -226,9 +219,11 @@ def _dry_run(recipe: Recipe, told: RebuildOptions, options: Any) -> tuple[str, i
     from pipelines.rebuilding.keep import keep
     from pipelines.rebuilding.planning import begin, plan
     from shardmill.errors import CorruptDataError, JobError
+    from transforms.stores.error_text import sentence_of
 
     say, warn = _voices(recipe, told)
     try:
+        recipe.kind.check_installed()
         made = plan(recipe, begin(recipe, _asked(told)), _asked(told), warn)
         if isinstance(made.decision, Unchanged):
             say(f"{made.decision}: nothing would be done")
@@ -242,10 +237,15 @@ def _dry_run(recipe: Recipe, told: RebuildOptions, options: Any) -> tuple[str, i
         config = kept.config(recipe, made.config.version)
         _tell(told, dry_run(recipe.kind.make_job(config), recipe.name, options()))
     except (UserError, JobError, CorruptDataError) as error:
-        located = recipe.located(error) if isinstance(error, UserError) else error
-        log.complain(f"{recipe.name}: {located}", exit_status=error.exit_status)
-        return "failed", error.exit_status
+        return _not_planned(recipe, recipe.located(error) if isinstance(error, UserError) else error)
+    except OSError as error:
+        return _not_planned(recipe, JobError(f"a store failed: {sentence_of(error)}"))
     return "to be built", 0
+
+
+def _not_planned(recipe: Recipe, error: "Failure") -> tuple[str, int]:
+    log.complain(f"{recipe.name}: {error}", exit_status=error.exit_status)
+    return "failed", error.exit_status
 
 
 def _status_of(record: BuildRecord, recipe: Recipe, told: RebuildOptions) -> int:

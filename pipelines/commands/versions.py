@@ -1,19 +1,18 @@
 """`shardmill versions`: what there is of a data set, and what LATEST and the tags name."""
 
-import io
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from rich.console import Console
 from rich.table import Table
 
 from pipelines.commands.data_set import parse, parser_of
 from pipelines.flags.options import Parser
 from pipelines.reports import log
 from pipelines.reports.figures import human_size
+from pipelines.reports.text_table import text_of
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.printable import printable
 from shardmill.reading.dataset import open_dataset
@@ -119,9 +118,7 @@ def table(rows: Sequence[Row]) -> str:
         size = human_size(row.size_bytes) if row.size_bytes is not None else ""
         names = ", ".join([*(["LATEST"] if row.latest else []), *row.tags])
         out.add_row(row.version, when, examples, size, names, _checks_said(row))
-    console = Console(file=io.StringIO(), width=100, markup=False, emoji=False)
-    console.print(out)
-    return str(console.file.getvalue().rstrip())  # type: ignore[attr-defined]
+    return text_of(out)
 
 
 def _checks_said(row: Row) -> str:

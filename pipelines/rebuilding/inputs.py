@@ -18,6 +18,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import shardmill
 from pipelines.config.files import ListedFilesConfig
@@ -40,8 +41,7 @@ FILES = pa.schema([pa.field("name", pa.string()), pa.field("size", pa.int64()), 
 _MANIFEST = "--manifest"  # the name of that file among those that it lists
 _TICK = 0.02  # seconds, in which a file may be written twice and bear one time: twice the longest of Linux
 _NO_SIZE = -1  # bytes, of a file that cannot be looked at
-_THREADS, _REMOTE_THREADS = 8, 32  # that read whole files: a disk has a queue, a store answers late
-_BLOCK = 8 << 20  # bytes
+_REMOTE_THREADS = 32  # that ask a store of a file each, for it answers late
 
 _Named = tuple[str, FileStat]  # a file by its name in the input
 
@@ -79,7 +79,7 @@ class Inputs:
     @property
     def number(self) -> int:
         """How many files there are, good or bad."""
-        return self.files.num_rows - sum(name.as_py() == _MANIFEST for name in self.files["name"][:1])
+        return self.files.num_rows - pc.sum(pc.equal(self.files["name"], _MANIFEST), min_count=0).as_py()
 
 
 def find_inputs(config: JobConfig, fingerprint: str = "metadata", kept: Mapping[str, str] | None = None) -> Inputs:

@@ -71,7 +71,10 @@ def keep(recipe: Recipe, parent: str) -> Kept:
     if types and _has(recipe, "schema"):
         given = _given(dataset, labels)
         changes["schema"] = given
-        said.append(f"the types of {len(given.features)} columns are those of {dataset.manifest.version}")
+        number = len(given.features)
+        said.append(
+            f"the types of {number:,} column{'' if number == 1 else 's'} are those of {dataset.manifest.version}"
+        )
     if labels:
         names = _class_names(dataset)
         said.append(_labels_said(names, dataset.manifest.version, recipe.options.get("on_new_label", "fail")))

@@ -25,6 +25,11 @@ def parse_url(value: Any) -> str:
     return text
 
 
+def check_status(status: int) -> str | None:
+    """What is wrong with an exit status, None if nothing."""
+    return None if 0 <= status <= _MAX_STATUS else f"expected 0 to {_MAX_STATUS}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class FreshnessOptions(Options):
     """How old the newest input may be. Lengths of time are seconds."""
@@ -97,7 +102,7 @@ class BuildOptions(Options):
     unchanged_status: int = flag(
         0,
         "the exit status where there was nothing to do, such as 99 for Airflow to skip what follows",
-        check=lambda status: None if 0 <= status <= _MAX_STATUS else f"expected 0 to {_MAX_STATUS}",
+        check=check_status,
     )
 
     def __post_init__(self) -> None:

@@ -41,7 +41,7 @@ def human_size(size_bytes: int) -> str:
     """A size in bytes, with a decimal unit."""
     size = float(size_bytes)
     for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
+        if round(size, 1) < 1000:  # 999,999 bytes are 1.0 MB
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} TB"

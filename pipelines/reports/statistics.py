@@ -1,15 +1,14 @@
 """What is in the features of a split, a row each, for a terminal."""
 
-import io
-
-from rich.console import Console
 from rich.table import Table
 
 from pipelines.reports.figures import QUANTILES, distinct_words, figure, measured
+from pipelines.reports.text_table import text_of
 from shardmill.printable import printable
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.stats_file import SplitSummary
 
+_COLUMNS = 120  # characters of a line: there are twelve cells in it
 _TITLES = ("missing", "distinct", "min", *(f"{100 * float(name):.0f} %" for name in QUANTILES), "max", "of")
 
 
@@ -24,9 +23,7 @@ def statistics_table(split: SplitSummary) -> str:
         table.add_column(title, justify="left" if title == "of" else "right")
     for row in rows:
         table.add_row(*map(printable, row))
-    console = Console(file=io.StringIO(), width=120, markup=False, emoji=False)  # as of features_table
-    console.print(table)
-    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
+    return text_of(table, _COLUMNS)
 
 
 def _cells(summary: FeatureSummary) -> tuple[str, ...]:

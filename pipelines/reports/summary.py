@@ -1,15 +1,14 @@
 """What is printed when a job is done: a table of the splits, what there is to know, and the lines that read the
 result."""
 
-import io
 from collections.abc import Iterable, Sequence
 
-from rich.console import Console
 from rich.table import Table
 
 from pipelines.config.job import JobConfig
 from pipelines.reports.figures import human_size
 from pipelines.reports.reuse import reuse_lines
+from pipelines.reports.text_table import text_of
 from shardmill.features.feature import of_kind
 from shardmill.metadata.manifest import Manifest, SplitEntry
 from shardmill.metadata.naming import shard_prefix
@@ -20,7 +19,8 @@ from transforms.files.features import TFDS_CANNOT
 from transforms.publishing.file_index import FileIndex
 from transforms.rejects.part import RejectsPart, first_of
 
-_CLASSES_SHOWN = 7  # names: of more, the first and the last three
+_CLASSES_SHOWN, _ENDS_SHOWN = 7, 3  # names: of more, as many of the first and of the last
+_REASONS_SHOWN = 5  # for which records were rejected: the most frequent
 _LETTERS_SHOWN = 40  # of a name
 
 
@@ -59,8 +59,8 @@ def class_lines(manifest: Manifest) -> list[str]:
 
 
 def first_and_last(names: Sequence[str]) -> str:
-    """All of some names, or the first and the last three of many."""
-    shown = [*names[:3], "…", *names[-3:]] if len(names) > _CLASSES_SHOWN else names
+    """All of some names, or the first and the last few of many."""
+    shown = [*names[:_ENDS_SHOWN], "…", *names[-_ENDS_SHOWN:]] if len(names) > _CLASSES_SHOWN else names
     return ", ".join(shortened(name) for name in shown)
 
 
@@ -88,9 +88,7 @@ def splits_table(dataset: Dataset) -> str:
         table.add_column(title, justify="right")
     for split in dataset.manifest.splits:
         table.add_row(*_cells(split))
-    console = Console(file=io.StringIO(), width=100)
-    console.print(table)
-    return str(console.file.getvalue().rstrip())  # type: ignore[attr-defined]
+    return text_of(table)
 
 
 def _cells(split: SplitEntry) -> list[str]:
@@ -107,7 +105,7 @@ def _cells(split: SplitEntry) -> list[str]:
 
 
 def _top(reasons: dict[str, int]) -> list[tuple[str, int]]:
-    return sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:5]
+    return sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:_REASONS_SHOWN]
 
 
 def reading_code(dataset: Dataset) -> list[str]:

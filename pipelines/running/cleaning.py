@@ -13,7 +13,7 @@ from transforms.stores import conditional, storage
 from transforms.stores.error_text import of_output, of_writing
 from transforms.stores.stored import Stored
 
-_ATTEMPTS = 20  # at clearing up
+_ATTEMPTS, _PAUSE = 20, 0.02  # at clearing up, with so many seconds between them
 
 
 def take_lease(config: JobConfig, detached: bool = False) -> Lease:
@@ -73,7 +73,7 @@ def clean_up(config: JobConfig, made: Sequence[str], before: Stored | None) -> s
                     )
             if not storage.is_local(folder) or not os.path.lexists(folder):
                 break
-            time.sleep(0.02)
+            time.sleep(_PAUSE)
         if (now := sealed(config)) is not None and now != before:
             return f"{config.directory} is published"
         for path in made:

@@ -14,7 +14,7 @@ from shardmill.errors import KINDS, JobError
 from transforms.stores import storage
 from transforms.workers.reported import Failure, begun_path, reported
 
-_SECONDS = 60
+_SECONDS = 60  # until a worker must have begun
 _INTERVAL = 2.0  # seconds between looks: each may be two requests to a store
 _STARTED_BY_OTHERS = ("EXTERNAL", "LOOPBACK", "PROCESS")  # an image may take minutes to be there
 

@@ -16,7 +16,8 @@ from apache_beam.portability import python_urns
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from grpc import RpcError
 
-HOST = "127.0.0.1"
+from pipelines.running.worker import HOST
+
 _BACKLOG = 1024  # workers whose connections wait, as they all do until the end
 _PATIENCE = 10.0  # seconds for a worker that a disk holds; others end in milliseconds
 _LISTENERS = ("beam_control_read", "read_grpc_client_inputs")

@@ -20,7 +20,6 @@ from transforms.columns.types import ColumnType, Spelled, check_shape, value_typ
 NO_LONGER_EXACT = float(1 << 63)  # a parser gives integers from here on as floats
 _SCALARS: dict[type, Spelled] = {int: "int64", bool: "bool", float: "float32", str: "bytes"}
 _NONE = type(None)
-_FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 def column_type(values: Sequence[Any]) -> ColumnType | None:

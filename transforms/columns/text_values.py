@@ -23,22 +23,11 @@ _FLOAT = r"[+-]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|(?i:nan|inf(init
 _BOOLEANS = pa.array(TRUE + FALSE, pa.binary())
 _PLUS = ord("+")
 _SHOWN = 60  # characters of a value in a reason
-_STORED: dict[Spelled, pa.DataType] = {
-    "bool": pa.int64(),
-    "int64": pa.int64(),
-    "float32": pa.float32(),
-    "bytes": pa.large_binary(),
-}
-
-
-def stored_type(dtype: Spelled) -> pa.DataType:
-    """The Arrow type of a column of `dtype`."""
-    return _STORED[dtype]
 
 
 def parse_values(column: pa.Array, dtype: Spelled) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """A binary array as `stored_type(dtype)`, null where a value is missing or does not fit, and the positions of the
-    latter."""
+    """A binary array as `dtype` is stored, booleans as int64, null where a value is missing or does not fit; and the
+    positions of those that do not."""
     if dtype == "bytes":
         return column.cast(pa.large_binary()), np.zeros(0, np.int64)
     if dtype == "bool":

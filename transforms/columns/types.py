@@ -1,4 +1,4 @@
-"""A manifest's further columns: their types from all rows, and their values as serialized entries of an Example."""
+"""The type of a column whose values are spelled or nested: found from some rows, and merged in any order."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-BOM = codecs.BOM_UTF8
+BOM = codecs.BOM_UTF8  # U+FEFF, which some editors write before everything else
 _NOT_OF_FILES = (
     "idna",
     "punycode",

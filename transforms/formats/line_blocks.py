@@ -8,12 +8,12 @@ from shardmill.metadata.rejects import Reject
 from shardmill.records import spans
 from transforms.formats.base import MAX_LINES, MAX_TEXT_BYTES, BlockRef, FileRef, too_long
 from transforms.formats.damage import Damage, of_compressed
+from transforms.formats.encodings import BOM
 from transforms.stores import storage
 from transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
 
-BOM = b"\xef\xbb\xbf"  # U+FEFF in UTF-8, which some editors write before everything else
 STAGE = "read"
 _LF = 10  # as a byte
 _INDEX_BYTES = 1 << 20  # read at once: more falls out of the processor's cache before its newlines are counted

@@ -16,7 +16,7 @@ from transforms.columns.arrow import distinct_texts, missing_values, slices, to_
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 from transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows, no_rows
-from transforms.formats.encodings import MARK_ERRORS, encoding_name
+from transforms.formats.encodings import MARK_ERRORS, encoding_name, is_utf8
 from transforms.formats.line_blocks import STAGE, Piece, index_lines, line_count, read_pieces
 
 TEXT, LINE_NUMBER = "text", "line_number"
@@ -189,7 +189,7 @@ class _Lines:
             stops[-1] = len(data)
         invalid = np.zeros(len(starts), bool)
         rejects = []
-        if not _is_utf8(data):
+        if not is_utf8(data):
             for row, reason in _invalid_lines(codes, data, starts, stops, encoding):
                 invalid[row] = True
                 rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
@@ -204,15 +204,6 @@ class _Lines:
     def numbers(self) -> Positions:
         """The line of each row: int64, shape (rows,)."""
         return np.flatnonzero(self.kept) + self.first_line
-
-
-def _is_utf8(data: bytes) -> bool:
-    buffers = [None, pa.py_buffer(np.array([0, len(data)], np.int64)), pa.py_buffer(data)]
-    try:
-        pa.Array.from_buffers(pa.large_string(), 1, buffers).validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _invalid_lines(

@@ -26,8 +26,6 @@ from transforms.stores.compressed import Decompressed, TruncatedError, open_gzip
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
 
-__all__ = ["TFRecordFormat", "decode_examples", "infer_examples"]
-
 RECORD = "record"
 _STAGE = "read"
 _HEADER = struct.Struct("<QI")

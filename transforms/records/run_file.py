@@ -90,11 +90,6 @@ def sort_records(records: KeyedRecords) -> SortedRecords:
     return SortedRecords(data, _index(records, order, sizes), _parts(records, order, sizes))
 
 
-def write_run(path: str, records: KeyedRecords) -> Run:
-    """Sort `records`, at least one, and write them."""
-    return write_sorted(path, sort_records(records))
-
-
 def write_sorted(path: str, records: SortedRecords) -> Run:
     """Write records that are sorted."""
     storage.write_parts(path, [records.data, records.index])
@@ -102,7 +97,7 @@ def write_sorted(path: str, records: SortedRecords) -> Run:
 
 
 def write_keys(path: str, records: KeyedRecords) -> Run:
-    """As write_run, but of the keys alone, which is all that finding cuts takes."""
+    """As `write_sorted` of `records`, sorted, but of the keys alone, which is all that finding cuts takes."""
     order = key_order(records.keys, records.ties, records.groups)
     sizes = sizes_of(records.framed)[order]
     storage.write_parts(path, [_index(records, order, sizes)])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MAX_SHARDS = 99_999  # the five digits of `-SSSSS-of-NNNNN`
+from transforms.options.shards import MAX_SHARDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from shardmill.records import spans
 from transforms.columns.buffers import data_of, offsets_of
 
 # Of the finalizer of splitmix64 (https://prng.di.unimi.it/splitmix64.c). Its last step, which spreads what is in the
-# highest
-# bits, is left out: hashes are compared, and the highest bits decide.
+# highest bits, is left out: hashes are compared, and the highest bits decide.
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _SHIFTS = (30, 27)  # bits, before each multiplication
 _AT_ONCE = 1 << 13  # numbers mixed at once: few enough to stay in a processor's nearest cache through all steps

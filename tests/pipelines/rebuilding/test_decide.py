@@ -87,6 +87,17 @@ def test_what_differs_is_counted(folder: Path, edit: str) -> None:
     assert said(config) == expected
 
 
+def test_a_manifest_is_none_of_the_files_that_it_lists(folder: Path) -> None:
+    """Though names may come before its own, as they are sorted."""
+    write_files(folder / "in", {"(1).jpg": b"1"})
+    manifest = folder / "in" / "files.csv"
+    manifest.write_text("file_name\n(1).jpg\nc0/0.jpg\n")
+    config = config_of(folder, input=None, manifest=str(manifest))
+    build(config)
+
+    assert said(config) == "unchanged since 1.0.0: 2 files"
+
+
 def test_what_is_passed_over_is_no_input(folder: Path) -> None:
     config = config_of(folder)
     build(config)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pipelines.reports.figures import distinct_words, figure, measured, share
+from pipelines.reports.figures import distinct_words, figure, human_size, measured, share
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.numbers import Numbers
 from shardmill.statistics.values import Distinct
@@ -29,6 +29,22 @@ from shardmill.statistics.values import Distinct
 )
 def test_figure(value: float | None, shown: str) -> None:
     assert figure(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "shown"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (999_949, "999.9 kB"),
+        (999_999, "1.0 MB"),
+        (10**9 - 1, "1.0 GB"),
+        (10**15, "1000.0 TB"),
+    ],
+)
+def test_a_size_is_below_a_thousand_of_its_unit(size_bytes: int, shown: str) -> None:
+    assert human_size(size_bytes) == shown
 
 
 @pytest.mark.parametrize(

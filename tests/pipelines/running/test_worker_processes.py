@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.running.worker_processes import HOST, WorkerProcesses
+from pipelines.running.worker import HOST
+from pipelines.running.worker_processes import WorkerProcesses
 from tests.support.command import REPOSITORY, Process, image, write_files
 
 PROGRESS = "n: "  # every ten seconds where stderr is no terminal

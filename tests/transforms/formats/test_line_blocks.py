@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from shardmill.metadata.rejects import Reject
 from transforms.formats import line_blocks
 from transforms.formats.base import BlockRef, FileRef
-from transforms.formats.line_blocks import BOM, Piece, index_lines, read_pieces
+from transforms.formats.encodings import BOM
+from transforms.formats.line_blocks import Piece, index_lines, read_pieces
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,

@@ -19,8 +19,9 @@ from shardmill.records.example import decode_example, encode_example
 from shardmill.records.tfrecord import OVERHEAD
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
+from transforms.examples.decode import decode_examples, infer_examples
 from transforms.formats.base import BlockRef, FileRef, Rows
-from transforms.formats.tfrecords import TFRecordFormat, decode_examples, infer_examples
+from transforms.formats.tfrecords import TFRecordFormat
 
 EXAMPLES = [encode_example({"id": [number], "text": [b"x" * number]}) for number in range(7)]
 FILE = b"".join(map(tfrecord.frame, EXAMPLES))

@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from shardmill.records import tfrecord
 from transforms.records.merge import Piece, RunFile, RunShards, segments
-from transforms.records.run_file import KeyedRecords, Part, key_order, read_key_range, read_keys, write_keys, write_run
+from transforms.records.run_file import (
+    KeyedRecords,
+    Part,
+    Run,
+    key_order,
+    read_key_range,
+    read_keys,
+    sort_records,
+    write_keys,
+    write_sorted,
+)
 from transforms.records.slices import SLICE, slice_run
 from transforms.sharding.divisions import Division
 from transforms.sharding.key_histogram import Cuts, to_cuts
@@ -25,6 +35,10 @@ def records(keys: list[Key], groups: list[int], names: tuple[str, ...] = ("train
     framed = [tfrecord.frame(f"{key}/{tie}".encode() + b"." * (tie % 7)) for key, tie in keys]
     arrays = [np.array(column, np.uint64) for column in zip(*keys, strict=True)]
     return KeyedRecords(pa.array(framed, pa.large_binary()), arrays[0], arrays[1], np.array(groups), names)
+
+
+def write_run(path: str, keyed: KeyedRecords) -> Run:
+    return write_sorted(path, sort_records(keyed))
 
 
 def keys_of(data: bytes) -> list[Key]:

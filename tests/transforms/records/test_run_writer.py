@@ -12,7 +12,7 @@ from shardmill.records import tfrecord
 from tests.support.command import write_files
 from tests.support.table_results import contents, convert
 from transforms.records import run_size
-from transforms.records.run_file import KeyedRecords, write_run
+from transforms.records.run_file import KeyedRecords, sort_records, write_sorted
 from transforms.records.run_writer import RunWriter
 
 Row = tuple[int, int, int]  # key, tie, group
@@ -40,7 +40,7 @@ def test_batches_are_merged(
     tmp_path_factory: pytest.TempPathFactory, rows: list[Row], step: int, segment_bytes: int
 ) -> None:
     folder = tmp_path_factory.mktemp("runs")
-    expected = write_run(str(folder / "whole"), records(rows))
+    expected = write_sorted(str(folder / "whole"), sort_records(records(rows)))
     writer = RunWriter(str(folder / "merged"), segment_bytes)
     for start in range(0, len(rows), step):
         writer.add(records(rows[start : start + step]))

@@ -1,0 +1,23 @@
+"""Tables as plain text: what is in a cell is what is printed."""
+
+import pytest
+from rich.table import Table
+
+from pipelines.reports.text_table import text_of
+
+
+def test_a_table_has_neither_colours_nor_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("[b]split")
+    table.add_column(":cat:")
+    table.add_row("train", "1")
+
+    assert text_of(table) == "[b]split  :cat:\ntrain     1"
+
+
+def test_a_table_is_as_wide_as_it_may_be() -> None:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("x" * 30)
+
+    assert all(len(line) <= 20 for line in text_of(table, 20).splitlines())
