@@ -68,7 +68,7 @@ def moved_ids(before: Feature, now: Feature) -> list[str]:
     """The classes that have another id than before, with both."""
     ids = {name: index for index, name in enumerate(before.class_names)}
     return [
-        f"{name} {ids[name]} -> {index}"
+        f"{name!r} from {ids[name]} to {index}"
         for index, name in enumerate(now.class_names)
         if name in ids and ids[name] != index
     ]

@@ -49,6 +49,8 @@ def drift(new: Profile, old: Profile, limits: LimitsByCheck, own: ByFeature = AL
             if before is None or (before.dtype, before.kind) != (feature.dtype, feature.kind):
                 continue  # which `columns` says
             now = _side(new, split, name, repr(split))
+            if now is None and feature.role == "source":
+                continue  # shardmill added it and counts nothing of it
             then = _side(old, split, name, old.version)
             found = compare("drift", name, split, kind_of(feature).has_classes, now, then, limits_of(name, limits, own))
             yield from found if "numeric_drift" in own.get(name, {}) else _judged(found, now, then)
@@ -63,6 +65,8 @@ def skew(new: Profile, limits: LimitsByCheck, own: ByFeature = ALIKE) -> Iterato
     for split in filled:
         for name, feature in new.features.items() if split != train else ():
             now, then = _side(new, split, name, repr(split)), _side(new, train, name, repr(train))
+            if now is None and feature.role == "source":
+                continue
             yield from compare(
                 "skew", name, split, kind_of(feature).has_classes, now, then, limits_of(name, limits, own)
             )

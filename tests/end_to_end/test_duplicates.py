@@ -291,3 +291,40 @@ def test_equal_contents_of_different_classes_are_a_conflict(route: str, run: Run
         ("warn", 0.571)
     ]
     assert "<td>dog</td><td>test</td>" in (tmp_path / "n/builds/1.0.0.html").read_text()
+
+
+def test_by_content_what_is_reused_stays_where_it_is_and_what_is_unreadable_is_a_reject(
+    run: Run, tmp_path: Path
+) -> None:
+    """20 contents, each twice, and a file that is no image; the next night two more of contents that are there."""
+    files = {f"a/{n}-{copy}.png": image(n, "PNG") for n in range(20) for copy in "xy"}
+    write_files(tmp_path / "in", {**files, "a/bad.png": b"no image"})
+    flags = ("--output", tmp_path, "--name", "n", "--group_by", "content", "--splits", "train=0.5,test=0.5")
+    base = ("images", "--input", tmp_path / "in", *flags, "--max_reject_fraction", "0.1")
+
+    assert run(*base, "--reuse", "record").status == 0
+    before = _splits(tmp_path / "n/1.0.0")
+    again = run(*base, "--reuse", "LATEST", "--version", "1.1.0")
+    write_files(tmp_path / "in", {"a/3-z.png": image(3, "PNG"), "a/4-z.png": image(4, "PNG")})
+    more = run(*base, "--reuse", "LATEST", "--version", "1.2.0")
+
+    assert len(before) == 40
+    assert set(before.values()) == {"train", "test"}
+    assert _splits(tmp_path / "n/1.1.0") == before
+    assert "41 of 41 files taken from 1.0.0, none read" in again.out
+    after = _splits(tmp_path / "n/1.2.0")
+    assert {name: after[name] for name in before} == before
+    for name in ("a/3", "a/4"):
+        assert after[f"{name}-z.png"] == after[f"{name}-x.png"] == after[f"{name}-y.png"]
+    for done in (again, more):
+        assert "have equal content in" not in done.out
+        assert "files taken from" in done.out
+
+
+def _splits(version: Path) -> dict[str, str]:
+    """The split of each file."""
+    return {
+        example["filename"].decode(): split
+        for split in ("train", "test")
+        for example in shardmill.examples(str(version), split)
+    }

@@ -32,6 +32,8 @@ def write_record(parent: str, record: BuildRecord) -> str:
     path = record_path(parent, record.version)
     if record.status not in ("published", "outrun") and _is_published(read_record(path)):
         path = failed_record_path(parent, record.version)
+    if not _is_published(record):
+        storage.delete([page_path(path)])  # that of a build before, of whose checks it tells
     storage.write_text(path, record.to_json() + "\n", f"{path}.{record.started.replace(':', '')}.tmp")
     return path
 

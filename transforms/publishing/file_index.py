@@ -94,7 +94,8 @@ class FileIndex:
         """One sentence: how much was taken from an older version, or why nothing was."""
         if not self.former:
             return f"all {self.files:,} files were read: {self.why}"
-        return f"{self.reused:,} of {self.files:,} files taken from {self.former}, the others read"
+        others = ", the others read" if self.read else ", none read"
+        return f"{self.reused:,} of {self.files:,} files taken from {self.former}{others}"
 
     @property
     def read(self) -> int:

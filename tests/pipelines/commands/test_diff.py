@@ -35,7 +35,7 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 SINCE = (
-    "since 1.0.0: 300 -> 200 rows; class buy gone; ids moved: click 1 -> 0, view 2 -> 1; column more new;"
+    "since 1.0.0: 300 -> 200 rows; class buy gone; ids moved: 'click' from 1 to 0, 'view' from 2 to 1; column more new;"
     " amount mean 10 -> 1,050"
 )
 

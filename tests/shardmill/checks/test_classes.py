@@ -33,7 +33,7 @@ def test_nothing_changed() -> None:
 def test_a_class_that_is_gone_moves_the_others() -> None:
     assert said({"click": 20, "view": 70}, BEFORE) == {
         "classes_gone": ("error", "1 class is gone since 1.0.0: 'buy' (10 examples)"),
-        "classes_moved": ("warn", "2 classes of another id than in 1.0.0: click 1 -> 0, view 2 -> 1"),
+        "classes_moved": ("warn", "2 classes of another id than in 1.0.0: 'click' from 1 to 0, 'view' from 2 to 1"),
     }
 
 

@@ -42,7 +42,7 @@ def test_a_bad_night(old: Profile) -> None:
     new = of(columns, classes={"action": ["click", "view"]}, format="csv")
 
     assert since(new, old) == (
-        "since 1.0.1: 20,000 -> 11,886 rows; class buy gone; ids moved: click 1 -> 0, view 2 -> 1;"
+        "since 1.0.1: 20,000 -> 11,886 rows; class buy gone; ids moved: 'click' from 1 to 0, 'view' from 2 to 1;"
         " column campaign new; amount mean 9.9 -> 995"
     )
 

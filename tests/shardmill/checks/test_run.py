@@ -1,6 +1,7 @@
 """All checks with the thresholds that hold where none are given: bad nights are found, and chance is not cried at."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from shardmill.checks.limits import OFF
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult, worst
 from shardmill.checks.run import failures, run_checks
+from shardmill.features.feature import Feature
 from tests.support.profiles import profile
 from transforms.options.checks import CheckOptions
 
@@ -116,3 +118,16 @@ def test_a_file_that_is_there_twice() -> None:
     twice = taken(night, [*range(1_000), *range(1_000), 0])
 
     assert ("examples_over", "") in found(run_checks(of(twice, "1.0.1"), of(night, "1.0.0"), LIMITS), "warn")
+
+
+def test_what_shardmill_added_and_counts_nothing_of_is_not_unknown() -> None:
+    """`filename` was two rows of `unknown` on every page of images, which nobody can do anything about."""
+    made = profile({"train": {"x": [1, 2]}, "test": {"x": [1, 2]}})
+    source = Feature("filename", "bytes", "text", role="source")
+    other = replace(source, name="added", role="input")
+    known = replace(made, manifest=replace(made.manifest, features=(*made.manifest.features, source, other)))
+
+    results = run_checks(known, known, CheckOptions().limits)
+
+    assert not [result for result in results if result.feature == "filename" and result.severity == "unknown"]
+    assert [result for result in results if result.feature == "added" and result.severity == "unknown"]

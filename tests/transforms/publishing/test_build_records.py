@@ -39,3 +39,23 @@ def test_whoever_completes_a_publication_puts_its_record_in_place(tmp_path: Path
         put_in_place(directory, "beam-temp-n-1")
         assert read_record(f"{tmp_path}/builds/1.0.0.json") == GOOD
         assert [path.name for path in (tmp_path / "builds").iterdir()] == ["1.0.0.json"]
+
+
+def test_the_page_of_failed_checks_goes_where_a_later_build_of_that_version_crashes(tmp_path: Path) -> None:
+    """It tells of checks, and of shards that are kept, which are not those of the build on record."""
+    path = Path(write_record(str(tmp_path), replace(BAD, status="checks_failed")))
+    page = path.with_suffix(".html")
+    page.write_text("checks")
+
+    write_record(str(tmp_path), replace(BAD, started="2026-11-22T03:00:00Z"))
+
+    assert not page.exists()
+
+
+def test_the_page_of_what_stands_stays(tmp_path: Path) -> None:
+    page = Path(write_record(str(tmp_path), GOOD)).with_suffix(".html")
+    page.write_text("good")
+
+    write_record(str(tmp_path), BAD)
+
+    assert page.exists()

@@ -41,6 +41,7 @@ def test_an_index_that_is_none_is_refused(text: str, words: str) -> None:
 def test_what_is_said() -> None:
     assert INDEX.said() == "98,990 of 100,000 files taken from 1.0.0, the others read"
     assert replace(INDEX, damaged=1).said() == INDEX.said()
+    assert replace(INDEX, reused=INDEX.files).said() == "100,000 of 100,000 files taken from 1.0.0, none read"
     assert INDEX.notices == ()
     assert "2 records are damaged in the shards of 1.0.0: what" in "".join(replace(INDEX, damaged=2).notices)
     assert replace(INDEX, former="", why="no such thing").said() == "all 100,000 files were read: no such thing"
