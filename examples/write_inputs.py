@@ -17,13 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from pydoc_data import topics
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import sklearn.cluster
 import sklearn.ensemble
 import sklearn.linear_model
 import sklearn.metrics
-from PIL import Image
+from PIL import Image, ImageDraw
 from sklearn.datasets import load_digits, load_sample_images, load_wine
 from write_digits import write_digits
 
@@ -146,6 +147,37 @@ def write_arrays(folder: Path) -> int:
     return len(digits.images)
 
 
+def write_shapes(folder: Path, number: int = 500, seed: int = 0) -> int:
+    """Write pictures of one to three discs, squares and triangles, and COCO's annotations of them; returns how many
+    pictures."""
+    random = np.random.default_rng(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    names = ("disc", "square", "triangle")
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    for index in range(1, number + 1):
+        picture = Image.fromarray(random.integers(0, 90, (64, 64, 3), dtype=np.uint8))
+        draw = ImageDraw.Draw(picture)
+        for quarter in random.permutation(4)[: random.integers(1, 4)]:  # so that no two touch
+            kind, side = int(random.integers(3)), int(random.integers(14, 26))
+            x, y = (int(32 * corner + random.integers(1, 31 - side)) for corner in divmod(int(quarter), 2))
+            box, colour = (x, y, x + side - 1, y + side - 1), tuple(random.integers(120, 256, 3).tolist())
+            if kind == 0:
+                draw.ellipse(box, colour)
+            elif kind == 1:
+                draw.rectangle(box, colour)
+            else:
+                draw.polygon([(x + side / 2, y), (x, y + side - 1), (x + side - 1, y + side - 1)], colour)
+            annotation = {"id": len(annotations) + 1, "image_id": index, "category_id": kind + 1}
+            annotations.append(annotation | {"bbox": [x, y, side, side], "area": side * side, "iscrowd": 0})
+        picture.save(folder / f"{index:04d}.png")
+        images.append({"id": index, "file_name": f"{index:04d}.png", "width": 64, "height": 64})
+    categories = [{"id": index, "name": name} for index, name in enumerate(names, 1)]
+    content = {"images": images, "annotations": annotations, "categories": categories}
+    (folder / "instances.json").write_text(json.dumps(content))
+    return number
+
+
 WRITERS: dict[str, Callable[[Path], int]] = {
     "digits": write_digits,
     "photos": write_photos,
@@ -154,6 +186,7 @@ WRITERS: dict[str, Callable[[Path], int]] = {
     "walks": write_walks,
     "moments": write_moments,
     "arrays": write_arrays,
+    "shapes": write_shapes,
 }
 
 

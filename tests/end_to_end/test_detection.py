@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -248,3 +249,74 @@ def upright(content: dict[str, Any], folder: Path) -> dict[str, Any]:
                 wide, high = columns[-1] - columns[0] + 1, rows[-1] - rows[0] + 1
                 item["bbox"] = [int(columns[0]), int(rows[0]), int(wide), int(high)]
     return content
+
+
+def tree(directory: Path) -> dict[str, bytes]:
+    """A version's files, but for what says which options made it."""
+    names = ("manifest.json", "_SUCCESS", "LOCK")
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file() and path.name not in names}
+
+
+def test_a_night_takes_pictures_that_did_not_change_with_the_boxes_of_today(tmp_path: Path) -> None:
+    """Boxes are of the picture that was found; the older version says how large it was, and how it was turned."""
+    drawn, flags = turned_scenes(), ("--resize", "50x50", *_PNG, "--boxes_seen", "stored")
+    for scene in drawn:
+        draw(scene, tmp_path)
+        os.utime(tmp_path / scene.name, ns=(10**18, 10**18))
+    path = tmp_path / "instances.json"
+    content = coco_of(drawn)
+    content["annotations"][0]["bbox"] = [0, 0, 0, 0]
+    path.write_text(json.dumps(content))
+    night = ("--coco", path, *flags, "--max_reject_fraction", 1)
+    make("images", None, tmp_path / "out", *night, "--reuse", "record")
+    path.write_text(json.dumps(coco_of(drawn)))
+
+    found = make("images", None, tmp_path / "out", *night, "--reuse", "LATEST", "--overwrite")
+    record = json.loads((tmp_path / "out/n/builds/1.0.0.json").read_text())
+    assert (record["reused"], record["read"]) == (7, 1)
+    assert tree(found) == tree(make("images", None, tmp_path / "whole", *night))
+
+
+def test_a_recipe_is_built_anew_where_annotations_or_images_changed(tmp_path: Path, run: Run) -> None:
+    drawn = SCENES[:6]
+    sources = {
+        "coco": write_coco(tmp_path / "c", drawn),
+        "voc": write_voc(tmp_path / "v", {"train": drawn[:4], "val": drawn[4:]}),
+        "yolo": write_yolo(tmp_path / "y", {"train": drawn[:4], "val": drawn[4:]}),
+    }
+    changed = {
+        "coco": tmp_path / "c/instances.json",
+        "voc": tmp_path / "v/ImageSets/Main/train.txt",
+        "yolo": tmp_path / "y/labels/train/000.txt",
+    }
+    for name, source in sources.items():
+        recipe = tmp_path / f"{name}.yaml"
+        recipe.write_text(f"name: {name}\noutput: {tmp_path}/sets\nversion: auto\nimages:\n  {name}: {source}\n")
+        assert run("rebuild", recipe).status == 0
+        assert run("rebuild", recipe).status == 0
+        assert (tmp_path / "sets" / name / "LATEST").read_text().strip() == "1.0.0", name
+        text = changed[name].read_text()
+        changed[name].write_text(f"{text} \n" if name == "coco" else "\n".join(text.split("\n")[1:]))
+        assert run("rebuild", recipe).status == 0
+        assert (tmp_path / "sets" / name / "LATEST").read_text().strip() == "1.0.1", name
+
+
+def test_labels_files_say_the_ids_of_objects(tmp_path: Path) -> None:
+    file = write_voc(tmp_path / "v", {"train": SCENES[:6]})
+    (tmp_path / "labels.txt").write_text("red\nblue\n")
+    flags = ("--labels_file", tmp_path / "labels.txt", "--on_new_label")
+
+    appended = make("images", None, tmp_path / "a", "--voc", file, *flags, "append")
+    assert (appended / "objects-label.labels.txt").read_text() == "red\nblue\ngreen\n"
+    rejected = make("images", None, tmp_path / "r", "--voc", file, *flags, "reject", "--max_reject_fraction", 1)
+    with_green = sum(any(thing.colour == "green" for thing in scene.things) for scene in SCENES[:6])
+    assert 0 < with_green < 6
+    assert len(by_name(rejected)) == 6 - with_green
+    reasons = json.loads((rejected / "manifest.json").read_text())["rejects"]["reasons"]
+    assert reasons == {"class 'green' of an object is not in --labels_file": with_green}
+
+
+def test_contact_sheets_draw_boxes(coco: tuple[Path, Path], tmp_path: Path, run: Run) -> None:
+    assert run("inspect", coco[1], "--contact_sheet", tmp_path / "sheet.png").status == 0
+    drawn = {pixel for _, pixel in Image.open(tmp_path / "sheet.png").convert("RGB").getcolors(1 << 24) or []}
+    assert {(230, 159, 0), (86, 180, 233), (0, 158, 115)} <= drawn  # one for each class
