@@ -18,7 +18,7 @@ from shardmill.printable import printable
 from shardmill.reading.dataset import open_dataset
 from shardmill.versions.build_record import BuildRecord, record_path
 from transforms.publishing.catalog import VersionState, tags_in, versions_in
-from transforms.publishing.latest import latest
+from transforms.publishing.latest import latest_in
 from transforms.stores import storage
 
 _THREADS = 16  # each version is some requests of an object store
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     args = parse(versions_parser(), arguments)
     try:
         rows = rows_of(args.directory)
-        named = latest(storage.join(args.directory, "any"))
+        named = latest_in(args.directory)
     except OSError as error:
         raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
     if not rows:
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def rows_of(parent: str) -> list[Row]:
     """The versions in `parent`, the newest first; raises OSError."""
-    named, tags = latest(storage.join(parent, "any")), tags_in(parent)
+    named, tags = latest_in(parent), tags_in(parent)
     with ThreadPoolExecutor(_THREADS, "shardmill-versions") as pool:
         return list(pool.map(lambda state: _row(parent, state, named, tags), versions_in(parent)))
 

@@ -3,10 +3,10 @@
 import argparse
 from collections.abc import Sequence
 
-_SECONDS = 5
+_SECONDS = 5  # waited for an answer
 # Flink ends the workers as soon as no step has anything for them, and starts others for the next, seconds each.
 _KEPT = "--environment_cache_millis"
-_MILLISECONDS = 60_000
+_MILLISECONDS = 60_000  # that workers stay
 
 
 def is_portable(known: argparse.Namespace) -> bool:

@@ -27,7 +27,7 @@ def rollback(parent: str, wanted: str | None) -> tuple[str, str]:
       JobError: a publication is under way, which would write LATEST as well; or somebody else wrote it meanwhile.
     """
     _check_nothing_under_way(parent)
-    found = conditional.read(latest_path(storage.join(parent, "any")))
+    found = conditional.read(storage.join(parent, naming.LATEST))
     before = named(found)
     version = _older(parent, before) if wanted is None else find_version(storage.StorageFiles(), parent, wanted)[0]
     directory = storage.join(parent, version)

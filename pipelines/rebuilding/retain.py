@@ -12,7 +12,7 @@ from shardmill.versions.published import numbers
 from transforms.publishing import job_folder, lease
 from transforms.publishing.catalog import VersionState, tags_in, versions_in
 from transforms.publishing.deletion import delete_version
-from transforms.publishing.latest import latest
+from transforms.publishing.latest import latest_in
 from transforms.stores import storage
 
 
@@ -100,7 +100,7 @@ def _temporary(job: str) -> str:
 def _named(parent: str) -> dict[str, str]:
     """Version by the file that names it: LATEST and tags."""
     tags = {f"{naming.TAGS}/{tag}": version for tag, version in tags_in(parent).items()}
-    version = latest(storage.join(parent, "any"))
+    version = latest_in(parent)
     return {**({naming.LATEST: version} if version else {}), **tags}
 
 

@@ -17,8 +17,8 @@ from transforms.contents.section import SEPARATOR, names_blob
 from transforms.stores import storage
 
 FLAT, UNDECODABLE = "flat", "undecodable"  # in place of a hash; what else a look may be is 16 hexadecimal digits
-_ITEM = 8
-_COLUMNS = 5
+_ITEM = 8  # bytes of a uint64
+_COLUMNS = 5  # see above
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from shardmill.records import spans
 
 _GOLDEN = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio, odd: splitmix64's increment
-_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-_SHIFTS = (30, 27, 31)
-_MASK = (1 << 64) - 1
+_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of splitmix64's finalizer, as are the shifts
+_SHIFTS = (30, 27, 31)  # bits
+_MASK = (1 << 64) - 1  # of 64 bits, as NumPy's integers have; Python's have as many as it takes
 
 
 def place_of(name: str, lines: NDArray[np.int64]) -> NDArray[np.uint64]:

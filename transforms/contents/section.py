@@ -15,10 +15,10 @@ from transforms.contents.hashes import Contents, Hashes
 from transforms.contents.places import find_places
 from transforms.stores import storage
 
-BITS = 8
+BITS = 8  # of a hash, the highest: which part of a section it is in
 _PARTS = 1 << BITS
-_STARTS_BYTES = 4 * (_PARTS + 1)
-_ITEM = 8
+_STARTS_BYTES = 4 * (_PARTS + 1)  # where parts begin, and where the last one ends: uint32
+_ITEM = 8  # bytes of a uint64
 SEPARATOR = b"\0"
 
 

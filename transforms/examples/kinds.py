@@ -13,6 +13,8 @@ import pyarrow as pa
 from shardmill.features.feature import DType
 from transforms.examples.decode import KINDS, DecodedPart
 
+_MIXED_SHOWN = 3  # features, of those of several kinds
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -75,7 +77,9 @@ def misfits(parts: Iterable[DecodedPart], wanted: Mapping[str, DType]) -> dict[i
 def mixed_kinds(kinds: Kinds) -> str:
     """In words, the features that are of several kinds; "" if there are none."""
     mixed = [_in_words(name, held) for name, held in sorted(kinds.items()) if len(held) > 1]
-    return "; ".join([*mixed[:3], *([f"and {len(mixed) - 3} more features"] if len(mixed) > 3 else [])])
+    more = len(mixed) - _MIXED_SHOWN
+    left_out = [f"and {more:,} more feature{'' if more == 1 else 's'}"] if more > 0 else []
+    return "; ".join([*mixed[:_MIXED_SHOWN], *left_out])
 
 
 def _in_words(name: str, kinds: Mapping[DType, Held]) -> str:

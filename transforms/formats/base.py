@@ -1,7 +1,7 @@
 """What a format of records inside files is to the rest: files are indexed as blocks, a block is read as typed rows.
 
-A format is a frozen dataclass, pure but for reading files, that workers receive pickled. CSV, JSON lines, Parquet, text
-lines and TFRecords are formats.
+A format is a frozen dataclass, pure but for reading files, that workers receive pickled. CSV, JSON lines, Parquet,
+Avro, text lines and TFRecords are formats.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 from shardmill.metadata import naming
 from transforms.publishing.catalog import published
-from transforms.publishing.latest import latest
+from transforms.publishing.latest import latest_in
 from transforms.stores import storage
 
 
@@ -21,7 +21,7 @@ def version_before(parent: str) -> tuple[str, str]:
     Raises:
       OSError: the store fails.
     """
-    named = latest(storage.join(parent, "any"))
+    named = latest_in(parent)
     if naming.is_version(named) and storage.exists(storage.join(storage.join(parent, named), naming.SUCCESS)):
         return named, ""
     standing = [state.version for state in published(parent)]

@@ -4,6 +4,7 @@ what it replaces."""
 from contextlib import suppress
 
 from shardmill.metadata import naming
+from shardmill.versions.published import numbers
 from transforms.stores import conditional, storage
 from transforms.stores.stored import ChangedError, Stored
 
@@ -12,7 +13,12 @@ _ATTEMPTS = 100  # each of which another job has spoilt by publishing
 
 def latest(directory: str) -> str:
     """What the LATEST beside a version directory names; empty if there is none."""
-    return named(conditional.read(latest_path(directory)))
+    return latest_in(parent(directory))
+
+
+def latest_in(folder: str) -> str:
+    """What the LATEST in the folder of all versions names; empty if there is none."""
+    return named(conditional.read(storage.join(folder, naming.LATEST)))
 
 
 def latest_path(directory: str) -> str:
@@ -29,7 +35,7 @@ def is_newer(version: str, other: str) -> bool:
     """Whether a version comes after another, number by number; after what is no version comes each."""
     if not naming.is_version(other):
         return True
-    return [int(number) for number in version.split(".")] > [int(number) for number in other.split(".")]
+    return numbers(version) > numbers(other)
 
 
 def announce(directory: str, before: str, job: str, set_latest: bool = False) -> None:

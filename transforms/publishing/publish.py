@@ -34,6 +34,7 @@ from transforms.stores.streams import write_stream
 from transforms.stores.together import together
 from transforms.writing.shard_info import ShardInfo
 
+_SHOWN = 5  # shards that are missing, or there more than once
 _METADATA = "metadata"  # the folder that what describes the data set is staged in
 
 
@@ -202,7 +203,8 @@ def check_complete(shards: Sequence[ShardInfo], divisions: Divisions) -> None:
     if found != expected:
         missing, extra = sorted(set(expected) - set(found)), [key for key, n in Counter(found).items() if n > 1]
         raise JobError(
-            f"expected {len(expected)} shards, got {len(found)}; missing: {missing[:5]}, more than once: {extra[:5]}"
+            f"expected {len(expected)} shards, got {len(found)}; missing: {missing[:_SHOWN]}, more than once:"
+            f" {extra[:_SHOWN]}"
         )
 
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.features.feature import DType
 from transforms.examples.decode import decode_parts, sequence_examples
 from transforms.examples.kinds import Held, Kinds, kinds_of, merge_kinds, misfits, mixed_kinds, most_frequent
 
@@ -57,6 +58,15 @@ def test_the_kinds_are_those_of_every_record(
         if any(kind and kind != wanted[name] for name, (kind, _) in features.items())
     ]
     assert bool(mixed_kinds(whole)) == bool(bad)
+
+
+@pytest.mark.parametrize(("features", "end"), [(3, ""), (4, "; and 1 more feature"), (5, "; and 2 more features")])
+def test_a_few_features_of_several_kinds_are_named(features: int, end: str) -> None:
+    held: dict[DType, Held] = {"int64": Held(1, ("a", 1)), "bytes": Held(1, ("b", 1))}
+    said = mixed_kinds({f"x{number}": held for number in range(features)})
+
+    assert said.count("'x") == 3
+    assert said.partition("; and")[1] + said.partition("; and")[2] == end
 
 
 @pytest.mark.parametrize("size", [1, 100, 20_000, 3_000_000])

@@ -79,8 +79,8 @@ def scan(data: bytes, dialect: Dialect, begin: int = 0, end: int | None = None, 
 
     Args:
       data: with one byte before `begin`, unless the text starts there, and up to a byte past `end` that is no quote,
-        unless the
-        text ends earlier: a run of quotes belongs to the range in which it starts, a newline to that of its last byte.
+        unless the text ends earlier: a run of quotes belongs to the range in which it starts, a newline to that of its
+        last byte.
       dialect: how the text is written.
       begin, end: the range; all of `data` by default.
       at: the position of data[0], to which the positions of the result are relative.
