@@ -1,0 +1,54 @@
+"""A JSON document read as a stream has the items that json has, wherever it is cut."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.inputs.annotations import json_items
+from transforms.inputs.annotations.json_items import read_arrays
+
+# What a cut between two items may be looked for in: braces and commas in texts, and lists of objects in items
+_TEXTS = st.sampled_from(["", "}, {", '"},{"', "[]", "é", "\\", "x" * 40])
+_ITEMS = st.dictionaries(
+    _TEXTS, st.one_of(_TEXTS, st.integers(), st.lists(st.dictionaries(_TEXTS, _TEXTS), max_size=3))
+)
+_DOCUMENTS = st.fixed_dictionaries({"a": st.lists(_ITEMS, max_size=12), "b": _ITEMS, "c": st.lists(st.integers())})
+
+
+def read(text: str, *wanted: str) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for name, items in read_arrays(io.StringIO(text), wanted):
+        found.setdefault(name, []).extend(items)
+    return found
+
+
+@given(_DOCUMENTS, st.integers(1, 200), st.sampled_from([None, 1]), st.booleans())
+def test_items_are_those_of_json(document: dict[str, Any], chunk: int, indent: int | None, ascii_only: bool) -> None:
+    text = json.dumps(document, indent=indent, ensure_ascii=ascii_only)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_items, "_CHUNK", chunk)
+
+        assert read(text, "a", "c") == {"a": document["a"], "c": document["c"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "it is not a JSON object"),
+        ("[1]", "it is not a JSON object"),
+        ('{"a"', "ends early|not JSON"),
+        ('{"a": [1', "ends early"),
+        ('{"a": [1 2]}', "it is not JSON at character 9"),
+        ('{"a": [{"b": }]}', "it is not JSON, or ends early, at character 7"),
+        ('{"a": 1}', "its 'a' is not a list"),
+        ('{"a": [], "a": []}', "it has 'a' twice"),
+        ('{"a": [' + "[" * 100_000, "nested too deep|ends early"),
+    ],
+)
+def test_what_is_none_is_said(text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        read(text, "a")
