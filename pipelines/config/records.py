@@ -319,7 +319,7 @@ class RecordsConfig(TransformOptions, JobConfig):
             return None
         from transforms.preprocessing.gather import Analysis
 
-        return Analysis(self.transform, self.analyzed_splits)
+        return Analysis(self.transform, self.analyzed_splits, self.transform_graph)
 
     @property
     def run_size(self) -> "RunSize":

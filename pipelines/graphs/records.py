@@ -30,7 +30,7 @@ from transforms.layout.table_layout import TableLayout
 from transforms.layout.table_options import TableOptions
 from transforms.options.splits import CONTENT
 from transforms.preprocessing.declaration import check_transform
-from transforms.preprocessing.files import transform_files
+from transforms.preprocessing.files import transform_files, transform_notices
 from transforms.preprocessing.gather import Analysis
 from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
@@ -225,6 +225,7 @@ def _publish(
         more=partial(transform_files, analysis, staged.gathered, features, Renames.of(options.configuration))
         if analysis is not None
         else None,
+        said_of_more=transform_notices,
     )
     return publish.publish(*renamed(build, features, options), options)
 

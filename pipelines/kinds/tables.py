@@ -13,7 +13,17 @@ if TYPE_CHECKING:
     from transforms.records.encode import RecordEncoder
 
 COMPRESSED = r"(?:\.(?:gz|bz2|zst))?"
-_COLUMNS = ("label", "fill", "drop", "only", "key", "schema", "transform", "analyze_splits")  # of every table
+_COLUMNS = (
+    "label",
+    "fill",
+    "drop",
+    "only",
+    "key",
+    "schema",
+    "transform",
+    "analyze_splits",
+    "transform_graph",
+)  # of every table
 
 
 def _csv(config: RecordsConfig) -> "RecordFormat":

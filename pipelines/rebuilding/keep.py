@@ -80,6 +80,10 @@ def keep(recipe: Recipe, parent: str) -> Kept:
         said.append(_labels_said(names, dataset.manifest.version, recipe.options.get("on_new_label", "fail")))
         if names:
             changes["labels"] = names
+    keeps_graph = recipe.build.like is not None and recipe.options.get("transform_graph") is None
+    if keeps_graph and naming.TRANSFORM in dataset.manifest.files and _has(recipe, "transform_graph"):
+        changes["transform_graph"] = dataset.directory
+        said.append(f"the constants of transformed features are those of {dataset.manifest.version}")
     asked = changes["schema"].asked if "schema" in changes else ""
     constraints = Constraints(asked) if asked else None
     return Kept(changes, tuple(said), dataset.manifest.version if "labels" in changes else "", constraints)

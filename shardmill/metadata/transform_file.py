@@ -66,6 +66,7 @@ class TransformedOutput:
       steps: in their order, each `{name: parameters}`; none where the feature stays as it is.
       constants: that were found, by name.
       vocabulary: None where it has none.
+      drift: where constants are those of a former version, what the examples would have made of them; else empty.
     """
 
     name: str
@@ -73,6 +74,7 @@ class TransformedOutput:
     steps: tuple[Mapping[str, Any], ...] = ()
     constants: Mapping[str, Any] = field(default_factory=dict)
     vocabulary: VocabularySummary | None = None
+    drift: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, value: Value) -> "TransformedOutput":
@@ -84,6 +86,7 @@ class TransformedOutput:
             tuple(step.mapping() for step in value["steps"].items()),
             value["constants"].mapping(),
             VocabularySummary.from_json(value["vocabulary"]) if "vocabulary" in entry else None,
+            value.get("drift", {}).mapping(),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -94,7 +97,9 @@ class TransformedOutput:
             "steps": [dict(step) for step in self.steps],
             "constants": dict(self.constants),
         }
-        return told if self.vocabulary is None else told | {"vocabulary": self.vocabulary.to_json()}
+        if self.vocabulary is not None:
+            told["vocabulary"] = self.vocabulary.to_json()
+        return told | ({"drift": dict(self.drift)} if self.drift else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +109,19 @@ class TransformFile:
     Attributes:
       analyzed: how many examples constants were taken of, by split.
       outputs: in their order.
+      former: the data set and version that the constants are of, "" where they are of these examples.
     """
 
     analyzed: Mapping[str, int]
     outputs: tuple[TransformedOutput, ...]
+    former: str = ""
 
     def to_json(self) -> str:
         """The text of the file."""
         content = {
             "format": FORMAT,
             "analyzed": dict(self.analyzed),
+            **({"former": self.former} if self.former else {}),
             "outputs": [output.to_json() for output in self.outputs],
         }
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
@@ -129,7 +137,8 @@ class TransformFile:
             content = parse_json(text)
             if content["format"].integer(1) <= FORMAT:
                 analyzed = {split: count.integer() for split, count in content["analyzed"].entries().items()}
-                return cls(analyzed, tuple(map(TransformedOutput.from_json, content["outputs"].items())))
+                outputs = tuple(map(TransformedOutput.from_json, content["outputs"].items()))
+                return cls(analyzed, outputs, content.get("former", "").text())
         except ValueError as error:
             raise CorruptDataError(f"{name} does not say what was found for a transform: {error}") from error
         raise CorruptDataError(f"{name} is of a newer format than this shardmill reads; upgrade shardmill")

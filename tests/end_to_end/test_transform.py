@@ -344,3 +344,45 @@ def test_inspect_shows_what_was_found(houses: Path, run: Run) -> None:
     values, unknown = city.unknown["test"]
     assert f"test {unknown / values:.2%} of {values:,}" in said
     assert json.loads(run("inspect", houses, "--json").out)["transform"] == json.loads(told.to_json())
+
+
+def test_yesterdays_constants_stay_and_drift_is_said(houses: Path, tmp_path: Path, run: Run) -> None:
+    table = rows()
+    higher = pa.compute.add(table["height"], 2.0)
+    moved = table.set_column(table.schema.get_field_index("height"), "height", higher)
+    pyarrow.csv.write_csv(moved, tmp_path / "houses.csv")
+    given = ("csv", "--input", tmp_path / "houses.csv", "--output", tmp_path / "out", "--name", "houses", *FLAGS)
+
+    result = run(*given, "--transform_graph", houses, "--quiet")
+
+    assert result.status == 0
+    new = tmp_path / "out" / "houses" / "1.0.0"
+    before, after = graph_bytes(houses), graph_bytes(new)
+    assert {name for name in before if before[name] != after[name]} == {naming.TRANSFORM}
+    told = TransformFile.from_json(after[naming.TRANSFORM], naming.TRANSFORM)
+    height = next(output for output in told.outputs if output.name == "height")
+    assert height.drift["shift"] == pytest.approx(2 / height.constants["std_dev"], rel=1e-4)
+    manifest = json.loads((new / naming.MANIFEST).read_bytes())
+    assert manifest["configuration"]["transform_graph"] == told.former == "houses 1.0.0"
+    notices = " ".join(manifest["notices"])
+    assert "the constants of transformed features are those of houses 1.0.0" in notices
+    assert (
+        f"height: the mean is {height.drift['mean']:.6g}, {height.drift['shift']:.2g} standard deviations above"
+        in notices
+    )
+    assert "city: 4 of 4 entries would be those of houses 1.0.0" in notices
+
+
+def test_a_graph_of_another_transform_or_schema_is_none(houses: Path, tmp_path: Path, run: Run) -> None:
+    (tmp_path / "rows.csv").write_text("age,city\n1,a\n2,b\n")
+    (tmp_path / "t.yaml").write_text("age: z_score\n")
+    given = ("csv", "--input", tmp_path / "rows.csv", "--output", tmp_path / "out", "--name", "rows")
+
+    other = run(*given, "--transform_graph", houses, "--transform", tmp_path / "t.yaml")
+    schema = run(*given, "--transform_graph", houses)
+    none = run(*given, "--transform_graph", tmp_path)
+
+    assert (other.status, "its graph was made by another transform" in other.err) == (2, True)
+    assert (schema.status, "manifest.json: feature 'fare' is not there" in schema.err) == (2, True)
+    assert (none.status, "is not a data set" in none.err) == (2, True)
+    assert not list((tmp_path / "out").rglob("*.tfrecord*"))

@@ -1,6 +1,7 @@
 """The constants of analyzers, from what was gathered of all examples."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,8 @@ def find_constants(analysis: Analysis, gathered: Gathered) -> dict[str, Constant
       JobError: there are no examples, or no values, that they could be taken of, or all values are one.
     """
     chains = analysis.declaration.analyzed
+    if analysis.former is not None:
+        return dict(_where_there_are(chains, analysis, gathered))
     if chains and not any(gathered.examples[split] for split in analysis.splits):
         having = ", ".join(split for split, examples in gathered.examples.items() if examples) or "none"
         named = " or ".join(repr(split) for split in analysis.splits)
@@ -48,6 +51,15 @@ def find_constants(analysis: Analysis, gathered: Gathered) -> dict[str, Constant
             f" {having}; --analyze_splits names others"
         )
     return {chain.name: _of(chain, analysis, gathered) for chain in chains}
+
+
+def _where_there_are(
+    chains: Sequence[Chain], analysis: Analysis, gathered: Gathered
+) -> Iterator[tuple[str, Constants]]:
+    """The constants that can be taken, where nothing hangs on them."""
+    for chain in chains:
+        with suppress(JobError):
+            yield chain.name, _of(chain, analysis, gathered)
 
 
 def _of(chain: Chain, analysis: Analysis, gathered: Gathered) -> Constants:

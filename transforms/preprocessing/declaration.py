@@ -11,6 +11,8 @@ from transforms.options.declare import ValueMistake
 from transforms.options.words import meant
 from transforms.preprocessing.steps import Bucketize, Log1p, Needs, Step, Values, step_of, to_json
 
+TRAINING = "train"  # the split that constants are taken of, unless others are named
+
 
 @dataclass(frozen=True, slots=True)
 class Chain:
@@ -106,13 +108,13 @@ class Declaration:
         }
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> "Declaration":
-        """The declaration that `to_json` wrote."""
+    def from_json(cls, content: Mapping[str, Any], where: str = "") -> "Declaration":
+        """The declaration that `to_json` wrote, in the file called `where`."""
         chains = (
-            Chain(entry["feature"], tuple(map(step_of, entry["steps"])), entry["output"])
+            Chain(entry["feature"], tuple(map(step_of, entry["steps"])), entry["output"], where)
             for entry in content["outputs"]
         )
-        return cls(tuple(chains), tuple((feature, "") for feature in content["dropped"]))
+        return cls(tuple(chains), tuple((feature, where) for feature in content["dropped"]))
 
     def whole(self, features: Sequence[Feature]) -> "Declaration":
         """This one with a chain of no steps for each of `features` that it does not name; in the order of those."""

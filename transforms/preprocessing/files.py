@@ -1,6 +1,7 @@
 """What --transform adds to a version: the folder that TensorFlow Transform writes, and what was found of the data."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from shardmill.features.feature import Features
 from shardmill.features.renames import Renames
@@ -8,6 +9,7 @@ from shardmill.metadata import naming
 from shardmill.metadata.transform_file import HEAD, TransformedOutput, TransformFile, VocabularySummary
 from transforms.preprocessing.constants import Constants, find_constants
 from transforms.preprocessing.declaration import Declaration
+from transforms.preprocessing.former import FormerGraph, drift, drift_sentences
 from transforms.preprocessing.gather import Analysis, Gathered
 from transforms.preprocessing.graph import graph_files, vocabulary_files
 from transforms.preprocessing.steps import to_json
@@ -28,11 +30,46 @@ def transform_files(analysis: Analysis, gathered: Gathered, features: Features, 
       JobError: constants cannot be taken of the examples, or TensorFlow failed.
     """
     declaration = analysis.declaration.whole(features)
-    constants = find_constants(analysis, gathered)
+    new = constants = find_constants(analysis, gathered)
+    if analysis.former is not None:
+        constants = {
+            chain.name: analysis.former.constants(chain.renamed(renames), new.get(chain.name))
+            for chain in analysis.declaration.analyzed
+        }
     graph = graph_files(declaration, constants, features, renames)
     told = describe(declaration, constants, gathered, analysis.splits, renames)
+    if analysis.former is not None:
+        told = beside_former(told, constants, new, declaration, analysis.former, renames)
     files = {f"{naming.TRANSFORM_GRAPH}/{name}": data for name, data in graph.items()}
     return {**files, naming.TRANSFORM: told.to_json().encode()}
+
+
+def beside_former(
+    told: TransformFile,
+    constants: Mapping[str, Constants],
+    new: Mapping[str, Constants],
+    declaration: Declaration,
+    former: FormerGraph,
+    renames: Renames,
+) -> TransformFile:
+    """What is said of constants that stayed, and of what these examples would have made of them."""
+    drifts = {
+        chain.renamed(renames): drift(constants[chain.name], new[chain.name])
+        for chain in declaration.analyzed
+        if chain.name in new
+    }
+    outputs = []
+    for output in told.outputs:
+        vocabulary = output.vocabulary
+        if vocabulary is not None:
+            vocabulary = replace(vocabulary, head=former.head(output.name))
+        outputs.append(replace(output, vocabulary=vocabulary, drift=drifts.get(output.name, {})))
+    return TransformFile(told.analyzed, tuple(outputs), former.name)
+
+
+def transform_notices(files: Mapping[str, bytes]) -> list[str]:
+    """What the user must be told of the files of a transform."""
+    return list(drift_sentences(TransformFile.from_json(files[naming.TRANSFORM], naming.TRANSFORM)))
 
 
 def describe(

@@ -10,8 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from transforms.preprocessing import counted, quantiles
-from transforms.preprocessing.declaration import Chain, Declaration
-from transforms.preprocessing.options import TRAINING
+from transforms.preprocessing.declaration import TRAINING, Chain, Declaration
 from transforms.preprocessing.spill import Spilled, SpillFile
 from transforms.preprocessing.values import analyzed_values, finite_floats
 from transforms.statistics.exact_sums import FLOAT32_FRACTION_BITS, ExactSums
@@ -28,10 +27,12 @@ class Analysis:
     Attributes:
       declaration: of all features.
       splits: whose examples constants are taken of; each that there is, in the order of the user.
+      former: whose constants stay as they are; None where they are taken of the examples.
     """
 
     declaration: Declaration
     splits: tuple[str, ...] = (TRAINING,)
+    former: Any = None  # a FormerGraph, which knows what is made of what is gathered
 
 
 @dataclass(slots=True)

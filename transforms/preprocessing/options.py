@@ -9,9 +9,7 @@ from shardmill.errors import UserError
 from shardmill.installation.extras import install_hint
 from transforms.options.columns import parse_names
 from transforms.options.declare import Options, flag
-from transforms.preprocessing.declaration import Declaration
-
-TRAINING = "train"
+from transforms.preprocessing.declaration import TRAINING, Declaration
 
 
 def read_transform(value: Any) -> Declaration:
@@ -36,6 +34,13 @@ def read_transform(value: Any) -> Declaration:
     return parse_transform(data, str(value))
 
 
+def read_former(value: Any) -> Any:
+    """The graph of the version at a path; raises a UserError where there is none."""
+    from transforms.preprocessing.former import FormerGraph
+
+    return value if isinstance(value, FormerGraph) else FormerGraph.of(str(value))
+
+
 @dataclass(frozen=True, kw_only=True)
 class TransformOptions(Options):
     """Preprocessing that training and serving share."""
@@ -58,10 +63,30 @@ class TransformOptions(Options):
         default_words=TRAINING,
     )
 
+    transform_graph: Any = flag(
+        None,
+        "a version, or the folder above: the constants and ids of its transform graph stay",
+        parse=read_former,
+        told=False,
+        to_json=lambda former: former.name,
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.analyze_splits and self.transform is None:
             raise UserError("--analyze_splits needs --transform")
+        former = self.transform_graph
+        if former is not None and self.transform is None:
+            object.__setattr__(self, "transform", former.declaration)
+        if (
+            former is not None
+            and self.transform is not None
+            and self.transform.to_json() != former.declaration.to_json()
+        ):
+            raise UserError(
+                f"--transform_graph {former.directory}: its graph was made by another transform than --transform says;"
+                " leave one of them out"
+            )
         if self.transform is not None and find_spec("tensorflow_transform") is None:
             raise UserError(f"--transform needs TensorFlow Transform; {install_hint('transform')}")
 

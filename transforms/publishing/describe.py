@@ -115,6 +115,7 @@ class Build:
       duplicates: which examples have equal content; None where nobody looked.
       near_duplicates: which pictures look alike; None where nobody asked.
       more: makes further files of the version, by name, once all else is checked.
+      said_of_more: what the user must be told of these.
     """
 
     records: int
@@ -129,6 +130,7 @@ class Build:
     duplicates: Duplicates | None = None
     near_duplicates: NearDuplicates | None = None
     more: Callable[[], Mapping[str, bytes]] | None = None
+    said_of_more: Callable[[Mapping[str, bytes]], Sequence[str]] | None = None
 
 
 def make_manifest(build: Build, features: Features, options: PublishOptions) -> Manifest:

@@ -6,6 +6,7 @@ on where an earlier one of its job stopped, and one that comes late finds all do
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -64,8 +65,10 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
     check_complete(shards, build.divisions)
     check_counts(build)
     _check_rejects(build, options)
-    manifest = make_manifest(build, features, options)
-    files = metadata_files(manifest, build, options.asked, _more_files(build, options))
+    more = _more_files(build, options)
+    said = build.said_of_more(more) if more and build.said_of_more is not None else ()
+    build = replace(build, notices=(*build.notices, *said))
+    files = metadata_files(make_manifest(build, features, options), build, options.asked, more)
 
     storage.make_directory(options.directory)
     with locks.locked(options.directory):
