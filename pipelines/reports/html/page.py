@@ -72,8 +72,8 @@ def page(content: Mapping[str, Any], sources: Sources) -> str:
 
 def render(content: Mapping[str, Any], profile: Profile, pictures: PictureRows, room: Room) -> str:
     """The page with so much room."""
-    page = _environment(room.letters).get_template("page")
-    return page.render(
+    template = _environment(room.letters).get_template("page")
+    return template.render(
         content=content,
         room=room,
         checks=check_rows(content["verdict"]["checks"]),
