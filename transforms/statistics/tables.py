@@ -203,7 +203,7 @@ def _labels(batch: pa.RecordBatch, labels: Collection[str]) -> Labels | None:
     column = next((batch[name] for name in batch.schema.names if name in labels), None)
     if column is None or not pa.types.is_int64(column.type):
         return None
-    return Labels.of(column.fill_null(0).to_numpy(), _is_valid(column))
+    return Labels.of(column)
 
 
 def _is_valid(column: pa.Array) -> NDArray[np.bool_]:
