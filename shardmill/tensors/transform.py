@@ -8,7 +8,7 @@ from typing import Any
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.features.feature import Feature, Features
 from shardmill.installation.lazy_tensorflow import tf
-from shardmill.metadata import naming, schema
+from shardmill.metadata import naming
 from shardmill.metadata.manifest import Manifest
 from shardmill.metadata.transform_file import TransformedOutput, TransformFile
 from shardmill.reading.dataset import Dataset
@@ -36,9 +36,11 @@ class TransformGraph:
                 f"transform=True: {dataset.manifest.name} {dataset.manifest.version} has no transform graph; it is"
                 " made with --transform"
             )
-        raw = schema.from_pbtxt(_text(dataset, _RAW))
+        from shardmill.metadata.schema import from_pbtxt  # late: it needs protobuf, which most data sets do not
+
+        raw = from_pbtxt(_text(dataset, _RAW))
         outputs = TransformFile.from_json(_text(dataset, naming.TRANSFORM), naming.TRANSFORM).outputs
-        self._features = _outputs(raw, schema.from_pbtxt(_text(dataset, _TRANSFORMED)), outputs, dataset.manifest)
+        self._features = _outputs(raw, from_pbtxt(_text(dataset, _TRANSFORMED)), outputs, dataset.manifest)
         self._spec = to_spec(raw, {})
         self._model = tf.saved_model.load(f"{dataset.directory}/{_MODEL}")  # held, for its tables go with it
 
