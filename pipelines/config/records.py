@@ -1,7 +1,7 @@
 """What a job over records inside files is told: tables, lines of text, existing TFRecords."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -81,10 +81,17 @@ class GivenSchema:
     Attributes:
       features: that there are.
       asked: of them, beside what they are; see shardmill.metadata.asked_schema.
+      kept_of: the version whose schema this is; "" where it is that of --schema.
     """
 
     features: Features
     asked: str = ""
+    kept_of: str = field(default="", compare=False)
+
+    @property
+    def said(self) -> str:
+        """Where it comes from, in words."""
+        return f"the kept schema of version {self.kept_of}" if self.kept_of else "--schema"
 
     @classmethod
     def from_pbtxt(cls, text: str) -> "GivenSchema":
@@ -292,6 +299,7 @@ class RecordsConfig(TransformOptions, JobConfig):
         return TableOptions(
             source=self.source,
             schema=self._own_schema,
+            schema_said=self.schema.said if self.schema is not None else "",
             drop=self.drop,
             only=self.only,
             fill=self.fill,

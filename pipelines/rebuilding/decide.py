@@ -28,16 +28,20 @@ class Unchanged:
       version: that was made from the same.
       files: of its input.
       latest: what LATEST names.
+      asked: the version that was asked for; "" where none was.
     """
 
     version: str
     files: int
     latest: str
+    asked: str = ""
 
     def __str__(self) -> str:
         said = f"unchanged since {self.version}: {self.files:,} file{'' if self.files == 1 else 's'}"
         if self.latest != self.version:
             said += f"; LATEST names {self.latest} and stays, --force builds all the same"
+        if self.asked not in ("", self.version):
+            said += f"; {self.asked} would be the same and is not built, --force builds it"
         return said
 
 

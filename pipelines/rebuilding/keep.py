@@ -148,6 +148,7 @@ def _given(dataset: Dataset, labels: bool) -> GivenSchema:
     except (ValueError, text_format.ParseError, FileNotFoundError) as error:
         raise CorruptDataError(f"{path} cannot be kept: {error}") from None
     named = {feature.name for feature in dataset.manifest.features if feature.class_names}
+    given = replace(given, kept_of=dataset.manifest.version)
     if labels:
         return given
     features = tuple(

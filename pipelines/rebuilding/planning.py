@@ -95,6 +95,8 @@ def plan(recipe: Recipe, record: BuildRecord, asked: Asked, warn: Say, now: floa
             f"no file is there for {number} part{'' if number == 1 else 's'} of the input, such as {inputs.missing[-1]}"
         )
     decision = decide(config, inputs)
+    if isinstance(decision, Unchanged):
+        decision = replace(decision, asked=asked.version or "")
     if asked.force and isinstance(decision, Unchanged):
         decision = Changed(f"--force, although {decision}")
     record = replace(record, reason=str(decision), code_version=inputs.code_version, data_version=inputs.data_version)

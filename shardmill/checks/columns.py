@@ -72,5 +72,5 @@ def _drop(name: str, split: str, new: Profile, old: Profile, limit: Limits) -> C
     sizes = new.splits[split], old.splits[split]
     floor = share_floor((now * sizes[0] + before * sizes[1]) / sum(sizes), *sizes)
     severity, threshold = limit.over(before - now, floor)
-    said = f"{now:.3g} of the examples of {split!r} have {name!r}, {before:.3g} in {old.version}"
+    said = f"{100 * now:.3g} % of the examples of {split!r} have {name!r}, {100 * before:.3g} % in {old.version}"
     return CheckResult("presence_drop", severity, said, name, split, max(before - now, 0.0), threshold, floor)

@@ -121,6 +121,14 @@ def expected_amounts() -> None:
 NIGHTS = {
     "nothing new": Night(lambda: None, 0, "unchanged since 1.0.0: 1 file"),
     "nothing new, for Airflow": Night(lambda: None, 99, "unchanged since", flags=("--unchanged_status", "99")),
+    "nothing new, and a version that is asked for": Night(
+        *(
+            lambda: None,
+            0,
+            "unchanged since 1.0.0: 1 file; 0.9.0 would be the same and is not built, --force builds it",
+        ),
+        flags=("--version", "0.9.0"),
+    ),
     "a few rows more": Night(lambda: write(rows(610)), 0, "events 1.0.1 is published", "1.0.1"),
     "an edit of equal length": Night(
         lambda: write([["9", *line[1:]] if line[0] == "8" else line for line in rows()]),

@@ -95,7 +95,8 @@ def _check_fill(options: TableOptions) -> None:
         for feature in options.schema or ():
             if feature.name == column and _holds_numbers(feature) and not _fits(text, feature.dtype):
                 raise UserError(
-                    f"--fill {column}={text}: --schema says that {column!r} holds {feature.dtype}; give one"
+                    f"--fill {column}={text}: {options.schema_said} says that {column!r} holds {feature.dtype};"
+                    " give one"
                 )
 
 
@@ -136,12 +137,13 @@ def _from_schema(known: Sequence[str], header: Sequence[str], options: TableOpti
     for feature in features:
         if not kind_of(feature).in_columns:
             raise UserError(
-                f"--schema says that {feature.name!r} is an {kind_of(feature).own_name}, which no column holds; "
-                f"--drop {feature.name} leaves it out"
+                f"{options.schema_said} says that {feature.name!r} is an {kind_of(feature).own_name},"
+                f" which no column holds; --drop {feature.name} leaves it out"
             )
         if header and feature.name not in known and feature.required:
             raise UserError(
-                f"--schema wants column {feature.name!r}, which {options.source} lacks; {nearest(feature.name, known)}"
+                f"{options.schema_said} wants column {feature.name!r}, which {options.source} lacks;"
+                f" {nearest(feature.name, known)}"
             )
     types = {feature.name: _column_type(feature) for feature in features}
     return Columns(types, features, _beside_schema(header, options.schema, options))
@@ -153,7 +155,8 @@ def _beside_schema(header: Sequence[str], schema: Features, options: TableOption
     extra = [name for name in header if name not in named]
     if not extra or options.only:
         return ()
-    return (f"left out what --schema does not have: {'column' if len(extra) == 1 else 'columns'} {quoted(extra)}",)
+    columns = f"{'column' if len(extra) == 1 else 'columns'} {quoted(extra)}"
+    return (f"left out what {options.schema_said} does not have: {columns}",)
 
 
 def _column_type(feature: Feature) -> ColumnType:

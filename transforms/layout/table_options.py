@@ -16,6 +16,7 @@ class TableOptions:
     Attributes:
       source: how errors call the input.
       schema: the features of --schema, None if not given.
+      schema_said: how errors call that: it may be kept of a version.
       drop, only: columns that are left out, or alone kept.
       fill: (column, text) of what stands for missing values.
       label: the column that is the label.
@@ -41,6 +42,7 @@ class TableOptions:
     folders: FolderRoles | None = None
     plural: str = "files"
     says_label: tuple[str, ...] = ()
+    schema_said: str = "--schema"
 
     @property
     def helpers(self) -> list[str]:

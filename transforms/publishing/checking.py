@@ -116,8 +116,10 @@ def _instead(parent: str, baseline: str) -> str:
 
 
 def sentence(failed: Sequence[CheckResult]) -> str:
-    """What failed, the first few."""
-    told = "; ".join(f"{result.check}: {result.sentence}{_over(result)}" for result in failed[:_SHOWN])
+    """What failed, the first few: of as many checks as there are, not one of them for each split."""
+    firsts = {result.check: result for result in reversed(failed)}
+    order = sorted(failed, key=lambda result: result is not firsts[result.check])
+    told = "; ".join(f"{result.check}: {result.sentence}{_over(result)}" for result in order[:_SHOWN])
     more = f"; and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
     return f"{len(failed)} check{'' if len(failed) == 1 else 's'} failed: {told}{more}"
 

@@ -112,7 +112,7 @@ STEPS = {
             "the ids of 3 classes are those of 1.0.0; a new one gets the next id",
             "events 1.0.1 is published",
             "class add new",
-            "left out what --schema does not have: column 'age'",
+            "left out what the kept schema of version 1.0.0 does not have: column 'age'",
             "classes_new: 1 class is new since 1.0.0: 'add'",
         ],
         "1.0.1",

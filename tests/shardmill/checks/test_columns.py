@@ -81,4 +81,4 @@ def test_a_small_drop_of_many() -> None:
     (result,) = columns.presence(new, old, LIMITS)
 
     assert (result.severity, result.threshold) == ("warn", 0.05)
-    assert result.sentence == "0.9 of the examples of 'train' have 'x', 1 in 1.0.1"
+    assert result.sentence == "90 % of the examples of 'train' have 'x', 100 % in 1.0.1"

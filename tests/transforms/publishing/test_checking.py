@@ -10,6 +10,7 @@ import pytest
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
+from shardmill.checks.result import CheckResult
 from shardmill.errors import ChecksError, UserError
 from shardmill.metadata import naming
 from shardmill.reading.dataset import open_dataset
@@ -85,6 +86,14 @@ def test_a_version_that_failed_before_is_replaced(tmp_path: Path) -> None:
     kept = contents(tmp_path / "flowers" / naming.FAILED / "1.0.1")
     assert kept["flowers-train.tfrecord-00000-of-00001"] == b"3: train 0"
     assert len([name for name in kept if "tfrecord" in name]) == 2
+
+
+def test_of_many_failures_those_of_different_checks_are_said_first() -> None:
+    names = ["examples_under", "examples_under", "examples_under", "classes_gone", "label_drift"]
+    failed = [CheckResult(name, "error", f"sentence {number}") for number, name in enumerate(names)]
+    said = "examples_under: sentence 0; classes_gone: sentence 3; label_drift: sentence 4; and 2 more"
+    assert checking.sentence(failed) == f"5 checks failed: {said}"
+    assert checking.sentence(failed[:2]) == "2 checks failed: examples_under: sentence 0; examples_under: sentence 1"
 
 
 def test_what_passes_is_published(tmp_path: Path) -> None:
