@@ -132,6 +132,9 @@ def test_every_route_counts_equal_contents(route: str, run: Run, tmp_path: Path)
     ]
     assert pairs[2] == _twice(route)
     assert {pair["other"]["name"] for pair in pairs[:2]} <= files.keys()
+    page = (tmp_path / "n/builds/1.0.0.html").read_text()
+    assert "<summary>3 pairs</summary>" in page
+    assert "different labels" not in page
 
 
 def _twice(route: str) -> dict[str, Any]:
