@@ -43,6 +43,11 @@ class Contents:
         labels = self.labels if self.labels is None else self.labels[rows]
         return Contents(self.high[rows], self.low[rows], self.places[rows], labels)
 
+    def between(self, start: int, stop: int) -> "Contents":
+        """Those of rows `start` to `stop`, not copied."""
+        labels = self.labels if self.labels is None else self.labels[start:stop]
+        return Contents(self.high[start:stop], self.low[start:stop], self.places[start:stop], labels)
+
     @classmethod
     def joined(cls, parts: Sequence["Contents"]) -> "Contents":
         """All of `parts`, in their order."""

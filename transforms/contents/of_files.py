@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from transforms.contents.hashes import of_digests
 from transforms.contents.places import hashes_of, places_of
-from transforms.contents.section import Section, layout_section, names_blob
+from transforms.contents.section import Section, in_parts, layout_section, names_blob
 from transforms.stores import storage
 
 _FIRST_LINE = 1  # a file that is no line of a manifest has 0
@@ -66,7 +66,8 @@ class ContentsWriter:
         hashes, lines, labels = map(np.concatenate, columns)
         digests = b"".join(part.digests for part in self._parts)
         contents = of_digests(digests, places_of(hashes, lines), labels if labels.any() else None)
+        (ordered,) = in_parts(contents, np.zeros(len(contents), np.int64), 1)
         names = b"\0".join(part.names for part in self._parts)
-        section, parts = layout_section(contents, split, path, 0, names, _FIRST_LINE)
+        section, parts = layout_section(ordered, split, path, 0, names, _FIRST_LINE)
         storage.write_parts(path, parts)
         return section

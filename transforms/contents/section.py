@@ -7,10 +7,12 @@ names of the files that they come from, with NUL between them, which no file has
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from transforms.columns.codes import narrow
 from transforms.contents.hashes import Contents, Hashes
 from transforms.contents.places import find_places
 from transforms.stores import storage
@@ -84,15 +86,30 @@ def names_blob(names: Iterable[str]) -> bytes:
     return SEPARATOR.join(name.encode() for name in names)
 
 
+def in_parts(contents: Contents, splits: NDArray[np.int64], number: int) -> list[Contents]:
+    """Those of each of `number` splits, in the order of their parts, in which a section has them: sorted once.
+
+    Args:
+      contents: any.
+      splits: of each the number of its split, shape (n,).
+      number: how many splits there are; some may have no contents.
+    """
+    parts = number << BITS
+    code = narrow((splits << BITS) + (contents.high >> np.uint64(64 - BITS)).astype(np.int64), parts)
+    order = np.argsort(code, kind="stable")
+    ordered, bounds = contents.take(order), np.searchsorted(code[order], np.arange(0, parts + 1, _PARTS)).tolist()
+    return [ordered.between(start, stop) for start, stop in pairwise(bounds)]
+
+
 def layout_section(
     contents: Contents, split: str, path: str, offset: int, names: bytes, first_line: int = 0
 ) -> tuple[Section, list[object]]:
-    """A section, and the parts of its bytes, to be written at `offset` of the file at `path`."""
-    code = (contents.high >> np.uint64(64 - BITS)).astype(np.uint8)
-    ordered = contents.take(np.argsort(code, kind="stable"))  # of bytes a radix sort
-    starts: NDArray[np.uint32] = np.zeros(_PARTS + 1, "<u4")
-    np.cumsum(np.bincount(code, minlength=_PARTS), out=starts[1:])
-    columns = [ordered.high, ordered.low, ordered.places, *([] if ordered.labels is None else [ordered.labels])]
+    """A section of contents as `in_parts` orders them, and the parts of its bytes, to be written at `offset` of the
+    file at `path`."""
+    # Parts lie one behind the other, so the first of each is found by halving
+    first_bits = (contents.high >> np.uint64(64 - BITS)).astype(np.int64)
+    starts = np.searchsorted(first_bits, np.arange(_PARTS + 1)).astype("<u4")
+    columns = [contents.high, contents.low, contents.places, *([] if contents.labels is None else [contents.labels])]
     section = Section(split, path, offset, len(contents), len(names), first_line, len(columns))
     return section, [starts, *(column.astype("<u8", copy=False) for column in columns), names]
 

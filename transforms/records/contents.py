@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transforms.contents.hashes import SEEDS, Contents
-from transforms.contents.section import Section, layout_section
+from transforms.contents.section import Section, in_parts, layout_section
 from transforms.records.encode import EncodedRows
-from transforms.sharding.group_rows import rows_of
 from transforms.stores import storage
 
 _MOST_ROWS = 1 << 20  # held at once: 24 MB
@@ -62,9 +61,8 @@ class ContentsOfTask:
         # A random name keeps attempts apart
         path, offset = storage.join(self._folder, uuid.uuid4().hex), 0
         written: list[object] = []
-        for split, rows in zip(self._splits, rows_of(splits, len(self._splits)), strict=True):
-            if len(rows):
-                mine = contents if len(rows) == len(contents) else contents.take(rows)
+        for split, mine in zip(self._splits, in_parts(contents, splits, len(self._splits)), strict=True):
+            if len(mine):
                 section, parts = layout_section(mine, split, path, offset, self._names)
                 offset += section.size_bytes
                 written += parts

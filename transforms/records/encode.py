@@ -323,7 +323,7 @@ def split_stats(
 ) -> dict[str, TableStats]:
     """Statistics of each split that has some of the rows."""
     labels = (layout.label,) if layout.label is not None else ()
-    present = np.unique(groups).tolist()
+    present = np.flatnonzero(np.bincount(groups)).tolist()
     if len(present) == 1:
         return {layout.splits[present[0]]: TableStats.of(encoded.features, rows.ties, labels)}
     stats = {}

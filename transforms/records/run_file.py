@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from shardmill.records import spans
 from transforms.columns.buffers import data_of, offsets_of
+from transforms.columns.codes import narrow
 from transforms.sharding.divisions import Grouped
 from transforms.stores import storage
 
@@ -140,16 +141,23 @@ def key_order(keys: np.ndarray, ties: np.ndarray, groups: np.ndarray | None = No
     sort by all.
     """
     order = np.argsort(keys)
-    if groups is not None and len(groups) and groups.min() != groups.max():
+    if groups is not None and len(groups) and groups.min() != (most := groups.max()):
+        groups = narrow(groups, int(most) + 1)
         order = order[np.argsort(groups[order], kind="stable")]
-        same = (np.diff(keys[order]) == 0) & (np.diff(groups[order]) == 0)
+        same = _is_as_before(keys[order]) & _is_as_before(groups[order])
     else:
-        same = np.diff(keys[order]) == 0
+        same = _is_as_before(keys[order])
     if same.any():
         if groups is None:
             return np.lexsort((ties, keys))
         return np.lexsort((ties, keys, groups))
     return order
+
+
+def _is_as_before(values: np.ndarray) -> np.ndarray:
+    """Of each value but the first, whether it is that before it."""
+    equal: np.ndarray = values[1:] == values[:-1]
+    return equal
 
 
 def sizes_of(framed: pa.LargeBinaryArray) -> np.ndarray:

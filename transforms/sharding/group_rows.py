@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from transforms.columns.codes import narrow
+
 
 def rows_of(codes: np.ndarray, groups: int) -> list[np.ndarray]:
     """The rows of each of `groups` groups, ascending: int64 each.
@@ -10,6 +12,7 @@ def rows_of(codes: np.ndarray, groups: int) -> list[np.ndarray]:
       codes: the group of each row, from 0, shape (rows,).
       groups: how many there are; some may have no rows.
     """
+    codes = narrow(codes, groups)
     order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(1, groups))
+    bounds = np.cumsum(np.bincount(codes, minlength=groups))[: groups - 1]
     return np.split(order, bounds)

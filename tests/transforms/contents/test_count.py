@@ -14,7 +14,7 @@ from shardmill.statistics.duplicates import SHOWN, Duplicates, Member, Repeated
 from transforms.contents.find import find_duplicates
 from transforms.contents.hashes import Contents, digest, of_digests
 from transforms.contents.places import place_of
-from transforms.contents.section import Section, layout_section, names_blob, number_of_ranges, range_of
+from transforms.contents.section import Section, in_parts, layout_section, names_blob, number_of_ranges, range_of
 from transforms.stores import storage
 
 SPLITS = ("test", "train", "validation")
@@ -30,6 +30,7 @@ def sections(rows: list[Row], path: Path, cuts: list[int]) -> list[Section]:
             if mine:
                 places = place_of(f"{split}.csv", np.array([line for _, _, line in mine]))
                 contents = of_digests(b"".join(digest(content.encode()) for _, content, _ in mine), places)
+                (contents,) = in_parts(contents, np.zeros(len(mine), np.int64), 1)
                 name = str(path / f"{start}-{split}")
                 section, parts = layout_section(contents, split, name, 0, names_blob([f"{split}.csv", "other.csv"]))
                 storage.write_parts(name, parts)
