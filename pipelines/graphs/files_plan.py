@@ -12,7 +12,7 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from pipelines.config.files import FilesConfig
 from pipelines.graphs.files import FileRoute, plan_files
 from pipelines.reports.figures import human_size
-from pipelines.reports.summary import rejected_so_far, shortened
+from pipelines.reports.summary import first_and_last, rejected_so_far, shortened
 from shardmill.printable import printable
 from transforms.files.plan import numpy_column
 from transforms.inputs.summary import InputSummary
@@ -98,6 +98,13 @@ def _shards(number: int) -> str:
 
 
 def _classes(plan: DryRun, config: FilesConfig) -> list[str]:
+    if plan.layout.object_classes is not None:
+        names, objects = plan.layout.object_classes.names, plan.summary.objects
+        most = max(objects, key=lambda name: (objects[name], name), default="")
+        return [
+            f"Classes of objects: {len(names):,}: {first_and_last(names)}",
+            f"Objects: {objects.total():,}" + (f", most often {shortened(most)}" if most else ""),
+        ]
     if plan.layout.class_names is None:
         return [f"Classes: none; the {config.kind.plural} are unlabelled"]
     names = plan.layout.class_names.names

@@ -316,7 +316,19 @@ def test_labels_files_say_the_ids_of_objects(tmp_path: Path) -> None:
     assert reasons == {"class 'green' of an object is not in --labels_file": with_green}
 
 
+def test_the_page_shows_objects_and_equal_pictures_without_labels(coco: tuple[Path, Path]) -> None:
+    page = (coco[1].parent / "builds" / "1.0.0.html").read_text()
+    assert "data:image/jpeg" in page
+    assert "Compared were" in page
+
+
 def test_contact_sheets_draw_boxes(coco: tuple[Path, Path], tmp_path: Path, run: Run) -> None:
     assert run("inspect", coco[1], "--contact_sheet", tmp_path / "sheet.png").status == 0
     drawn = {pixel for _, pixel in Image.open(tmp_path / "sheet.png").convert("RGB").getcolors(1 << 24) or []}
     assert {(230, 159, 0), (86, 180, 233), (0, 158, 115)} <= drawn  # one for each class
+
+
+def test_a_dry_run_counts_objects(coco: tuple[Path, Path], tmp_path: Path, run: Run) -> None:
+    shown = run("images", "--coco", coco[0], "--output", tmp_path, "--name", "n", "--dry_run").out
+    assert "Classes of objects: 3: red, green, blue" in shown
+    assert f"Objects: {sum(len(scene.things) for scene in SCENES)}, most often" in shown

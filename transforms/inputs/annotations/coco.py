@@ -80,7 +80,9 @@ class CocoSource:
         """Where the images of a file may be, by the names that data sets give their folders."""
         own = posixpath.dirname(path) or "."
         if self.file_root:
-            return [seen_from(self.root, posixpath.normpath(posixpath.join(own, self.file_root)))]
+            store, _, inner = own.rpartition("://")
+            folder = posixpath.normpath(posixpath.join(inner, self.file_root))
+            return [seen_from(self.root, f"{store}://{folder}" if store else folder)]
         suffix = posixpath.basename(path).rpartition(".")[0].partition("_")[2]  # of instances_train2017.json
         beside = [name for name in (suffix, split) if name]
         inside = ["", *beside, "images", *(f"images/{name}" for name in beside)]
