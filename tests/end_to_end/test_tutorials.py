@@ -6,6 +6,7 @@ import csv
 import importlib
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -40,6 +41,9 @@ class Shell:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._done: list[Words] = []
+        (folder / "examples").mkdir()
+        for path in EXAMPLES.glob("*.yaml"):
+            shutil.copy(path, folder / "examples")
 
     def prepare(self, script: str) -> list[Words]:
         """Make the data that `script` is for; returns the arguments of each of its own commands."""
@@ -99,6 +103,29 @@ def test_learns(script: str, least: float, shell: Shell) -> None:
     accuracies = shell.follow(script)
 
     assert min(accuracies) >= least, accuracies
+
+
+_SERVE = """
+import json, sys
+import tensorflow as tf
+served = tf.saved_model.load("served").signatures["serving_default"]
+logits = served(text=tf.constant(json.load(sys.stdin)))["logits"]
+print(json.dumps(logits.numpy().argmax(1).tolist()))
+"""
+
+
+def test_a_fresh_process_serves_sentences_as_they_are_written(shell: Shell) -> None:
+    (accuracy,) = shell.follow("train_transformed")
+    found = list(shardmill.examples(shell.folder / "datasets/transformed", split="test"))
+    texts = json.dumps([example["text"] for example in found], default=bytes.decode)
+
+    program = [sys.executable, "-c", _SERVE]
+    done = subprocess.run(program, input=texts, cwd=shell.folder, capture_output=True, text=True, timeout=300)
+
+    assert done.returncode == 0, done.stderr
+    right = [int(example["label"]) == given for example, given in zip(found, json.loads(done.stdout), strict=True)]
+    assert accuracy >= 0.8
+    assert np.mean(right) == pytest.approx(accuracy, abs=0.01)
 
 
 # What the readers of these programs give, compared with the source
