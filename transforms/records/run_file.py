@@ -88,7 +88,7 @@ def sort_records(records: KeyedRecords) -> SortedRecords:
     order = key_order(records.keys, records.ties, records.groups)
     starts, sizes = offsets_of(records.framed)[:-1][order], sizes_of(records.framed)[order]
     data, _ = spans.gather(data_of(records.framed), starts, sizes)
-    return SortedRecords(data, _index(records, order, sizes), _parts(records, order, sizes))
+    return SortedRecords(data, _index(records, order, sizes), _parts(records, sizes))
 
 
 def write_sorted(path: str, records: SortedRecords) -> Run:
@@ -102,7 +102,7 @@ def write_keys(path: str, records: KeyedRecords) -> Run:
     order = key_order(records.keys, records.ties, records.groups)
     sizes = sizes_of(records.framed)[order]
     storage.write_parts(path, [_index(records, order, sizes)])
-    return Run(path, 0, _parts(records, order, sizes))
+    return Run(path, 0, _parts(records, sizes))
 
 
 def read_keys(run: Run) -> Grouped:
@@ -171,10 +171,11 @@ def _index(records: KeyedRecords, order: np.ndarray, sizes: np.ndarray) -> np.nd
     return index
 
 
-def _parts(records: KeyedRecords, order: np.ndarray, sizes: np.ndarray) -> tuple[Part, ...]:
-    groups = records.groups[order]
-    starts = np.flatnonzero(np.diff(groups, prepend=-1)).tolist()
+def _parts(records: KeyedRecords, sizes: np.ndarray) -> tuple[Part, ...]:
+    rows = np.bincount(records.groups)
+    present = np.flatnonzero(rows).tolist()
+    stops = np.cumsum(rows)[present].tolist()
     return tuple(
-        Part(records.names[groups[start]], stop - start, int(sizes[start:stop].sum()))
-        for start, stop in zip(starts, [*starts[1:], len(groups)], strict=True)
+        Part(records.names[group], stop - start, int(sizes[start:stop].sum()))
+        for group, start, stop in zip(present, [0, *stops[:-1]], stops, strict=True)
     )

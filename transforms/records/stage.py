@@ -76,6 +76,12 @@ class Staged:
     def merge(self, other: "Staged") -> "Staged":
         """Add what `other` saw, and return this; `other`, which may be an element that a runner merges again, stays as
         it is."""
+        for split in other.stats:
+            self.stats.setdefault(split, TableStats())  # into which those of `other` are copied
+        return self.take(other)
+
+    def take(self, other: "Staged") -> "Staged":
+        """Add what `other` saw, which nobody else holds, and return this: its statistics are not copied."""
         self.read += other.read
         self.blank += other.blank
         self.inferred = self.inferred.merge(other.inferred)
@@ -84,7 +90,10 @@ class Staged:
         self.sections += other.sections
         self.gathered.merge(other.gathered)
         for split, stats in other.stats.items():
-            self.stats.setdefault(split, TableStats()).merge(stats)
+            if split in self.stats:
+                self.stats[split].merge(stats)
+            else:
+                self.stats[split] = stats
         return self
 
 
@@ -186,7 +195,7 @@ class _StageFn(ThreadedFlatMap):
     def emit(self, items: Iterable[Any]) -> Iterator[Any]:
         for item in items:
             if isinstance(item, Staged):
-                self._staged.merge(item)
+                self._staged.take(item)
                 if self._progress is not None:
                     self._progress.add(item.read, 0)
             else:
@@ -219,7 +228,7 @@ def stage_task(
             run, size = RunWriter(_new_path(temporary)), 0
         stats = split_stats(rows, encoded, records.groups, layout)
         images = formats_of(encoded.features)
-        staged.merge(Staged(stats=stats, inferred=encoded.inferred, kinds=encoded.kinds, images=images))
+        staged.take(Staged(stats=stats, inferred=encoded.inferred, kinds=encoded.kinds, images=images))
     if (rest := run.close()) is not None:
         out.append(rest)
     staged.sections += contents.close()

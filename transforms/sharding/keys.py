@@ -11,6 +11,7 @@ import numpy as np
 import xxhash
 
 _TIE_SEED = 0x9E3779B97F4A7C15  # any constant that no user gives as a seed
+_FEW = 4  # bounds: to compare all keys with each is faster than to search them for every key
 _SPLIT_SALT = 0x5851F42D4C957F2D  # so that equal seeds do not correlate the split with the order
 
 
@@ -49,7 +50,12 @@ def thresholds(fractions: Sequence[Fraction]) -> np.ndarray:
 
 def assign(keys: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     """The index of the split of each key: int64, shape (n,)."""
-    return np.searchsorted(bounds, keys, side="right")
+    if len(bounds) > _FEW:
+        return np.searchsorted(bounds, keys, side="right")
+    splits = np.zeros(len(keys), np.int64)
+    for bound in bounds:
+        splits += keys >= bound
+    return splits
 
 
 def stratum_cuts(size: int, fractions: Sequence[Fraction]) -> list[int]:

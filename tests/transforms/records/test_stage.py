@@ -46,6 +46,20 @@ def test_merging_changes_no_element() -> None:
     assert again.stats["train"].summary() == merged.stats["train"].summary()
 
 
+def test_what_nobody_else_holds_is_taken_as_it_is() -> None:
+    elements = [staged(value) for value in range(3)]
+    first = elements[0].stats["train"]
+    merged, taken = Staged(), Staged()
+    for element in elements:
+        merged.merge(element)
+    for element in elements:
+        taken.take(element)
+    assert taken.stats["train"].summary() == merged.stats["train"].summary()
+    assert (taken.read, taken.kinds) == (merged.read, merged.kinds)
+    assert taken.stats["train"] is first
+    assert merged.stats["train"] is not first
+
+
 @pytest.mark.parametrize("most", [1, 3, 7, 100])
 def test_rows_are_split_into_runs_of_so_many(most: int) -> None:
     rejects = [Reject("a", 8, "read", "why")]

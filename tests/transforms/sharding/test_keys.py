@@ -59,11 +59,14 @@ def test_thresholds(fractions: tuple[Fraction, ...], bounds: list[int]) -> None:
     assert keys.thresholds(fractions).tolist() == bounds
 
 
-def test_the_bounds_belong_to_the_next_split() -> None:
-    bounds = keys.thresholds(EIGHTY_TEN_TEN)
-    at = np.array([0, bounds[0] - 1, bounds[0], bounds[1] - 1, bounds[1], (1 << 64) - 1], np.uint64)
+@pytest.mark.parametrize("splits", [1, 3, 5, 6, 20])
+def test_the_bounds_belong_to_the_next_split(splits: int) -> None:
+    bounds = keys.thresholds([Fraction(1, splits)] * splits)
+    at = [key for bound in bounds.tolist() for key in (bound - 1, bound)]
 
-    assert keys.assign(at, bounds).tolist() == [0, 0, 1, 1, 2, 2]
+    found = keys.assign(np.array([0, *at, (1 << 64) - 1], np.uint64), bounds)
+
+    assert found.tolist() == [split for split in range(splits) for _ in range(2)]
 
 
 def test_shares_are_about_the_fractions() -> None:
