@@ -20,7 +20,7 @@ from pipelines.running.signatures import remembered_signatures
 from pipelines.running.watch import Watch
 from pipelines.running.worker_processes import WorkerProcesses
 from shardmill.errors import JobError, UserError
-from transforms.stores import storage
+from transforms.stores import patience, storage
 from transforms.workers.reported import FILE, report_failures, reported
 
 _POLL = 0.2  # seconds
@@ -59,6 +59,7 @@ def run(
             asked = threading.Event()
             watch = partial(Watch, options=options, asked=asked)
             options = stack.enter_context(loopback_workers(options, asked))
+        stack.callback(patience.grant, False)  # which steps are granted, of a local job in this process
         build(pipeline := _pipeline(options, workers), folder)
         report = storage.join(place, FILE) if (place := folder or shared) is not None else None
         if report is not None:

@@ -147,7 +147,7 @@ def test_one_attempt_fails_and_says_where(
     bucket = new_bucket(endpoint)
     words = arguments(bucket, store)
     store.fail(frozenset([method]), part, 3600)
-    result = run(*words, "--s3_attempts", "1")
+    result = run(*words, "--s3_attempts", "1", "--store_patience", "0")
     assert result.status in (1, 2)
     assert result.out == ""
     assert f"{bucket.url}{named}" in result.err

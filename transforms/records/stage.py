@@ -28,6 +28,7 @@ from transforms.rejects.part import RejectsPart, RejectsWriter
 from transforms.sharding.divisions import Divisions
 from transforms.statistics.tables import TableStats
 from transforms.stores import storage
+from transforms.stores.patience import patiently
 from transforms.workers.merging import Merging
 from transforms.workers.progress import ProgressReporter
 from transforms.workers.threads import ThreadedFlatMap
@@ -146,7 +147,7 @@ class StageRuns(beam.PTransform):
             *([AsSingleton(self.strata)] if self.strata else []),
         ]
         staged = pcoll | "StageTask" >> beam.ParDo(
-            _StageFn(partial(stage_task, self.staging), self.threads, self.progress_folder), *side
+            _StageFn(partial(patiently, stage_task, self.staging), self.threads, self.progress_folder), *side
         ).with_outputs(REJECTS, STAGED, main=_RUNS)
         merged = staged[STAGED] | "Merge" >> beam.CombineGlobally(Merging(Staged, Staged.merge)).without_defaults()
         return StagedRuns(staged[_RUNS], staged[REJECTS], merged)

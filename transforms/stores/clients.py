@@ -19,11 +19,18 @@ if TYPE_CHECKING:
 
 
 def object_store(url: str) -> ObjectStore:
-    """The store that `url` lies on, with the pipeline options that FileSystems was given.
+    """The store that `url` lies on, with the pipeline options that FileSystems was given; within the steps of a job one
+    that is asked again for minutes, see transforms.stores.patience.
 
     Raises:
       UserError: there is none for its scheme, or its client library is not installed.
     """
+    from transforms.stores.patient_store import PatientStore
+
+    return PatientStore(_store(url))
+
+
+def _store(url: str) -> ObjectStore:
     scheme = url.partition("://")[0]
     if scheme == "gs":
         try:

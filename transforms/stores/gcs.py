@@ -10,10 +10,14 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound, PreconditionFailed
 from google.auth.exceptions import GoogleAuthError
 from google.cloud.storage import Blob
+from google.cloud.storage.exceptions import DataCorruption
+from requests.exceptions import RequestException
+from urllib3.exceptions import HTTPError
 
 from transforms.stores.ahead import one_ahead
 from transforms.stores.protocol import CHECKSUM_STAMP, FileStat, Rename, split_url
 from transforms.stores.stored import ChangedError, Stored
+from transforms.stores.transient import StatusError
 
 # A client each thread: cheap to make, keeps one connection open, and is not promised to be safe to share.
 _thread = threading.local()
@@ -174,11 +178,13 @@ def _errors(url: str) -> Iterator[None]:
         answer = getattr(error.response, "text", "")  # the error of a download has its reasons nowhere else
         of_the_caller = any(reason in answer for reason in _OF_THE_CALLER)
         raise (OSError if of_the_caller else PermissionError)(f"{url}: {error}") from error
-    except (GoogleAPIError, GoogleAuthError) as error:
+    except (GoogleAPIError, GoogleAuthError, DataCorruption, RequestException, HTTPError) as error:
         raise OSError(f"{url}: {error}") from error
 
 
 def _raise_first(statuses: Iterator[tuple[str, int | None]]) -> None:
     for url, status in statuses:
+        if status == 404:
+            raise FileNotFoundError(f"{url}: not found")
         if status is not None:
-            raise FileNotFoundError(f"{url}: not found") if status == 404 else OSError(f"{url}: HTTP status {status}")
+            raise StatusError(f"{url}: HTTP status {status}", status)

@@ -16,6 +16,7 @@ from transforms.stores.ahead import one_ahead
 from transforms.stores.protocol import FileStat, Rename, split_url
 from transforms.stores.s3_times import parse_time
 from transforms.stores.stored import ChangedError, Stored
+from transforms.stores.transient import StatusError
 
 _COPIES = 16  # at once
 _DELETIONS = 1000  # in one request: the limit of S3
@@ -165,7 +166,8 @@ class S3:
                 with _errors(f"s3://{bucket}/{some[0]['Key']}"), self._clients.one() as client:
                     answer = client.delete_objects(Bucket=bucket, Delete={"Objects": some, "Quiet": True})
                 for error in answer.get("Errors", ()):
-                    raise OSError(f"s3://{bucket}/{error['Key']}: {error['Code']}: {error['Message']}")
+                    said = f"s3://{bucket}/{error['Key']}: {error['Code']}: {error['Message']}"
+                    raise StatusError(said, error["Code"])
 
     def rename(self, moves: Sequence[Rename]) -> None:
         """Copy, within the store and many at once, and delete."""

@@ -14,7 +14,7 @@ import apache_beam as beam
 
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.json_values import parse_json
-from transforms.stores import storage
+from transforms.stores import patience, storage
 from transforms.stores.error_text import sentence_of
 
 FILE = "failure"  # in the folder that launcher and workers share
@@ -67,7 +67,8 @@ class ReportingFn(beam.DoFn):
         return self._inner.get_function_arguments("process")
 
     def setup(self) -> None:
-        """As `inner` does."""
+        """As `inner` does; whoever does steps of a job is patient with stores."""
+        patience.grant()
         with self._reporting():
             self._inner.setup()
 

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -32,6 +33,7 @@ from transforms.sharding.shards import ShardKey
 from transforms.statistics.files import Located, SplitStats
 from transforms.stores import storage
 from transforms.stores.clients import prepare_clients
+from transforms.stores.patience import patiently
 from transforms.workers.cores import cores
 from transforms.workers.progress import ProgressReporter
 from transforms.workers.threads import ThreadedFlatMap, map_in_order
@@ -106,7 +108,7 @@ class _WriteShardFn(ThreadedFlatMap):
         threads: int,
         progress_folder: str | None,
     ) -> None:
-        super().__init__(self._write_shard, _SHARDS_AT_ONCE)
+        super().__init__(partial(patiently, self._write_shard), _SHARDS_AT_ONCE)
         self._sink, self._name, self._codec = sink, name, codec
         self._wanted_encoders, self._progress_folder = threads, progress_folder
         self._examples = Metrics.counter("shardmill", "examples_written")

@@ -1,0 +1,143 @@
+"""Stores that fail for a moment: every operation has the outcome of one on a store that does not, and so has a job."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from tests.support.buckets import Bucket, jpeg, make_images, without_source
+from tests.support.faulty_store import FAULTS, FaultyStore, faulty
+from transforms.stores import conditional, patience, storage
+from transforms.stores.clients import object_store, set_options
+from transforms.stores.protocol import Rename
+
+TIMES = 2  # that each request fails
+
+
+@pytest.fixture
+def store(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyStore]:
+    for name in ("AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    with faulty(bucket.endpoint) as proxy:  # type: ignore[attr-defined]
+        if bucket.url.startswith("gs:"):
+            monkeypatch.setenv("STORAGE_EMULATOR_HOST", proxy.endpoint)
+        monkeypatch.setattr(time, "sleep", lambda seconds: None)  # of the clients' own attempts
+        monkeypatch.setattr(patience, "_FIRST_SECONDS", 0.01)
+        yield proxy
+
+
+def flags(bucket: Bucket, store: FaultyStore) -> list[str]:
+    """Of a job that reaches the bucket through the faulty store; S3's own client does not repeat a request."""
+    own = [flag for flag in bucket.flags if "endpoint" not in flag]
+    return [*own, f"--s3_endpoint_url={store.endpoint}", "--s3_attempts=1"] if own else []
+
+
+@pytest.fixture
+def patient(bucket: Bucket, store: FaultyStore) -> Iterator[FaultyStore]:
+    """The store, as a step of a job reaches it."""
+    set_options(PipelineOptions(flags(bucket, store)))
+    patience.grant()
+    yield store
+    patience.grant(False)
+
+
+def written(url: str) -> bytes:
+    storage.write_bytes(url, b"other")
+    return storage.read_bytes(url)
+
+
+def created(url: str) -> bytes:
+    object_store(url).create(f"{url}-made", b"x")
+    return storage.read_bytes(f"{url}-made")
+
+
+def deleted(url: str) -> bool:
+    storage.delete([url, f"{url}-2"])
+    return storage.exists(url)
+
+
+def replaced(url: str) -> bytes:
+    found = conditional.read(url)
+    assert found is not None
+    object_store(url).replace(url, b"anew", found.revision)
+    return object_store(url).read(url)
+
+
+def deleted_unchanged(url: str) -> bool:
+    object_store(url).delete_unchanged(url, object_store(url).look(url).revision)
+    return storage.exists(url)
+
+
+def renamed(url: str) -> bytes:
+    object_store(url).rename([Rename(url, f"{url}-new", 5000)])
+    return storage.read_bytes(f"{url}-new")
+
+
+OPERATIONS: dict[str, Callable[[str], object]] = {
+    "read": storage.read_bytes,
+    "read_range": lambda url: storage.read_range(url, 10, 4000),
+    "write": written,
+    "create": created,
+    "replace": replaced,
+    "delete_unchanged": deleted_unchanged,
+    "stat": lambda url: (storage.size(url), storage.stat_file(url).size_bytes),
+    "list": lambda url: list(storage.list_files(url.rpartition("/")[0])),
+    "stats": lambda url: [found.size_bytes for found in object_store(url).stats(url.rpartition("/")[0])],
+    "folders": lambda url: storage.list_folders(url.rpartition("/")[0].rpartition("/")[0]),
+    "delete": deleted,
+    "rename": renamed,
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_operation(bucket: Bucket, patient: FaultyStore, operation: str) -> None:
+    def outcome(folder: str, fault: str) -> object:
+        for name in ("a", "a-2"):
+            bucket.put(f"{folder}/{name}", bytes(range(250)) * 20)
+        patient.fail(fault, TIMES if fault else 0, bucket.url.partition("://")[2])
+        try:
+            return repr(OPERATIONS[operation](f"{bucket.url}/{folder}/a")).replace(folder, "")
+        finally:
+            failed, times = patient.failed, patient.times
+            patient.fail("", 0)
+            assert bool(failed) == bool(times) or fault == "short"  # which concerns reading alone
+
+    expected = outcome("faultless", "")
+    if operation == "folders":  # of the bucket: those of this test
+        assert expected == "['']"
+        return
+    assert [outcome(f"store{fault}", fault) for fault in FAULTS] == [expected] * len(FAULTS)
+
+
+def test_an_answer_is_none_of_that(bucket: Bucket, patient: FaultyStore) -> None:
+    patient.fail("", 0)
+    for read in (storage.read_bytes, storage.size):
+        with pytest.raises(FileNotFoundError):
+            read(f"{bucket.url}/none")
+    bucket.put("forbidden", b"x")
+    with pytest.raises(PermissionError):
+        storage.read_bytes(f"{bucket.url}/forbidden")
+    assert max(patient.asked.values()) == 1
+
+
+@pytest.mark.parametrize("fault", ["503", "reset"])
+def test_a_job(bucket: Bucket, store: FaultyStore, fault: str) -> None:
+    """Shards too, which Beam's own client of a store writes."""
+    for number in range(8):
+        bucket.put(f"in/{'ab'[number % 2]}/{number}.jpg", jpeg(number))
+    made = []
+    for output, times in (("whole", 0), (fault, 1)):
+        store.fail(fault, times, "tmp-" if bucket.url.startswith("s3") else "in%2F")
+        words = ["--input", f"{bucket.url}/in", "--output", f"{bucket.url}/{output}", "--num_shards", "2"]
+        own = list(bucket.flags)
+        bucket.flags = flags(bucket, store)
+        try:
+            assert make_images(bucket, *words) == 0
+        finally:
+            bucket.flags = own
+        assert bool(store.failed) == bool(times)
+        found = {name.removeprefix(f"{output}/"): data for name, data in bucket.files(f"{output}/").items()}
+        made.append(without_source(found))
+    assert made[0] == made[1]

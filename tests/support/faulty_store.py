@@ -1,0 +1,110 @@
+"""A store that fails at the first requests for each object, in one way or another: a proxy in front of an emulator."""
+
+import http.client
+import socket
+import struct
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+_PASSED = ("connection", "transfer-encoding", "content-length", "server", "date")
+FAULTS = ("429", "500", "503", "reset", "short")
+
+
+class FaultyStore(ThreadingHTTPServer):
+    """Passes requests on, but the first `times` of each method and path."""
+
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self, endpoint: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Pass)
+        self.store = urlsplit(endpoint).netloc
+        self.endpoint = f"http://127.0.0.1:{self.server_port}"
+        self.fail("", 0)
+
+    def fail(self, fault: str, times: int, part: str = "") -> None:
+        """Have so many requests of each kind fail from now on, of those with `part` in their path."""
+        self.fault, self.times, self.part = fault, times, part
+        self.asked: Counter[str] = Counter()
+        self.failed = 0
+
+    def fails(self, method: str, path: str) -> bool:
+        """Whether this request does."""
+        if self.part not in path or "/token" in path:
+            return False
+        asked = f"{method} {path.partition('&uploadId')[0]}"
+        self.asked[asked] += 1
+        return self.asked[asked] <= self.times
+
+
+class _Pass(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: FaultyStore
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        fails, fault = self.server.fails(self.command, self.path), self.server.fault
+        if fails and fault == "reset":
+            self.server.failed += 1
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+            self.close_connection = True
+            return
+        if fails and fault != "short":
+            self.server.failed += 1
+            self._send(int(fault), [], b"")
+            return
+        connection = http.client.HTTPConnection(self.server.store)
+        try:
+            connection.request(self.command, self.path, body, dict(self.headers))
+            answer = connection.getresponse()
+            length = answer.headers.get("Content-Length") if self.command == "HEAD" else None
+            headers = [(name, value) for name, value in answer.getheaders() if name.lower() not in _PASSED]
+            content = answer.read()
+        finally:
+            connection.close()
+        if fails and self.command == "GET" and len(content) > 1:
+            self.server.failed += 1
+            self._send(answer.status, headers, content[: len(content) // 2], str(len(content)))
+            self.close_connection = True
+        else:
+            self._send(answer.status, headers, content, length)
+
+    def _send(self, status: int, headers: list[tuple[str, str]], body: bytes, length: str | None = None) -> None:
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", length or str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _answer
+
+    def handle_expect_100(self) -> bool:
+        """As ever: the store itself is asked without."""
+        del self.headers["Expect"]
+        return super().handle_expect_100()
+
+    def handle_error(self, *_: object) -> None:
+        """Clients hang up."""
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def faulty(endpoint: str) -> Iterator[FaultyStore]:
+    """A proxy of the store at `endpoint`, which fails as it is told."""
+    store = FaultyStore(endpoint)
+    thread = threading.Thread(target=store.serve_forever)
+    thread.start()
+    try:
+        yield store
+    finally:
+        store.shutdown()
+        thread.join()
+        store.server_close()

@@ -1,0 +1,73 @@
+"""A step asks a store again until its patience ends; whoever asks from a terminal is told at once."""
+
+from collections.abc import Iterator
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from tests.support.command import Run, check_mistake
+from transforms.stores import patience
+from transforms.stores.clients import set_options
+from transforms.stores.patience import patiently
+from transforms.stores.transient import GivenUpError
+
+
+class Failing:
+    """Fails so many times."""
+
+    def __init__(self, times: int, error: BaseException | None = None) -> None:
+        self.left, self.asked, self.error = times, 0, error or ConnectionResetError("reset")
+
+    def __call__(self, answer: str) -> str:
+        self.asked += 1
+        if self.asked <= self.left:
+            raise self.error
+        return answer
+
+
+@pytest.fixture
+def granted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(patience, "_FIRST_SECONDS", 0.01)
+    patience.grant()
+    yield
+    patience.grant(False)
+    set_options(None)
+
+
+def test_until_it_works(granted: None) -> None:
+    assert patiently(Failing(4), "done") == "done"
+
+
+def test_what_lasts_is_told_at_once(granted: None) -> None:
+    for error in (FileNotFoundError("no"), PermissionError("no"), ValueError("no"), GivenUpError("no")):
+        function = Failing(1, error)
+        with pytest.raises(type(error), match=r"^no$"):
+            patiently(function, "done")
+        assert function.asked == 1
+
+
+def test_patience_ends(granted: None) -> None:
+    set_options(PipelineOptions(["--store_patience=1"]))
+    function = Failing(10**6)
+    with pytest.raises(GivenUpError, match=r"^reset; it was tried again for 1 seconds$"):
+        patiently(function, "done")
+    assert 4 <= function.asked <= 20
+    set_options(PipelineOptions(["--store_patience=0"]))
+    function = Failing(10**6)
+    with pytest.raises(ConnectionResetError):
+        patiently(function, "done")
+    assert function.asked == 1
+
+
+def test_outside_of_a_job_nobody_waits() -> None:
+    function = Failing(1)
+    with pytest.raises(ConnectionResetError):
+        patiently(function, "done")
+    assert function.asked == 1
+
+
+@pytest.mark.parametrize("value", ["-1", "x", "1.5"])
+def test_a_number_that_is_none_is_a_mistake(run: Run, value: str) -> None:
+    check_mistake(
+        run("images", "--input", "a", "--output", "b", "--name", "n", f"--store_patience={value}"), "--store_patience"
+    )
