@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from tests.support.buckets import Bucket, jpeg, make_images, without_source
+from tests.support.buckets import Bucket
 from tests.support.faulty_store import FAULTS, FaultyStore, faulty
 from transforms.stores import conditional, patience, storage
 from transforms.stores.clients import object_store, set_options
@@ -120,24 +120,3 @@ def test_an_answer_is_none_of_that(bucket: Bucket, patient: FaultyStore) -> None
     with pytest.raises(PermissionError):
         storage.read_bytes(f"{bucket.url}/forbidden")
     assert max(patient.asked.values()) == 1
-
-
-@pytest.mark.parametrize("fault", ["503", "reset"])
-def test_a_job(bucket: Bucket, store: FaultyStore, fault: str) -> None:
-    """Shards too, which Beam's own client of a store writes."""
-    for number in range(8):
-        bucket.put(f"in/{'ab'[number % 2]}/{number}.jpg", jpeg(number))
-    made = []
-    for output, times in (("whole", 0), (fault, 1)):
-        store.fail(fault, times, "tmp-" if bucket.url.startswith("s3") else "in%2F")
-        words = ["--input", f"{bucket.url}/in", "--output", f"{bucket.url}/{output}", "--num_shards", "2"]
-        own = list(bucket.flags)
-        bucket.flags = flags(bucket, store)
-        try:
-            assert make_images(bucket, *words) == 0
-        finally:
-            bucket.flags = own
-        assert bool(store.failed) == bool(times)
-        found = {name.removeprefix(f"{output}/"): data for name, data in bucket.files(f"{output}/").items()}
-        made.append(without_source(found))
-    assert made[0] == made[1]
