@@ -26,9 +26,9 @@ class FaultyStore(ThreadingHTTPServer):
         self.endpoint = f"http://127.0.0.1:{self.server_port}"
         self.fail("", 0)
 
-    def fail(self, fault: str, times: int, part: str = "") -> None:
-        """Have so many requests of each kind fail from now on, of those with `part` in their path."""
-        self.fault, self.times, self.part = fault, times, part
+    def fail(self, fault: str, times: int, part: str = "", most: int = 1_000) -> None:
+        """Have so many requests of each kind fail from now on, of those with `part` in their path; `most` in all."""
+        self.fault, self.times, self.part, self.most = fault, times, part, most
         self.asked: Counter[str] = Counter()
         self.failed = 0
 
@@ -38,7 +38,7 @@ class FaultyStore(ThreadingHTTPServer):
             return False
         asked = f"{method} {path.partition('&uploadId')[0]}"
         self.asked[asked] += 1
-        return self.asked[asked] <= self.times
+        return self.asked[asked] <= self.times and self.failed < self.most
 
 
 class _Pass(BaseHTTPRequestHandler):

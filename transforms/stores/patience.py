@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from transforms.stores.process_options import process_options
-from transforms.stores.transient import GivenUpError, is_transient
+from transforms.stores.transient import GivenUpError, is_transient, told_of
 
 _SECONDS = 600
 _FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 30.0  # waited before operations are repeated; half of that in the worst of luck
@@ -74,7 +74,7 @@ def patiently(function: Callable[..., Result], *arguments: Any) -> Result:
             if time.monotonic() + wait > until:
                 if not patience:
                     raise
-                raise GivenUpError(f"{error}; it was tried again for {patience} seconds") from error
+                raise GivenUpError(f"{told_of(error) or error}; it was tried again for {patience} seconds") from error
             if _withdrawn.wait(random.uniform(wait / 2, wait)):  # the job has ended meanwhile
                 raise
         wait = min(2 * wait, _LONGEST_SECONDS)

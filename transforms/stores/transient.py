@@ -47,7 +47,13 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     cause: BaseException | None = error
     while cause is not None:
         yield cause
-        cause = cause.__cause__
+        cause = told_of(cause) or cause.__cause__
+
+
+def told_of(error: BaseException) -> BaseException | None:
+    """The error that Beam's client of S3 wanted to tell of, and failed, for it is no answer of the store's: its
+    `get_http_error_code` raises AttributeError then. None if `error` is another."""
+    return error.__context__ if isinstance(error, AttributeError) else None
 
 
 def _is_transient(error: BaseException) -> bool:

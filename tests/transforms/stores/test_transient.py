@@ -22,6 +22,18 @@ def of_s3(status: int, code: str) -> Exception:
     return botocore.exceptions.ClientError(answer, "GetObject")
 
 
+def of_beams_client() -> Exception:
+    """As Beam's client of S3 raises what is no answer of the store's."""
+    try:
+        try:
+            raise botocore.exceptions.ConnectionClosedError(endpoint_url="x")
+        except botocore.exceptions.ConnectionClosedError as error:
+            error.response.get("ResponseMetadata")
+    except AttributeError as error:
+        return error
+    raise AssertionError
+
+
 TRANSIENT: list[Callable[[], BaseException]] = [
     lambda: google.TooManyRequests("x"),
     lambda: google.InternalServerError("x"),
@@ -33,6 +45,7 @@ TRANSIENT: list[Callable[[], BaseException]] = [
     lambda: botocore.exceptions.ReadTimeoutError(endpoint_url="x"),
     lambda: botocore.exceptions.EndpointConnectionError(endpoint_url="x"),
     lambda: botocore.exceptions.IncompleteReadError(actual_bytes=1, expected_bytes=2),
+    of_beams_client,
     lambda: requests.exceptions.ConnectionError("x"),
     lambda: requests.exceptions.ReadTimeout("x"),
     lambda: urllib3.exceptions.ProtocolError("x"),
@@ -53,6 +66,7 @@ LASTING: list[Callable[[], BaseException]] = [
     lambda: botocore.exceptions.NoCredentialsError(),
     lambda: StatusError("x", 400),
     lambda: ValueError("x"),
+    lambda: AttributeError("x"),
     lambda: OSError(28, "no space left"),
     lambda: EOFError("x"),
     lambda: GivenUpError("x"),
