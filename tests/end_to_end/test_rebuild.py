@@ -334,8 +334,8 @@ def test_the_readme_s_nights(run: Run, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_the_readme_s_recipe(tmp_path: Path) -> None:
-    text = (REPOSITORY / "README.md").read_text().split("```yaml")[1].split("```")[0]
-    (tmp_path / "events.yaml").write_text(text)
+    text = (REPOSITORY / "README.md").read_text().split("```yaml\nname:")[1].split("```")[0]
+    (tmp_path / "events.yaml").write_text(f"name:{text}")
 
     (recipe,) = load_recipes([str(tmp_path / "events.yaml")], {}, date(2026, 11, 20), {"BUCKET": "gs://b"})
 

@@ -4,7 +4,7 @@ It is of what lies in a version's folder and of the record of its build alone, s
 """
 
 import json
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -144,12 +144,14 @@ def _rejects(sources: Sources) -> dict[str, Any]:
     counts = {str(reason): int(times) for reason, times in manifest.get("reasons", {}).items()}
     told, unsaid = bool(counts), ReasonCounter()
     names: dict[str, list[str]] = defaultdict(list)
-    for line in sources.rejects:
+    lines = iter(sources.rejects)
+    for line in lines:
         try:
             reject = json.loads(line)
             reason, source, number = str(reject["reason"]), str(reject["source"]), reject["line"]
             unsaid.add(reason, int(reject.get("records") or 1), source)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
+            deque(lines, 0)  # at whose end it is known whether the file is the one that was written
             raise CorruptDataError(f"rejects/ has a line that is no rejected record: {error}") from error
         known = reason in counts if told else unsaid.knows(reason)
         if known and len(names[reason]) < _NAMES:  # of very many reasons, the most frequent are told

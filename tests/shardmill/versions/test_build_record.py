@@ -55,7 +55,7 @@ def test_most_may_be_missing_and_what_is_new_is_passed_over() -> None:
         ({"status": "fine"}, "status is \"fine\"; expected one of 'published', 'unchanged'"),
         ({"started": "yesterday"}, 'started is "yesterday"; expected a time in UTC'),
         ({"seconds": -1}, "seconds is -1; expected a number of seconds"),
-        ({"seconds": True}, "seconds is true; expected a number of seconds"),
+        ({"seconds": True}, "seconds is true; expected a finite number"),
         ({"splits": {"train": -1}}, "splits.train is -1; expected an integer"),
         ({"checks": ["odd"]}, 'checks[0] is "odd"; expected an object'),
         ({"format": FORMAT + 1}, "of a newer format"),
