@@ -16,6 +16,7 @@ from transforms.inputs.annotations.coco import annotated
 from transforms.inputs.annotations.coco_file import read_coco
 
 _SCENES = [Scene(f"{index}.png", (64, 48), (Thing("red", (4 + index, 5, 10, 12)),)) for index in range(4)]
+_LEFT_OUT = "left out of annotations of objects, of which the boxes are kept"
 Content = dict[str, Any]
 
 
@@ -155,6 +156,21 @@ def test_what_may_be_is_no_mistake(tmp_path: Path) -> None:
     assert (found, notices[0]) == ([], f"{path} has no annotations: its 4 images are without objects")
 
 
+def test_what_no_example_holds_is_said(tmp_path: Path) -> None:
+    """Polygons and key points; not what is said to be none."""
+    content = changed(lambda c: annotation(c).update(keypoints=[1, 2, 2], num_keypoints=1, caption=""))
+
+    _, notices = rejected(tmp_path, "--coco", written(tmp_path, content))
+    assert f"{_LEFT_OUT}: keypoints of 1, num_keypoints of 1, segmentation of 4" in notices
+
+    source = write_voc(tmp_path / "voc", {"train": _SCENES})
+    part = "<occluded>0</occluded><part><name>head</name></part></object>"
+    for name in ("0.xml", "3.xml"):
+        note = source / "Annotations" / name
+        note.write_text(note.read_text().replace("</object>", part))
+    assert f"{_LEFT_OUT}: <part> of 2" in rejected(tmp_path, "--voc", source)[1]
+
+
 def test_a_bad_box_may_leave_its_object_out(tmp_path: Path) -> None:
     path = written(tmp_path, changed(lambda c: annotation(c).update(bbox=[5, 5, 0, 12])))
     found, notices = rejected(tmp_path, "--coco", path, "--on_bad_box", "drop")
@@ -213,7 +229,8 @@ def test_mistakes_of_yolo_s_files(tmp_path: Path, run: Run) -> None:
     (notes / "alone.txt").write_text("0 0.5 0.5 0.1 0.1\n")
     (notes / "3.txt").write_text("0 0.25 0.25 0.75 0.25 0.5 0.5\n")  # a triangle
 
-    found, _ = rejected(tmp_path, "--yolo", file)
+    found, notices = rejected(tmp_path, "--yolo", file)
+    assert f"{_LEFT_OUT}: the corners of a polygon of 1" in notices
     assert sorted(found) == [
         "no annotation of YOLO's: line 1 has 3 numbers; expected 4 of a box, or the corners of a polygon",
         "no annotation of YOLO's: line 1 holds 'red 0.5 0.5 0.1 0.1'; expected an id and numbers",

@@ -2,7 +2,8 @@
 out, with the objects in each image."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from apache_beam.pvalue import TaggedOutput
 import transforms.workers.coder  # noqa: F401, registers the coder of batches
 from shardmill.metadata.rejects import Reject
 from transforms.inputs.annotations.objects import ANNOTATED, Annotated
-from transforms.inputs.annotations.source import AnnotationSource, Categories, Listed, Notice
+from transforms.inputs.annotations.source import AnnotationSource, Categories, LeftOut, Listed, Notice
 from transforms.inputs.file_list import locate
 from transforms.inputs.files import REJECTS, SUMMARIES, MeasureFn, indexed, tagged
 from transforms.inputs.summary import InputSummary, summarize_skipped
@@ -23,6 +24,7 @@ from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
 from transforms.workers.batches import batches
+from transforms.workers.spread import Spread
 
 _REMOTE_THREADS = 32  # a file on an object store is one request, tens of milliseconds
 _FILES_A_BATCH = 256  # of annotations, read by one worker at once
@@ -65,7 +67,7 @@ class ReadAnnotations(beam.PTransform):
         )
         read = (
             listed["rows"]
-            | "Spread" >> beam.Reshuffle().with_output_types(pa.RecordBatch)
+            | "Spread" >> Spread(_first_name).with_output_types(pa.RecordBatch)
             | "ReadAnnotations"
             >> beam.ParDo(_ReadFn(self.source, self.allow_outside, self.temporary))
             .with_output_types(pa.RecordBatch)
@@ -75,6 +77,11 @@ class ReadAnnotations(beam.PTransform):
             MeasureFn(self.source.root, False, self.allow_outside, self.identities, self.temporary)
         ).with_output_types(pa.RecordBatch).with_outputs(REJECTS, SUMMARIES, main="files")
         return indexed(measured["files"], measured, read, listed)
+
+
+def _first_name(batch: pa.RecordBatch) -> str:
+    """What names a batch of listed or of annotated images: the first of them."""
+    return str(batch.column(0)[0])
 
 
 # Any: Beam checks annotations, and cannot check protocols
@@ -99,6 +106,8 @@ def _list(source: Any, allow_outside: bool, temporary: str | None) -> Iterator[A
                 pending.append((item.image, item.annotation, item.place, item.split))
             elif isinstance(item, Categories):
                 summary = summary.merge(InputSummary(categories={item.names: (1, item.path)}))
+            elif isinstance(item, LeftOut):
+                summary = summary.merge(InputSummary(left_out=Counter({item.what: item.annotations})))
             elif isinstance(item, Notice):
                 summary = summary.merge(InputSummary(notices=frozenset([item.text])))
             elif isinstance(item, Reject):
@@ -127,6 +136,11 @@ def _rows(
         yield name, 0, uri, None, image.split, image.place, columns, None, width, height, list(image.objects)
 
 
+def _left_out(images: Iterable[Annotated]) -> Counter[str]:
+    """How many annotations of the images' objects say what no example holds, by what that is."""
+    return Counter(what for image in images for what in image.left_out)
+
+
 class _ReadFn(beam.DoFn):
     """Reads the annotations that are files of their own, by many threads where each is a request."""
 
@@ -149,10 +163,10 @@ class _ReadFn(beam.DoFn):
         map_ = map if storage.is_local(self._source.root) else self._pool.map
         read = list(map_(self._read, listed))
         rejects = [item for item in read if isinstance(item, Reject)]
-        images = (item for item in read if isinstance(item, Annotated))
-        yield from batches(_rows(images, self._source.root, self._allow_outside, rejects.append), ANNOTATED)
+        images = [item for item in read if isinstance(item, Annotated)]
+        yield from batches(_rows(iter(images), self._source.root, self._allow_outside, rejects.append), ANNOTATED)
         yield from tagged(parts_of(rejects, self._temporary))
-        yield TaggedOutput(SUMMARIES, InputSummary(rejected=len(rejects)))
+        yield TaggedOutput(SUMMARIES, InputSummary(rejected=len(rejects), left_out=_left_out(images)))
 
     def _read(self, listed: Listed) -> Annotated | Reject:
         path = storage.join(self._source.root, listed.annotation)

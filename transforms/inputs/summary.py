@@ -38,6 +38,7 @@ class InputSummary:
       missing: files of a manifest that are not there, as (number, one name), by reason.
       categories: the classes that files of annotations say there are, in order, as (number of files, one's name).
       objects: objects in images by the name of their class.
+      left_out: annotations of objects that say what no example holds, by what that is.
       notices: what the user must be told of the input.
       fingerprint: the sum modulo 2^128 of xxh3_128 of each name and size: equal for equal inputs in any order.
     """
@@ -56,6 +57,7 @@ class InputSummary:
     missing: dict[str, tuple[int, str]] = field(default_factory=dict)
     categories: dict[tuple[str, ...], tuple[int, str]] = field(default_factory=dict)
     objects: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
     notices: frozenset[str] = frozenset()
 
     def merge(self, other: "InputSummary") -> "InputSummary":
@@ -75,6 +77,7 @@ class InputSummary:
             _merge_named(self.missing, other.missing),
             _merge_named(self.categories, other.categories),
             self.objects + other.objects,
+            self.left_out + other.left_out,
             self.notices | other.notices,
         )
 

@@ -19,7 +19,7 @@ from transforms.inputs.folders import (
 )
 from transforms.inputs.listing import IMAGES, METADATA, FileKind
 from transforms.inputs.summary import InputSummary
-from transforms.layout.notices import folder_remedy, skipped_notices
+from transforms.layout.notices import folder_remedy, left_out_notices, skipped_notices
 from transforms.layout.splits import Splits, check_split_shards, in_order, splits_by_fraction
 from transforms.options.labels import LabelOptions
 from transforms.options.splits import CONTENT, SplitOptions
@@ -109,6 +109,7 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
         *missing,
         *sorted(summary.notices),
         *skipped_notices(summary),
+        *left_out_notices(summary),
         *folder_notices(summary.folders, folders),
         *_label_notices(class_names),
     )

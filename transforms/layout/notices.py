@@ -11,6 +11,14 @@ def skipped_notices(summary: InputSummary) -> list[str]:
     ]
 
 
+def left_out_notices(summary: InputSummary) -> list[str]:
+    """What annotations say and no example holds, in words."""
+    if not summary.left_out:
+        return []
+    left_out = ", ".join(f"{what} of {number:,}" for what, number in sorted(summary.left_out.items()))
+    return [f"left out of annotations of objects, of which the boxes are kept: {left_out}"]
+
+
 def folder_remedy(plural: str, manifest: bool = False) -> str:
     """Which flag says what folders mean; `plural` lie in them, which a `manifest` could list."""
     by_manifest = ", or --manifest a file that names each with its label" if manifest else ""

@@ -11,7 +11,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
 from transforms.inputs.annotations.coco_file import CocoFile, CocoImage, read_coco
 from transforms.inputs.annotations.objects import Annotated, Member, Object
-from transforms.inputs.annotations.source import Categories, Listed, Notice
+from transforms.inputs.annotations.source import Categories, LeftOut, Listed, Notice
 from transforms.stores import storage
 
 _AT_ONCE = 1_000  # images whose objects are looked for at once
@@ -41,7 +41,7 @@ class CocoSource:
         """As the protocol says."""
         return (path for _, path in self.files)
 
-    def listed(self) -> Iterator[Annotated | Categories | Notice | Reject]:
+    def listed(self) -> Iterator[Annotated | Categories | LeftOut | Notice | Reject]:
         """As the protocol says."""
         before = 0
         for split, path in self.files:
@@ -49,6 +49,7 @@ class CocoSource:
             yield Categories(tuple(found.categories[number] for number in sorted(found.categories)), path)
             if found.bare:
                 yield Notice(f"{path} has no annotations: its {len(found.images):,} images are without objects")
+            yield from (LeftOut(what, number) for what, number in found.left_out.items())
             folder = self._folder(found, split, path)
             yield from annotated(found, folder, split or None, before)
             before += len(found.images)

@@ -7,6 +7,7 @@ takes 73 bytes of memory, whatever its polygons take in the file.
 import io
 import math
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeGuard
@@ -20,6 +21,7 @@ from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
 
+_KEPT = frozenset(("id", "image_id", "category_id", "bbox", "area", "iscrowd"))  # of an annotation
 _LISTS = ("images", "annotations", "categories")
 
 
@@ -42,6 +44,7 @@ class CocoFile:
       categories: names by id.
       problems: why an image is a reject for what is said of it, by its id.
       strays: what is wrong with annotations that name no image.
+      left_out: annotations with what is not kept, such as polygons, by the key that holds it.
       bare: whether it has no list of annotations at all, as those of test sets.
       ids, image_ids, category_ids, boxes, areas, crowds: of annotations, in their order; of boxes four numbers each.
     """
@@ -51,6 +54,7 @@ class CocoFile:
     categories: dict[int, str] = field(default_factory=dict)
     problems: dict[int, str] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
     bare: bool = False
     ids: "array[int]" = field(default_factory=lambda: array("q"))
     image_ids: "array[int]" = field(default_factory=lambda: array("q"))
@@ -65,6 +69,9 @@ class CocoFile:
 
     def add_annotations(self, items: Sequence[Any]) -> None:
         """Keep what is needed of some annotations; all at once where none is odd."""
+        for item in items:
+            if isinstance(item, dict) and not item.keys() <= _KEPT:
+                self.left_out.update(key for key in item.keys() - _KEPT if item[key])
         try:
             self._extend(_columns(items))
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):

@@ -46,6 +46,7 @@ class Annotated:
         they are pixels, and nothing says of how many.
       split: None where nothing says it.
       columns: what else is said of the image, by the name of its feature.
+      left_out: what is said of its objects and no example holds, as the format calls it, once for each object.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Annotated:
     objects: Sequence[Object] = ()
     split: str | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
+    left_out: Sequence[str] = ()
 
 
 RELATIVE = (1, 1)  # the size of a picture whose boxes are fractions of it

@@ -41,6 +41,19 @@ class Notice:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What some annotations say, and no example holds.
+
+    Attributes:
+      what: as it is called there.
+      annotations: how many say it.
+    """
+
+    what: str
+    annotations: int
+
+
 class AnnotationSource(Protocol):
     """Where annotations are, and how they are read.
 
@@ -59,7 +72,7 @@ class AnnotationSource(Protocol):
     def beside(self) -> Iterator[str]:
         """The paths of the files that are read beside images and their own annotations."""
 
-    def listed(self) -> Iterator[Annotated | Listed | Categories | Notice | Reject | Skipped]:
+    def listed(self) -> Iterator[Annotated | Listed | Categories | LeftOut | Notice | Reject | Skipped]:
         """What there is, on one worker: images with what is in them, or where it says what is in each.
 
         Raises:

@@ -20,6 +20,7 @@ from transforms.stores import storage
 _ANNOTATIONS = "Annotations"
 _IMAGES = ("JPEGImages", "images", "Images")
 _SETS = "ImageSets/Main"
+_KEPT = frozenset(("name", "bndbox", "difficult", "truncated", "pose"))  # of an object
 _NO_SET = f"annotation without a place in {_SETS}"
 _NO_ANNOTATION = "image without an annotation"
 
@@ -79,11 +80,13 @@ class VocSource:
         try:
             tree = ElementTree.fromstring(data)
             width, height = (int(_number(tree, f"size/{side}", "0")) for side in ("width", "height"))
-            objects = [_object(item, number) for number, item in enumerate(tree.findall("object"), 1)]
+            items = tree.findall("object")
+            objects = [_object(item, number) for number, item in enumerate(items, 1)]
         except (ElementTree.ParseError, OverflowError, ValueError) as error:
             return Reject(listed.annotation, None, "index", f"no annotation of VOC's: {error}")
         size = (width, height) if width > 0 and height > 0 else None
-        return Annotated(listed.image, listed.place, size, objects, listed.split)
+        left_out = [what for item in items for what in _left_out(item)]
+        return Annotated(listed.image, listed.place, size, objects, listed.split, left_out=left_out)
 
     def _sets(self, files: list[str]) -> Mapping[str, list[str]]:
         """The names in each list that is a split."""
@@ -141,6 +144,12 @@ def _object(item: ElementTree.Element, number: int) -> Object:
     difficult, truncated = ((item.findtext(name) or "0").strip() == "1" for name in ("difficult", "truncated"))
     pose = (item.findtext("pose") or "").strip()
     return Object(label, top, left, bottom, right, number, None, None, difficult, truncated, pose)
+
+
+def _left_out(item: ElementTree.Element) -> set[str]:
+    """What an object says and no example holds, such as its parts; not what is said to be nothing."""
+    said = {child.tag for child in item if len(child) or (child.text or "").strip() not in ("", "0")}
+    return {f"<{tag}>" for tag in said - _KEPT}
 
 
 def _number(item: ElementTree.Element, path: str, instead: str | None = None) -> float:

@@ -24,6 +24,8 @@ from transforms.stores.failures import raise_if_store_failed
 
 _SPLITS = ("train", "val", "test")
 _LIST = ".txt"
+_WORDS_OF_A_BOX = 5  # in a line: the class, the centre's two coordinates, width and height
+_POLYGON = "the corners of a polygon"  # of which the box around it is kept
 _BESIDE = ("classes.txt", "notes.txt")  # what tools write into the folder of annotations
 
 
@@ -89,10 +91,12 @@ class YoloSource:
         """As the protocol says."""
         try:
             lines = enumerate(data.decode("utf-8-sig").split("\n"), 1)
-            objects = [_object(line.split(), number, self.names) for number, line in lines if line.strip()]
+            words = [(line.split(), number) for number, line in lines if line.strip()]
+            objects = [_object(line, number, self.names) for line, number in words]
         except ValueError as error:
             return Reject(listed.annotation, None, "index", f"no annotation of YOLO's: {error}")
-        return Annotated(listed.image, listed.place, RELATIVE, objects, listed.split)
+        left_out = [_POLYGON for line, _ in words if len(line) > _WORDS_OF_A_BOX]
+        return Annotated(listed.image, listed.place, RELATIVE, objects, listed.split, left_out=left_out)
 
     def _folder(self, described: "Described") -> str:
         """The folder that the splits are named from, as seen from the root."""
