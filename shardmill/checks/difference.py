@@ -9,10 +9,10 @@ from shardmill.checks.classes import moved_ids
 from shardmill.checks.columns import some, type_in_words
 from shardmill.checks.distances import Frequencies, least_l_infinity
 from shardmill.checks.leakage import tells_label
+from shardmill.checks.limits import LOOKS_LIKE_LABEL
 from shardmill.checks.profile import Profile, frequencies, sample_size
 from shardmill.features.feature import Feature
 from shardmill.kinds.registry import kind_of
-from shardmill.statistics.feature_summary import LOOKS_LIKE_LABEL
 
 _ROWS = ("csv", "jsonl", "parquet", "avro")  # formats in a manifest's configuration whose examples are rows
 _SHOWN = 4  # features of which values are told

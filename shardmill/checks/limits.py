@@ -6,6 +6,8 @@ from types import MappingProxyType
 
 from shardmill.checks.result import Severity
 
+LOOKS_LIKE_LABEL = 0.95  # of the label that a feature tells, 0 to 1: beyond it, it is as good as the label
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -21,9 +21,6 @@ _OF_NUMBERS = frozenset(
 )
 
 
-LOOKS_LIKE_LABEL = 0.95  # of `label_association`: beyond it a feature is as good as the label
-
-
 @dataclass(frozen=True, slots=True)
 class FeatureSummary:
     """What is known of a feature in the examples of one split.

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from shardmill.checks.asked import Constraints
-from shardmill.checks.limits import OFF, ByFeature, Limits
+from shardmill.checks.limits import LOOKS_LIKE_LABEL, OFF, ByFeature, Limits
 from shardmill.errors import UserError
 from shardmill.metadata import naming
-from shardmill.statistics.feature_summary import LOOKS_LIKE_LABEL
 from transforms.options.declare import Options, ValueMistake, flag, options_of
 from transforms.options.output import parse_path
 from transforms.stores import storage

@@ -13,6 +13,7 @@ from transforms.options.declare import Options, ValueMistake, flag
 Fractions = tuple[tuple[str, Fraction], ...]
 _ROUNDING = Fraction(1, 200)  # by which the fractions may miss 1: 0.333 three times is fine
 _SEEDS = 1 << 64  # what xxh3 takes
+TRAINING = "train"  # the split that constants of --transform are taken of, unless others are named
 CONTENT = "content"  # --group_by, of what an example holds
 
 

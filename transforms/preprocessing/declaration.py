@@ -11,8 +11,6 @@ from transforms.options.declare import ValueMistake
 from transforms.options.words import meant
 from transforms.preprocessing.steps import Bucketize, Log1p, Needs, Step, Values, step_of, to_json
 
-TRAINING = "train"  # the split that constants are taken of, unless others are named
-
 
 @dataclass(frozen=True, slots=True)
 class Chain:

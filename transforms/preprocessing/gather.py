@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from transforms.options.splits import TRAINING
 from transforms.preprocessing import counted, quantiles
-from transforms.preprocessing.declaration import TRAINING, Chain, Declaration
+from transforms.preprocessing.declaration import Chain, Declaration
 from transforms.preprocessing.spill import Spilled, SpillFile
 from transforms.preprocessing.values import analyzed_values, finite_floats
 from transforms.statistics.exact_sums import FLOAT32_FRACTION_BITS, ExactSums

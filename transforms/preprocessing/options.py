@@ -9,15 +9,16 @@ from shardmill.errors import UserError
 from shardmill.installation.extras import install_hint
 from transforms.options.columns import parse_names
 from transforms.options.declare import Options, flag
-from transforms.preprocessing.declaration import TRAINING, Declaration
+from transforms.options.splits import TRAINING
 
 
-def read_transform(value: Any) -> Declaration:
+def read_transform(value: Any) -> Any:  # a Declaration, which takes a while to import, and few need
     """The declaration of the transform.yaml at a path; of a mapping of features, as a recipe may have it, that of it.
 
     Raises:
       UserError: it cannot be read, or has a mistake; the sentence names feature, key and line.
     """
+    from transforms.preprocessing.declaration import Declaration
     from transforms.preprocessing.parse import parse_transform
     from transforms.stores import storage
 
@@ -47,7 +48,7 @@ class TransformOptions(Options):
 
     title: ClassVar[str] = "features"
 
-    transform: Declaration | None = flag(
+    transform: Any = flag(
         None,
         "a transform.yaml: what becomes of features, saved as TensorFlow Transform's graph beside raw examples",
         parse=read_transform,

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from pipelines.reports.figures import share
+from shardmill.checks.limits import LOOKS_LIKE_LABEL
 from shardmill.checks.profile import number_of_values
-from shardmill.statistics.feature_summary import LOOKS_LIKE_LABEL, FeatureSummary
+from shardmill.statistics.feature_summary import FeatureSummary
 
 _MOSTLY = 0.5  # of the examples
 _FEWEST = 20  # values, below which it is no wonder that all differ
