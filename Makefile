@@ -7,12 +7,13 @@ LEAN := $(VENV)-lean
 NEXT := $(VENV)-next-beam
 AIRFLOW := $(VENV)-airflow
 BROWSER := tests/support/browser
+AZURITE := tests/support/azurite
 
 # One process of tests more than there are cores, up to four: a quarter of their time they wait, for the disk, for stores
 # and for processes that they started.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
 
-.PHONY: airflow demo flink lean next-beam page plain screenshots test lint format bench clean
+.PHONY: airflow azure demo flink lean next-beam page plain screenshots spark test lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -41,7 +42,9 @@ demo: $(VENV)/installed
 	for name in wine lines digits_resharded; do $(BIN)/shardmill verify demo/datasets/$$name || exit 1; done
 	$(BIN)/shardmill inspect demo/datasets/wine
 
-# Files of tests in their order, which has the slow ones, those of whole jobs, before the others.
+# Files of tests in their order, which has the slow ones, those of whole jobs, before the others. Modules stay compiled,
+# those that pytest rewrites too: the tests start hundreds of processes.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/installed
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
@@ -79,6 +82,15 @@ $(BROWSER)/node_modules/installed: $(BROWSER)/package-lock.json
 	npm ci --prefix $(BROWSER) --silent --no-audit --no-fund
 	touch $@
 
+# The emulator of Azure's Blob Storage, which is a package of npm.
+$(AZURITE)/node_modules/installed: $(AZURITE)/package-lock.json
+	command -v npm > /dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends npm; }
+	npm ci --prefix $(AZURITE) --silent --no-audit --no-fund
+	touch $@
+
+azure: $(VENV)/installed $(AZURITE)/node_modules/installed
+	$(BIN)/python -m pytest tests/end_to_end/object_stores/check_azure.py
+
 page: $(VENV)/installed $(BROWSER)/node_modules/installed
 	$(BIN)/python -m pytest tests/check_page.py
 
@@ -101,6 +113,10 @@ next-beam: $(VENV)/installed
 flink: $(VENV)/installed
 	$(BIN)/python -m pytest tests/check_flink.py
 
+# Spark in the process of Beam's job server; by Maven and Java, too.
+spark: $(VENV)/installed
+	$(BIN)/python -m pytest tests/check_spark.py
+
 bench: export SHARDMILL := $(abspath $(LEAN))/bin/shardmill
 bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_images.py
@@ -115,6 +131,8 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_unchanged.py
 	$(BIN)/python benchmarks/bench_rebuild.py
 	$(BIN)/python benchmarks/bench_report.py
+	$(BIN)/python benchmarks/bench_contents.py
+	$(BIN)/python benchmarks/bench_annotations.py
 
 clean:
 	rm -rf $(VENV) $(LEAN) $(NEXT) $(AIRFLOW) demo bench-data build dist *.egg-info

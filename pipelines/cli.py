@@ -1,6 +1,5 @@
 """The command line: `shardmill COMMAND …`; each command is imported when it is called."""
 
-import difflib
 import gc
 import os
 import sys
@@ -15,7 +14,10 @@ from pipelines.reports import log
 from shardmill.errors import CorruptDataError, JobError, UserError
 
 Command = Callable[[Sequence[str]], int]
-_GARBAGE_OBJECTS = 50_000  # new ones, at which garbage is looked for; 700 by default
+_GARBAGE_OBJECTS = 250_000  # new ones, at which garbage is looked for; 700 by default. A job makes as many in all
+# NumPy's OpenBLAS starts a thread for each core, which spins for a tenth of a second, to multiply matrices of floats.
+# Nothing here does.
+_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "1")
 
 
 def _convert(kind: Kind) -> Command:
@@ -101,6 +103,7 @@ def program() -> NoReturn:
     and taking them apart one by one at the end, took half a second of every command.
     """
     gc.set_threshold(_GARBAGE_OBJECTS)
+    os.environ.setdefault(*_ONE_THREAD)
     status = main()
     print(end="", flush=True)  # unlike sys.stdout.flush(), no error where there is none
     print(end="", file=sys.stderr, flush=True)
@@ -123,6 +126,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     command = _COMMANDS.get(arguments[0])
     if command is None:
+        import difflib
+
         near = difflib.get_close_matches(arguments[0], _COMMANDS, 1)
         hint = f"did you mean {near[0]}? The commands are" if near else "expected"
         return _complain(f"unknown command {arguments[0]!r}; {hint} {', '.join(_COMMANDS)}", 2)

@@ -3,6 +3,7 @@ sent."""
 
 import unicodedata
 
+_QUOTED = 60  # characters of a value: enough to know it by, and a sentence stays one
 # Joiners, which are format characters but belong to words of Persian and Hindi, and to emoji.
 _JOINERS = "\u200c\u200d"
 
@@ -15,6 +16,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(character if _is_shown(character) else repr(character)[1:-1] for character in text)
+
+
+def beginning(text: str) -> str:
+    """As much of a value as a sentence quotes: its first 60 characters."""
+    return text[:_QUOTED]
 
 
 def _is_shown(character: str) -> bool:

@@ -1,5 +1,6 @@
 """Jobs on a real Flink cluster, with the memory that Flink comes with: the bytes of the local run, and clear ends."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,15 +9,19 @@ import pytest
 from tests.support.clusters.flink import FlinkCluster, free_ports
 from tests.support.clusters.installed import missing
 from tests.support.command import Run, write_files
-from tests.support.golden_cases import write_inputs
+from tests.support.golden_cases import DIGESTS, digests
+from tests.support.golden_inputs import write_inputs
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "a cluster can be started")
 
-SPLITS = ("--splits", "train=0.6,test=0.4")
-JOBS = {
-    "images": ("images", "--input", "{inputs}/images", *SPLITS, "--max_reject_fraction", "0.5"),
-    "csv": ("csv", "--input", "{inputs}/tables/rows.csv", "--block_size", "1KiB", "--num_shards", "3", *SPLITS),
+GOLDEN = json.loads(DIGESTS.read_text())
+# Cases of golden_cases by the parallelism that they run with, on a cluster each
+CASES = {
+    4: ("images-stratified", "csv-label", "csv-transform", "reshard", "images-coco", "text"),
+    3: ("images-by-bytes", "arrays", "csv-group", "parquet", "text-files", "reshard-key"),
+    1: ("images-near-duplicates", "csv-by-bytes", "avro", "jsonl", "audio", "images-manifest"),
 }
+MOST_AT_ONCE = 3  # of exchanges that Flink writes at once: with two slots a TaskManager, its buffers are for four
 
 
 @pytest.fixture(scope="module")
@@ -33,27 +38,38 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def golden_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
+    """One for the cases of one parallelism: a TaskManager keeps some memory of each job for a while."""
+    with FlinkCluster(tmp_path_factory.mktemp(f"flink{request.param}") / "cluster") as started:
+        yield started
+
+
 def portable(cluster: FlinkCluster, parallelism: int) -> list[str]:
     """Flags of a job; a busy machine takes more than a minute to start what a first job needs."""
-    endpoint = ["--runner", "PortableRunner", "--job_endpoint", cluster.job_endpoint, "--job_server_timeout", "500"]
+    endpoint = [*cluster.flags(), "--job_server_timeout", "500"]
     return [*endpoint, "--environment_type", "LOOPBACK", "--parallelism", str(parallelism)]
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    """All files below a folder, but for the records of builds, which hold times."""
-    files = (path for path in folder.rglob("*") if path.is_file() and "builds" not in path.parts)
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
-
-
-@pytest.mark.parametrize(("job", "parallelism"), [("csv", 4), ("images", 3)])
-def test_the_bytes_of_the_local_run(
-    run: Run, cluster: FlinkCluster, inputs: Path, tmp_path: Path, job: str, parallelism: int
+@pytest.mark.parametrize(
+    ("golden_cluster", "parallelism", "case"),
+    [(parallelism, parallelism, case) for parallelism, cases in CASES.items() for case in cases],
+    indirect=["golden_cluster"],
+    ids=[f"{case}-{parallelism}" for parallelism, cases in CASES.items() for case in cases],
+)
+def test_the_golden_digests(
+    golden_cluster: FlinkCluster,
+    inputs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    parallelism: int,
+    case: str,
 ) -> None:
-    words = [word.format(inputs=inputs) for word in JOBS[job]]
-    for place, more in (("local", []), ("flink", portable(cluster, parallelism))):
-        result = run(*words, "--output", tmp_path / place, "--name", "d", *more)
-        assert result.status == 0, result.err
-    assert contents(tmp_path / "flink") == contents(tmp_path / "local")
+    monkeypatch.chdir(inputs)
+    flags = portable(golden_cluster, parallelism)
+    assert digests(case, *flags, output=f"flink{parallelism}") == GOLDEN[case]
+    assert golden_cluster.plan().at_once <= MOST_AT_ONCE
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_mistake_that_workers_find_is_said_once(
@@ -73,7 +89,7 @@ def test_no_worker_begins_where_nobody_starts_one(
     (nobody,) = free_ports(1)
     flags = ["--environment_type", "EXTERNAL", "--environment_config", f"localhost:{nobody}", "--parallelism", "9"]
     words = ["csv", "--input", inputs / "tables" / "rows.csv", "--output", tmp_path / "out", "--name", "d"]
-    endpoint = ["--runner", "PortableRunner", "--job_endpoint", cluster.job_endpoint, "--job_server_timeout", "15"]
+    endpoint = [*cluster.flags(), "--job_server_timeout", "15"]
     result = run(*words, *endpoint, *flags)
     assert result.status == 1
     assert "no worker has begun within 15 seconds; expected 9 free slots" in result.err.splitlines()[-1]

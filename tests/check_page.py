@@ -21,6 +21,7 @@ PAGES = {
     "hostile": "builds/1.0.0.html",
     "classes": "builds/1.0.0.html",
     "wide": "builds/1.0.0.html",
+    "broad": "builds/1.0.0.html",
     "text": "builds/1.0.0.html",
     "night": "builds/1.0.1.html",
 }
@@ -46,6 +47,9 @@ def write_inputs() -> None:
     write("in/classes.csv", ["kind,x", *(f"class {n % 1000},{n}" for n in range(3000))])
     wide = [",".join(f"c{n}" for n in range(2000))]
     write("in/wide.csv", wide + [",".join(str(chance.randrange(99)) for _ in range(2000)) for _ in range(3)])
+    # Too broad for the window: its table is moved sideways, by keys as well
+    broad = [",".join(f"broad {n}" for n in range(6))]
+    write("in/broad.csv", broad + [",".join([str(9_223_372_036_854_775_000 + n)] * 6) for n in range(40)])
     write("in/text.txt", [f"a line of text, the {n}th, {'word ' * (n % 9)}" for n in range(100)])
     write("night.yaml", RECIPE.splitlines())
     write("in/night/a.csv", ["kind,x", *(f"{'ab'[n % 2]},{n % 7}" for n in range(200))])
@@ -60,6 +64,7 @@ def build() -> None:
     for name in ("hostile", "classes"):
         assert main(["csv", "--input", f"in/{name}.csv", "--name", name, "--label", "kind", *output]) == 0
     assert main(["csv", "--input", "in/wide.csv", "--name", "wide", "--output", "sets"]) == 0
+    assert main(["csv", "--input", "in/broad.csv", "--name", "broad", *output]) == 0
     assert main(["text", "--input", "in/text.txt", "--name", "text", "--record", "line", *output]) == 0
     assert main(["rebuild", "night.yaml"]) == 0
     write("in/night/a.csv", ["kind,x", *(f"a,{n % 7}" for n in range(60))])
@@ -75,8 +80,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dict
         write_inputs()
         build()
         files = {name: str(folder / "sets" / name / page) for name, page in PAGES.items()}
-        asked = [{"file": file, "axe": name != "wide"} for name, file in files.items()]
-        results = open_pages(asked)
+        results = open_pages([{"file": file} for file in files.values()])
     names = {file: name for name, file in files.items()}
     found: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in PAGES}
     for result in results:
@@ -95,7 +99,7 @@ def test_nothing_is_fetched_and_nothing_runs(opened: dict[str, Any], name: str, 
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", [name for name in PAGES if name != "wide"])
+@pytest.mark.parametrize("name", PAGES)
 def test_everybody_can_read_it(opened: dict[str, Any], name: str, scheme: str) -> None:
     """Contrast, words beside images, order of headings, tables: as axe-core says."""
     assert opened[name][scheme]["violations"] == []

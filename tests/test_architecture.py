@@ -1,6 +1,7 @@
 """The house: every import points one way, no circle anywhere, and pure modules need neither Beam nor TensorFlow."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -28,6 +29,7 @@ ROOMS = {
 }
 TENSORFLOW = {"tensorflow", "tensorflow_datasets", "tensorflow_transform"}
 GRAPH_PROCESS = "transforms.preprocessing.tensorflow_graph"  # the one that imports TFT, in a process of its own
+APPLIED = "transforms.preprocessing.tensorflow_apply"  # and the one that workers import to write transformed examples
 
 
 def modules(package: str) -> list[str]:
@@ -93,6 +95,27 @@ def test_every_package_says_what_it_is_for(package: str) -> None:
     assert ast.get_docstring(parsed(package))
 
 
+PAGES = ("CONTRIBUTING.md", "docs/design.md")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_paths_that_a_page_names_are_there(page: str) -> None:
+    folders = "shardmill|transforms|pipelines|tests|benchmarks|docs|deploy|examples"
+    named = set(re.findall(rf"(?<![\w/.-])(?:{folders})/[\w./-]*\w", (ROOT / page).read_text()))
+
+    assert len(named) > 20
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_names_every_room_in_order(page: str) -> None:
+    text = (ROOT / page).read_text()
+
+    for rooms in ROOMS.values():
+        named = [room for room in rooms if room != "__main__"]
+        assert re.search(r"(?:\.py)?\W+".join(named), text), named
+
+
 def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
     """The circles that a walk along `arrows` meets, each as the path that closes it."""
     found: list[list[str]] = []
@@ -128,9 +151,14 @@ def test_beam_and_tensorflow_are_where_they_belong(module: str) -> None:
 
     if module.split(".")[0] == "shardmill":
         assert "apache_beam" not in libraries
-    elif module != GRAPH_PROCESS:
+    elif module not in (GRAPH_PROCESS, APPLIED):
         assert not libraries & TENSORFLOW
     assert GRAPH_PROCESS not in imported(module)
+    assert APPLIED not in imported(module) or module == "transforms.records.transformed"
+
+
+def test_tensorflow_is_imported_only_where_examples_are_transformed() -> None:
+    assert APPLIED not in set(named_in(parsed("transforms.records.transformed").body))
 
 
 def import_blocked(names: list[str]) -> subprocess.CompletedProcess[str]:
@@ -155,7 +183,7 @@ def needs_beam() -> set[str]:
 
 
 def test_all_else_imports_without_beam() -> None:
-    pure = {module for module in EVERY if module.split(".")[0] != "pipelines"} - needs_beam() - {GRAPH_PROCESS}
+    pure = {module for module in EVERY if module.split(".")[0] != "pipelines"} - needs_beam() - {GRAPH_PROCESS, APPLIED}
     done = import_blocked(sorted(pure))
 
     assert done.returncode == 0, done.stderr
@@ -184,7 +212,7 @@ def test_formats_and_encoders_are_without_beam() -> None:
 
 
 def test_few_modules_need_beam() -> None:
-    assert len(needs_beam()) <= 27
+    assert len(needs_beam()) <= 29
 
 
 def test_the_block_does_block() -> None:

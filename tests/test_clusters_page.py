@@ -1,6 +1,7 @@
 """docs/clusters.md and what deploy/ holds for clusters: each command line is parsed by the command, each file as
 Kubernetes does."""
 
+import json
 import re
 import shlex
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from pipelines.commands.convert import parser_of
+from pipelines.commands.template import command_line
 from pipelines.flags.beam import beam_parser
 from pipelines.kinds.registry import KINDS
 from tests.support.command import REPOSITORY
@@ -40,7 +42,30 @@ def test_commands(block: str) -> None:
 
 
 def test_every_command_is_looked_at() -> None:
-    assert len(BLOCKS) == PAGE.count("\nshardmill ") == 3
+    assert len(BLOCKS) == PAGE.count("\nshardmill ") == 4
+
+
+def told(words: list[str]) -> dict[str, list[str]]:
+    """The flags of a command of gcloud, each with all its values; what is none stands under ""."""
+    flags: dict[str, list[str]] = {}
+    rest = iter(words)
+    for word in rest:
+        name = word if word.startswith("--") else ""
+        flags.setdefault(name, []).append(next(rest) if name else word)
+    return flags
+
+
+def test_flex_template() -> None:
+    """Its flags are not in any package; that names agree, and the parameters are a command line, is."""
+    (block,) = re.findall(r"^```\n(gcloud .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    submit, build, run = (told(shlex.split(line)) for line in block.replace("\\\n", " ").splitlines())
+    assert build[""] == ["gcloud", "dataflow", "flex-template", "build", *run["--template-file-gcs-location"]]
+    assert submit["--tag"] == build["--image"]
+    metadata = json.loads((REPOSITORY / build["--metadata-file"][0]).read_text())
+    given = dict(pair.split("=", 1) for pairs in run["--parameters"] for pair in pairs.split(","))
+    assert given["sdk_container_image"] == build["--image"][0]
+    assert given.keys() <= {parameter["name"] for parameter in metadata["parameters"]}
+    check_command(["shardmill", *command_line(f"--{name}={value}" for name, value in given.items())])
 
 
 def test_job() -> None:

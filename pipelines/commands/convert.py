@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
 
 from pipelines.flags.options import EPILOG, Parser, beam_options
 from pipelines.flags.parser import add_flags
@@ -10,6 +12,7 @@ from pipelines.kinds.kind import Kind
 from pipelines.reports import log
 from shardmill.printable import printable
 from transforms.options.declare import options_of
+from transforms.preprocessing.options import makes_graph
 from transforms.stores.clients import set_options
 
 _SMALL_SHARD = 1_000_000  # bytes: below, opening files takes longer than reading them
@@ -52,6 +55,23 @@ def main(kind: Kind, arguments: Sequence[str]) -> int:
     values = vars(args)
     dry, recipe, _ = values.pop("dry_run"), values.pop("write_recipe"), values.pop("debug")
     how = BuildSayOptions(**{name: values.pop(name) for name in ("json", "log_format", "quiet") if name in values})
+    with ExitStack() as stack:
+        if not (dry or recipe or rest) and makes_graph(values):
+            from transforms.preprocessing.graph_process import begun_ahead
+
+            stack.enter_context(begun_ahead())  # of all that is slow to import, Beam being the next
+        return _convert(kind, parser, values, rest, how, recipe, dry)
+
+
+def _convert(
+    kind: Kind,
+    parser: Parser,
+    values: dict[str, Any],
+    rest: Sequence[str],
+    how: BuildSayOptions,
+    recipe: str | None,
+    dry: bool,
+) -> int:
     kind.refuse(rest)
     kind.check_installed()
     options = beam_options(rest, parser)
@@ -88,14 +108,16 @@ def main(kind: Kind, arguments: Sequence[str]) -> int:
     except Interrupted as interrupted:
         log.say(f"interrupted; {interrupted}")
         if how.json and interrupted.record is not None:
-            print(interrupted.record.to_json(), flush=True)
+            print(interrupted.record.said.to_json(), flush=True)
         interrupt(interrupted.__cause__)
     if how.json:
-        print(built.record.to_json())
+        print(built.record.said.to_json())
     if built.error is not None:
         raise built.error
-    if how.log_format == "json":
-        log.say(published_line(built.record), build=json.loads(built.record.to_json()))
+    if built.record.status == "launched":
+        log.say(built.record.reason, build=json.loads(built.record.said.to_json()))
+    elif how.log_format == "json":
+        log.say(published_line(built.record), build=json.loads(built.record.said.to_json()))
     elif built.published is not None and not (how.quiet or how.json):
         print(summary.summary(config, built.published.dataset, built.index))
         if built.record.since:

@@ -21,7 +21,7 @@ def parser_of(command: str, description: str) -> Parser:
             " --s3_endpoint_url, … Exit status: 0 done; 1 it could not be done; 2 a mistake in a flag, or no data set."
         ),
     )
-    parser.add_argument("directory", help="of the data set: the folder of all its versions; local, gs://, s3://")
+    parser.add_argument("directory", help="of the data set: the folder of all its versions; local, gs://, s3://, az://")
     add_say_flags(parser)
     parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
     return parser

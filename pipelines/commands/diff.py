@@ -41,7 +41,7 @@ def diff_parser() -> Parser:
         nargs="+",
         metavar="[DIRECTORY] A B",
         help="the folder of a data set and two of its versions or tags, LATEST among them; or the folders of two"
-        " versions; local, gs://, s3://",
+        " versions; local, gs://, s3://, az://",
     )
     parser.add_argument("--json", action="store_true", help="as one line of JSON")
     add_say_flags(parser)

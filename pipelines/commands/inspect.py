@@ -62,7 +62,7 @@ def inspect_parser() -> Parser:
         ),
     )
     parser.add_argument(
-        "directory", help="of a version, or the folder above it, whose LATEST names one; local, gs://, s3://"
+        "directory", help="of a version, or the folder above it, whose LATEST names one; local, gs://, s3://, az://"
     )
     parser.add_argument("--split", help="show this one only (default: all)")
     parser.add_argument("--examples", type=_count, default=3, help="shown (default: %(default)s)")

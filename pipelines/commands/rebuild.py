@@ -87,7 +87,7 @@ def rebuild_parser() -> Parser:
         epilog=_EPILOG,
     )
     parser.add_argument(
-        "recipes", nargs="+", metavar="RECIPE", help="a YAML file, or a folder of them; local, gs://, s3://"
+        "recipes", nargs="+", metavar="RECIPE", help="a YAML file, or a folder of them; local, gs://, s3://, az://"
     )
     add_flags(parser, options_of(RebuildOptions))
     parser.add_argument("--debug", action="store_true", help="show the full trace of a failure")
@@ -154,10 +154,10 @@ def _end_interrupted(recipe: Recipe, interrupted: "Interrupted", told: RebuildOp
     from pipelines.running.signals import interrupt
 
     record = interrupted.record
-    log.say(f"interrupted; {interrupted}", **({} if record is None else {"build": json.loads(record.to_json())}))
+    log.say(f"interrupted; {interrupted}", **({} if record is None else {"build": json.loads(record.said.to_json())}))
     if record is not None:
         if told.json:
-            print(record.to_json(), flush=True)
+            print(record.said.to_json(), flush=True)
         if record.status == "interrupted":
             _notify(recipe, record)
     interrupt(interrupted.__cause__)
@@ -260,20 +260,28 @@ def _tell_end(built: "Built", told: RebuildOptions, status: int) -> None:
 
     record, error = built.record, built.error
     if told.json:
-        print(record.to_json(), flush=True)
-    as_object = {"build": json.loads(record.to_json())}
+        print(record.said.to_json(), flush=True)
+    as_object = {"build": json.loads(record.said.to_json())}
     if error is not None:
         log.complain(f"{record.name}: {error}", exit_status=status, **as_object)
         return
     _tell(
         told, f"{record.name}: {record.reason}" if record.status == "unchanged" else published_line(record), **as_object
     )
-    notices = () if built.published is None else built.published.notices
-    for said in filter(None, (record.since, *(f"NOTE: {notice}" for notice in notices))):
+    for said in filter(None, (record.since, *(f"NOTE: {notice}" for notice in _notices(built)))):
         _tell(told, said)
     for check in record.checks:
         if check.get("severity") == "warn":
             log.warn(f"{record.name}: {check.get('check')}: {check.get('sentence')}")
+
+
+def _notices(built: "Built") -> list[str]:
+    """What there is to know of a version that was published, but for what the plan has warned of already."""
+    if built.published is None:
+        return []
+    from transforms.layout.notices import is_of_choices
+
+    return [notice for notice in built.published.notices if not is_of_choices(notice)]
 
 
 def _tell(told: RebuildOptions, text: str, **fields: Any) -> None:

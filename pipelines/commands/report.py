@@ -27,7 +27,7 @@ def report_parser() -> Parser:
         ),
     )
     parser.add_argument(
-        "directory", help="of a version, or the folder above it, whose LATEST names one; local, gs://, s3://"
+        "directory", help="of a version, or the folder above it, whose LATEST names one; local, gs://, s3://, az://"
     )
     parser.add_argument(
         "--against",
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         sources = read_sources(open_dataset(args.directory, storage.StorageFiles()), args.against)
     except OSError as error:
         raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
-    found = content(sources)
+    found = content(sources, with_statistics=args.json)
     if args.json:
         print(json.dumps(found))
         return 0

@@ -121,7 +121,7 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
     format_name: ClassVar[str] = ""
 
     input: str | None = flag(
-        None, "a folder, a file or a glob; local, gs://, s3://", parse=parse_path, group="input", shapes=False
+        None, "a folder, a file or a glob; local, gs://, s3://, az://", parse=parse_path, group="input", shapes=False
     )
     checks: CheckOptions | None = None
     record: BuildRecord | None = field(default=None, compare=False)

@@ -141,7 +141,7 @@ class RecordsConfig(TransformOptions, JobConfig):
 
     input: str | None = flag(
         None,
-        "a folder, a file or a glob; local, gs://, s3://",
+        "a folder, a file or a glob; local, gs://, s3://, az://",
         parse=parse_path,
         group="input",
         shapes=False,
@@ -198,6 +198,11 @@ class RecordsConfig(TransformOptions, JobConfig):
             raise UserError("give --input, a folder, a file or a glob")
         if self.spec.untouched:
             self._check_untouched()
+        if self.materialize and self.schema is not None and self.schema.asked:
+            raise UserError(
+                f"--materialize: {self.schema.said} asks for more of raw values than their types, and transformed"
+                " examples have none of them; leave the constraints out of the schema, or --materialize"
+            )
         if self.delimiter == self.quote and self.quote:
             raise UserError(f"--delimiter and --quote are both {self.quote!r}")
         if self.delimiter is None and self.quote in (",", "\t"):

@@ -15,8 +15,6 @@ from pipelines.graphs.reuse import Reuse, find_reuse
 from shardmill.features.feature import Features
 from shardmill.features.renames import Renames
 from shardmill.metadata.rejects import Reject
-from shardmill.statistics.duplicates import Duplicates
-from shardmill.statistics.near_duplicates import NearDuplicates
 from transforms.contents.find import find_duplicates
 from transforms.contents.find_near import find_near
 from transforms.files.encode import FileEncoder
@@ -154,34 +152,18 @@ def build_files(
         progress_folder,
     )
     written = plan.shards | "ByShard" >> beam.GroupByKey() | "Write" >> write
-    duplicates = plan.summary | "Duplicates" >> beam.Map(
-        _duplicates, AsSingleton(plan.layout), AsIter(written["shards"]), f"{config.kind.plural}, as they are stored"
-    ).with_output_types(Duplicates)
-    near: Any = ()
-    if route.near_duplicates:
-        find = beam.Map(_near, AsIter(written["shards"]), route.near_duplicates).with_output_types(NearDuplicates)
-        near = AsIter(plan.summary | "NearDuplicates" >> find)
     rejects = (plan.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
     return plan.summary | "Publish" >> beam.FlatMap(
         _publish,
         AsSingleton(plan.layout),
         AsSingleton(plan.divisions),
-        AsSingleton(duplicates),
-        near,
         AsIter(written["shards"]),
         AsIter(rejects),
         route.describe,
+        f"{config.kind.plural}, as they are stored",
+        route.near_duplicates,
         options,
     ).with_output_types(str)
-
-
-def _duplicates(_: InputSummary, layout: Layout, shards: Iterable[ShardInfo], content: str) -> Duplicates:
-    names = () if layout.class_names is None else layout.class_names.names
-    return find_duplicates(content, [shard.section for shard in shards if shard.section is not None], names)
-
-
-def _near(_: InputSummary, shards: Iterable[ShardInfo], method: str) -> NearDuplicates:
-    return find_near(method, [shard.looks for shard in shards if shard.looks is not None])
 
 
 def _source(
@@ -217,17 +199,20 @@ def _publish(
     summary: InputSummary,
     layout: Layout,
     divisions: Divisions,
-    duplicates: Duplicates,
-    near_duplicates: Iterable[NearDuplicates],
     shards: Iterable[ShardInfo],
     rejects: Iterable[RejectsPart],
     describe: Describe,
+    content: str,
+    near_duplicates: str,
     options: PublishOptions,
 ) -> list[str]:
     written = list(shards)
+    if (done := publish.published_before(written, options)) is not None:
+        return done
     stats = merge_by_split((shard.name.split, shard.stats) for shard in written if shard.stats is not None)
     features, notices = describe(summary, layout, list(stats.values()))
     gathered, records = gather(rejects, summary.matched, summary.size_bytes)
+    names = () if layout.class_names is None else layout.class_names.names
     build = Build(
         records=records,
         size_bytes=summary.size_bytes,
@@ -238,7 +223,9 @@ def _publish(
         rejects=gathered,
         stats=stats,
         notices=(*layout.notices, *notices),
-        duplicates=duplicates,
-        near_duplicates=next(iter(near_duplicates), None),
+        duplicates=find_duplicates(content, [shard.section for shard in written if shard.section is not None], names),
+        near_duplicates=find_near(near_duplicates, [shard.looks for shard in written if shard.looks is not None])
+        if near_duplicates
+        else None,
     )
     return publish.publish(*renamed(build, features, options), options)

@@ -16,7 +16,7 @@ from pipelines.graphs.publishing import prepared, publish_options, renamed, repo
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature, Features
 from shardmill.features.renames import Renames
-from shardmill.statistics.duplicates import Duplicates
+from shardmill.features.roles import with_label
 from transforms.columns.inferred import Inferred
 from transforms.contents.find import find_duplicates
 from transforms.examples.kinds import Kinds, mixed_kinds, most_frequent
@@ -32,6 +32,7 @@ from transforms.options.splits import CONTENT
 from transforms.preprocessing.declaration import check_transform
 from transforms.preprocessing.files import transform_files, transform_notices
 from transforms.preprocessing.gather import Analysis
+from transforms.preprocessing.materialize import StagedGraph
 from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.records.infer import InferColumns
@@ -40,6 +41,7 @@ from transforms.records.merge import RunShards
 from transforms.records.run_file import Run, read_keys
 from transforms.records.slices import SliceRuns
 from transforms.records.stage import KeyStrata, Staged, StagedRuns, StageRuns, Staging
+from transforms.records.transformed import TransformedShards
 from transforms.rejects.gathered import gather
 from transforms.rejects.part import RejectsPart
 from transforms.sharding import balance
@@ -47,6 +49,7 @@ from transforms.sharding.cuts import FindByteCuts, FindExampleCuts
 from transforms.sharding.divisions import Divisions
 from transforms.sharding.keys import stratum_cuts
 from transforms.sharding.shards import shard_count
+from transforms.statistics.files import merge_by_split
 from transforms.workers.merging import only
 from transforms.writing.shard_info import ShardInfo
 from transforms.writing.shards import REJECTS, WriteShards
@@ -82,7 +85,7 @@ def read_layout(root: beam.Pipeline, config: RecordsConfig, temporary: str | Non
 def _layout(
     summary: InputSummary, inferred: Iterable[Inferred], kinds: Iterable[Kinds], config: RecordsConfig
 ) -> TableLayout:
-    layout = _layout_of_route(summary, only(inferred, Inferred()), config)
+    layout = replace(_layout_of_route(summary, only(inferred, Inferred()), config), indexed=summary.counts)
     if config.on_mixed == "fail":
         return layout
     known = {feature.name: feature.dtype for feature in (config.schema.features if config.schema else ())}
@@ -116,6 +119,7 @@ def build_records(root: beam.Pipeline, progress_folder: str | None, config: Reco
     staged = _stage(reading.indexed.tasks, layout, options.folder, config, progress_folder)
     divisions = staged.runs | "Plan" >> _find_cuts(config)
     slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.threads)
+    graph = _transform_graph(layout, staged, config, options) if config.materialize else None
     written = (
         slices
         | "ByShard" >> beam.GroupByKey()
@@ -123,7 +127,7 @@ def build_records(root: beam.Pipeline, progress_folder: str | None, config: Reco
         >> WriteShards(
             config.directory,
             config.name,
-            RunShards(),
+            RunShards() if graph is None else graph | "Shards" >> beam.Map(_transformed_shards, config.source),
             divisions,
             options.folder,
             config.codec,
@@ -132,22 +136,49 @@ def build_records(root: beam.Pipeline, progress_folder: str | None, config: Reco
         )
     )
     report_divisions(divisions, progress_folder)
-    duplicates = reading.indexed.summary | "Duplicates" >> beam.Map(
-        _duplicates, AsIter(staged.staged), config.content
-    ).with_output_types(Duplicates)
     rejects = (reading.indexed.rejects, staged.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
-    return reading.indexed.summary | "Publish" >> beam.FlatMap(
+    return layout | "Publish" >> beam.FlatMap(
         _publish,
-        AsSingleton(layout),
         AsSingleton(divisions),
         AsIter(staged.staged),
-        AsSingleton(duplicates),
         AsIter(written["shards"]),
         AsIter(rejects),
         config.table_options,
+        config.content,
         options,
         config.analysis,
+        () if graph is None else AsIter(graph),
     ).with_output_types(str)
+
+
+def _transform_graph(
+    layout: beam.PCollection[TableLayout],
+    staged: StagedRuns,
+    config: RecordsConfig,
+    options: PublishOptions,
+) -> beam.PCollection[StagedGraph]:
+    """One graph, made of all that was staged, before any shard is written."""
+    side = (AsIter(staged.staged), config.table_options, options, config.analysis)
+    return layout | "TransformGraph" >> beam.Map(_make_graph, *side).with_output_types(StagedGraph)
+
+
+def _make_graph(
+    layout: TableLayout,
+    all_staged: Iterable[Staged],
+    table: TableOptions,
+    options: PublishOptions,
+    analysis: Analysis,
+) -> StagedGraph:
+    staged = only(all_staged, Staged())
+    if not staged.gathered.examples:  # which Publish says
+        return StagedGraph()
+    features, renames = _marked(layout, staged, table)[0], Renames.of(options.configuration)
+    files = transform_files(analysis, staged.gathered, features, renames)
+    return StagedGraph.write(options.folder, files, with_label(renames.features(features), options.configuration))
+
+
+def _transformed_shards(graph: StagedGraph, source: str) -> Any:  # a ShardSource, which Beam cannot check
+    return TransformedShards(graph, source)
 
 
 def _stage(
@@ -168,10 +199,6 @@ def _stage(
     return tasks | "Stage" >> StageRuns(staging, layout, temporary, strata, config.threads, progress_folder)
 
 
-def _duplicates(_: InputSummary, all_staged: Iterable[Staged], content: str) -> Duplicates:
-    return find_duplicates(content, [section for staged in all_staged for section in staged.sections])
-
-
 def _stratum_ranks(fractions: tuple[Fraction, ...], stratum: str, examples: int, size_bytes: int) -> list[int]:
     return stratum_cuts(examples, fractions)
 
@@ -188,46 +215,57 @@ def _shard_ranks(count: partial[int], split: str, examples: int, size_bytes: int
 
 
 def _publish(
-    summary: InputSummary,
     layout: TableLayout,
     divisions: Divisions,
     all_staged: Iterable[Staged],
-    duplicates: Duplicates,
     shards: Iterable[ShardInfo],
     rejects: Iterable[RejectsPart],
     table: TableOptions,
+    content: str,
     options: PublishOptions,
     analysis: Analysis | None,
+    graphs: Iterable[StagedGraph],
 ) -> list[str]:
-    staged = only(all_staged, Staged())
-    if not staged.read and not summary.rejected:
+    shards = list(shards)
+    if (done := publish.published_before(shards, options)) is not None:
+        return done
+    staged, indexed = only(all_staged, Staged()), layout.indexed
+    if not staged.read and not indexed.rejected:
         raise UserError(f"{table.source} has no rows")
     notices = list(layout.notices)
     if staged.blank:
         notices.append(f"passed over {staged.blank:,} blank line{'' if staged.blank == 1 else 's'}")
-    features = _features(layout, staged.inferred, staged.kinds, table)
-    if table.schema is None:
-        features, found = mark_images(features, staged.images)
-        notices += found
+    features, found = _marked(layout, staged, table)
+    notices += found
     _check_ids(staged, layout, table.classes.labels)
-    gathered, records = gather(rejects, staged.read + summary.rejected, summary.size_bytes)
+    graph = only(graphs, StagedGraph())
+    gathered, records = gather(rejects, staged.read + indexed.rejected, indexed.size_bytes)
     build = Build(
         records=records,
-        size_bytes=summary.size_bytes,
-        fingerprint=summary.fingerprint,
+        size_bytes=indexed.size_bytes,
+        fingerprint=indexed.fingerprint,
         splits=layout.splits,
         divisions=divisions,
-        shards=list(shards),
+        shards=shards,
         rejects=gathered,
         stats=staged.stats,
         notices=notices,
-        duplicates=duplicates,
+        duplicates=find_duplicates(content, staged.sections),
         more=partial(transform_files, analysis, staged.gathered, features, Renames.of(options.configuration))
         if analysis is not None
         else None,
         said_of_more=transform_notices,
     )
+    if graph.features:
+        stats = merge_by_split((shard.name.split, shard.stats) for shard in shards if shard.stats is not None)
+        return publish.publish(replace(build, stats=stats, more=graph.read), graph.features, options)
     return publish.publish(*renamed(build, features, options), options)
+
+
+def _marked(layout: TableLayout, staged: Staged, table: TableOptions) -> tuple[Features, list[str]]:
+    """The features of raw examples, images among them, and what must be said of these."""
+    features = _features(layout, staged.inferred, staged.kinds, table)
+    return (features, []) if table.schema is not None else mark_images(features, staged.images)
 
 
 def _check_ids(staged: Staged, layout: TableLayout, names: Sequence[str] | None) -> None:
@@ -267,7 +305,7 @@ def _features(layout: TableLayout, inferred: Inferred, kinds: Kinds, table: Tabl
             raise UserError(f"{flag} {column}: no example has such a feature; {_they_have(column, inferred.types)}")
     features = {name: column.feature(name, inferred.rows) for name, column in sorted(inferred.types.items())}
     if table.schema is not None:
-        _check_schema(table.schema, features)
+        _check_schema(table.schema, features, table.schema_said)
         features = {feature.name: feature for feature in table.schema}
     if table.label is not None:
         features[table.label] = _labelled(features, table)
@@ -279,8 +317,8 @@ def _they_have(column: str, features: Iterable[str]) -> str:
     return (f"did you mean {near[0]}? " if near else "") + f"they have {', '.join(sorted(features))}"
 
 
-def _check_schema(schema: Features, found: Mapping[str, Feature]) -> None:
-    """Check that existing records are what --schema says; raises UserError."""
+def _check_schema(schema: Features, found: Mapping[str, Feature], said: str) -> None:
+    """Check that existing records are what a schema, called `said`, says; raises UserError."""
     for feature in schema:
         mine = found.get(feature.name)
         if mine is None and not feature.required:
@@ -288,7 +326,7 @@ def _check_schema(schema: Features, found: Mapping[str, Feature]) -> None:
         if mine is None or mine.dtype != feature.dtype or (feature.required and not mine.required):
             is_found = f"{mine.dtype}{'' if mine.required else ', and missing in some'}" if mine else "in no record"
             raise UserError(
-                f"--schema says that feature {feature.name!r} is"
+                f"{said} says that feature {feature.name!r} is"
                 f" {feature.dtype}{' in every record' if feature.required else ''}, but it is {is_found}"
             )
 
@@ -302,6 +340,6 @@ def _labelled(features: Mapping[str, Feature], table: TableOptions) -> Feature:
         return feature
     if feature.dtype != "int64":
         raise UserError(
-            f"--labels_file was given, but feature {table.label!r} holds {feature.dtype}; expected ids, int64"
+            f"{table.classes.given}, but feature {table.label!r} holds {feature.dtype}; expected ids, int64"
         )
     return replace(feature, kind="class_label", class_names=table.classes.labels)

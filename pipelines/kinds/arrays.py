@@ -61,7 +61,7 @@ class ArraysConfig(ListedFilesConfig):
 
     input: str | None = flag(
         None,
-        "a folder (<label>/*.npy, <split>/<label>/*.npy, or flat) or a glob; local, gs://, s3://",
+        "a folder (<label>/*.npy, <split>/<label>/*.npy, or flat) or a glob; local, gs://, s3://, az://",
         parse=parse_path,
         group="input",
         shapes=False,

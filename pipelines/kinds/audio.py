@@ -31,7 +31,7 @@ class AudioConfig(ListedFilesConfig):
 
     input: str | None = flag(
         None,
-        "a folder (<label>/*.wav, <split>/<label>/*.wav, or flat) or a glob; local, gs://, s3://",
+        "a folder (<label>/*.wav, <split>/<label>/*.wav, or flat) or a glob; local, gs://, s3://, az://",
         parse=parse_path,
         group="input",
         shapes=False,

@@ -77,7 +77,7 @@ class ImagesConfig(AnnotationOptions, ListedFilesConfig):
 
     input: str | None = flag(
         None,
-        "a folder (<label>/*.jpg, <split>/<label>/*.jpg, or flat) or a glob; local, gs://, s3://",
+        "a folder (<label>/*.jpg, <split>/<label>/*.jpg, or flat) or a glob; local, gs://, s3://, az://",
         parse=parse_path,
         group="input",
         shapes=False,

@@ -23,6 +23,7 @@ _COLUMNS = (
     "transform",
     "analyze_splits",
     "transform_graph",
+    "materialize",
 )  # of every table
 
 

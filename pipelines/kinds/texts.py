@@ -88,7 +88,16 @@ LINES = FormatSpec(
     summary="turn text into TFRecord shards, an example a line or a file",
     description="Turn text into balanced, shuffled TFRecord shards, an example for each line or, with --record file, "
     "for each file.",
-    flags=("encoding", "line_numbers", "folders", "transform", "analyze_splits", "transform_graph", "block_size"),
+    flags=(
+        "encoding",
+        "line_numbers",
+        "folders",
+        "transform",
+        "analyze_splits",
+        "transform_graph",
+        "materialize",
+        "block_size",
+    ),
     make_format=_lines,
     make_encoder=_line_encoder,
     make_layout=_line_layout,

@@ -14,6 +14,7 @@ from pipelines.rebuilding.retain import retain
 from pipelines.rebuilding.reuse import reuse_changes, reuse_said
 from pipelines.recipes.recipe import Recipe
 from pipelines.running.convert import run
+from pipelines.running.dataflow import refuse_template
 from pipelines.running.memory import return_large_buffers, reuse_large_buffers
 from pipelines.running.outcome import Built
 from pipelines.running.recorded import run_recorded
@@ -34,6 +35,7 @@ def build(recipe: Recipe, made: Plan, asked: Asked, options: PipelineOptions, sa
       UserError, CorruptDataError: a mistake; nothing was written.
       Interrupted: by Ctrl-C or SIGTERM.
     """
+    refuse_template(options, "a rebuild compares, reports and deletes old versions at its job's end")
     kept = keep(recipe, made.config.parent)
     for sentence in kept.said:
         say(sentence)

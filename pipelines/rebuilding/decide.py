@@ -10,6 +10,7 @@ import pyarrow as pa
 from pipelines.config.job import JobConfig
 from pipelines.rebuilding.inputs import FILES, Inputs
 from shardmill.errors import CorruptDataError
+from shardmill.printable import beginning
 from shardmill.versions.published import numbers
 from transforms.publishing import latest as latest_file
 from transforms.publishing.catalog import published
@@ -64,7 +65,7 @@ def decide(config: JobConfig, inputs: Inputs) -> Unchanged | Changed:
     latest = latest_file.latest(config.directory)
     standing = [state.version for state in published(config.parent)]
     if latest not in standing:  # readers find nothing, so there is something to do
-        named = f"LATEST names {latest[:60]!r}, which is not published" if latest else "there is no LATEST"
+        named = f"LATEST names {beginning(latest)!r}, which is not published" if latest else "there is no LATEST"
         return Changed(named if latest or standing else "there is no version yet")
     reasons = []
     newer = [version for version in standing if numbers(version) > numbers(latest)]

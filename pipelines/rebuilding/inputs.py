@@ -144,7 +144,7 @@ def _listed(config: ListedFilesConfig) -> Iterator[_Named]:
 
 def _annotated(config: ListedFilesConfig, source: "AnnotationSource") -> Iterator[_Named]:
     """The files of annotations, and the images that they are of."""
-    from transforms.inputs.annotations.objects import Annotated
+    from transforms.inputs.annotations.objects import AnnotatedFiles
     from transforms.inputs.annotations.source import Listed
     from transforms.inputs.file_list import locate
 
@@ -152,8 +152,10 @@ def _annotated(config: ListedFilesConfig, source: "AnnotationSource") -> Iterato
     for item in source.listed():
         if isinstance(item, Listed):
             names[item.annotation] = storage.join(config.root, item.annotation)
-        if isinstance(item, Annotated | Listed):
-            image = item.name if isinstance(item, Annotated) else item.image
+        images = [item.image] if isinstance(item, Listed) else []
+        if isinstance(item, AnnotatedFiles):
+            images = [image.name for image in item.images]
+        for image in images:
             with suppress(ValueError):  # which will be a reject
                 name, uri = locate(image, config.root, config.allow_outside)
                 names[name] = uri or storage.join(config.root, name)

@@ -68,7 +68,14 @@ def keep(recipe: Recipe, parent: str) -> Kept:
         said += [odd] if odd else []
     dataset = open_dataset(parent, storage.StorageFiles(), like)
     changes: dict[str, Any] = {}
-    if types and _has(recipe, "schema"):
+    if types and _has(recipe, "schema") and dataset.manifest.configuration.get("materialize"):
+        if recipe.build.schema == "keep":
+            raise UserError(
+                f"schema: keep: the schema of {dataset.manifest.version} is that of transformed examples"
+                " (materialize), not of the input; name a schema.pbtxt"
+            )
+        said.append(f"the types of columns are those of the input: {dataset.manifest.version} has transformed examples")
+    elif types and _has(recipe, "schema"):
         given = _given(dataset, labels)
         changes["schema"] = given
         number = len(given.features)

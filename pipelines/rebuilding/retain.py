@@ -8,6 +8,7 @@ from pipelines.recipes.durations import shown
 from pipelines.recipes.sections import RetainOptions
 from shardmill.errors import LockedError
 from shardmill.metadata import naming
+from shardmill.printable import beginning
 from shardmill.versions.published import numbers
 from transforms.publishing import job_folder, lease
 from transforms.publishing.catalog import VersionState, tags_in, versions_in
@@ -63,7 +64,7 @@ def _retain(parent: str, min_versions: int, max_age: float, stay: Collection[str
     named = _named(parent)
     for file, version in named.items():
         if not naming.is_version(version):
-            yield f"{file} names {version[:60]!r}, which is no version: until it does nothing is deleted"
+            yield f"{file} names {beginning(version)!r}, which is no version: until it does nothing is deleted"
             return
     if naming.LATEST not in named:
         return

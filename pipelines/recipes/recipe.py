@@ -119,7 +119,7 @@ def parse_recipe(recipe: Node, day: date) -> Recipe:
     _check_flags(kind, own)
     build = section_of(BuildOptions, _build_entries(entries, day), recipe)
     if build.window > 1:
-        _check_window(entries["window"], own.get("input"))
+        _check_window(entries["window"], own.get("input"), day, build.window)
     top = {name: entries[name] for name in _TOP}
     flags = top | {name: _of_day(name, node, day, build.window) for name, node in own.items()}
     known = _flags(kind)
@@ -232,9 +232,11 @@ def _check_words(nodes: Iterable[Node]) -> None:
             raise node.wrong(f"{node.key}: {word} is no part of a date; expected {{YYYY}}, {{MM}} and {{DD}}")
 
 
-def _check_window(window: Node, asked: Node | None) -> None:
+def _check_window(window: Node, asked: Node | None, day: date, days: int) -> None:
     if asked is None or not dates.has_dates(asked.text()):
         raise window.wrong(
             f"window: {window.text()} is about the days in the input, which names none; write {{YYYY}}, {{MM}} and"
             " {DD} where they stand in its path"
         )
+    if (day - date.min).days < days - 1:
+        raise window.wrong(f"window: {window.text()} up to {day} begins before there are dates, in the year 1")

@@ -1,15 +1,13 @@
 """Boxes around the objects in a picture, drawn on it, each with the name of its class."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple, cast
+from typing import cast
 
 from PIL import Image, ImageDraw, ImageFont
 
-from shardmill.features.feature import Features, of_kind
-from shardmill.kinds.registry import kind_of
-from shardmill.records.example import FeatureValue
-from transforms.files.images.boxes import Box, turned
+from pipelines.reports.objects import Drawn
+from transforms.files.images.boxes import turned
 from transforms.files.images.codec import orientation
 from transforms.files.images.errors import ImageError
 from transforms.files.images.exif import UPRIGHT
@@ -18,40 +16,6 @@ from transforms.files.images.exif import UPRIGHT
 _COLOURS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178), (213, 94, 0), (204, 121, 167))
 _WIDTH = 2  # pixels of an edge
 _SMALLEST = 24  # pixels of a box's width, from which on its class is named
-
-
-class Drawn(NamedTuple):
-    """An object: its box as fractions of the stored picture, the id of its class, -1 for none, and its name."""
-
-    box: Box
-    label: int
-    name: str
-
-
-def objects_of(example: Mapping[str, FeatureValue], features: Features) -> tuple[Drawn, ...]:
-    """The objects of an example that have boxes."""
-    boxes = next((feature for feature in of_kind(features, "bbox") if feature.shape == (None, 4)), None)
-    if boxes is None:
-        return ()
-    beside = (feature for feature in features if feature.sequence == boxes.sequence and kind_of(feature).has_classes)
-    label = next(beside, None)
-    edges = [float(edge) for edge in cast(Sequence[float], example.get(boxes.name, ()))]
-    ids = [int(value) for value in cast(Sequence[int], example.get(label.name, ()))] if label is not None else []
-    found = []
-    for number in range(len(edges) // 4):
-        index = ids[number] if number < len(ids) else -1
-        names = label.class_names if label is not None else ()
-        name = names[index] if 0 <= index < len(names) else ""
-        found.append(Drawn(Box(*edges[4 * number : 4 * number + 4]), index, name))
-    return tuple(found)
-
-
-def words_of(objects: Iterable[Drawn]) -> str:
-    """How many there are of each class: `2 cat, dog`."""
-    counts: dict[str, int] = {}
-    for item in objects:
-        counts[item.name] = counts.get(item.name, 0) + 1
-    return ", ".join(f"{count} {name}" if count > 1 else name for name, count in counts.items())
 
 
 def draw_objects(image: Image.Image, objects: Sequence[Drawn], data: bytes) -> None:

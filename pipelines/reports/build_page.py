@@ -1,9 +1,12 @@
 """The page of a build, `<name>/builds/<version>.html`: that of `shardmill report`, beside the build's record."""
 
+from contextlib import suppress
+from dataclasses import replace
+
 from pipelines.reports import log
 from pipelines.reports.html.content import content
 from pipelines.reports.html.page import page
-from pipelines.reports.html.sources import sources_of_build
+from pipelines.reports.html.sources import sources_of_build, usual_checks
 from shardmill.checks.profile import Profile
 from shardmill.metadata import naming
 from shardmill.metadata.manifest import Manifest
@@ -34,11 +37,21 @@ def write_page(
         dataset, profile = made or (_dataset(parent, record), None)
         if dataset is not None:
             sources = sources_of_build(dataset, parent, record, before, profile)
-            text = page(content(sources), sources)
+            text = page(content(sources, with_statistics=False), sources)
             out = page_path(path)
             storage.write_text(out, text, f"{out}.{record.started.replace(':', '')}.tmp")
     except Exception as error:  # a defect here, too, must not take the night
         log.warn(f"the page of this build could not be written: {str(error) or type(error).__name__}")
+
+
+def with_page_checks(record: BuildRecord, profile: Profile | None, before: Profile | None) -> BuildRecord:
+    """The record of a build that published a version and made no checks, with those of its page: of a wide table they
+    take longer than all else, and need not be made whenever somebody asks for the page."""
+    if record.checks or profile is None:
+        return record
+    with suppress(Exception):  # which `write_page` says, or `shardmill report`
+        return replace(record, page_checks=tuple(result.to_json() for result in usual_checks(profile, before)))
+    return record
 
 
 def write_page_of(directory: str) -> None:

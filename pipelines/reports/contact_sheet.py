@@ -13,7 +13,8 @@ from typing import TypeVar, cast
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from pipelines.reports.array_pictures import is_drawable, picture
-from pipelines.reports.boxes import Drawn, draw_objects, objects_of, words_of
+from pipelines.reports.boxes import draw_objects
+from pipelines.reports.objects import Drawn, objects_of, words_of
 from shardmill.features.feature import Features, known_as, of_kind
 from shardmill.kinds.registry import kind_of
 from shardmill.media.image_limits import MAX_PIXELS

@@ -7,6 +7,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.config.job import JobConfig
 from pipelines.kinds.registry import KINDS, kind_of
+from pipelines.running.dataflow import refuse_template
 from pipelines.running.outcome import Published, begin_record
 from pipelines.running.recorded import run_recorded
 from shardmill.errors import UserError
@@ -50,6 +51,7 @@ def convert(config: JobConfig, beam_options: Sequence[str] = (), progress: bool 
     kind = kind_of(config)
     kind.check_installed()
     options = PipelineOptions(list(beam_options))
+    refuse_template(options, "`convert` waits for the job's end")
     with reaching(options):
         record = begin_record(config.name, config.version)
         built = run_recorded(kind.make_job, config, options, record, quiet=not progress)

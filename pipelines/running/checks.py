@@ -7,6 +7,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.config.job import JobConfig
 from pipelines.running import runner
+from pipelines.running.dataflow import check_paths
 from shardmill.errors import UserError
 from shardmill.metadata import naming
 from shardmill.reading.dataset import open_dataset
@@ -19,6 +20,7 @@ from transforms.stores.clients import check_url
 def check(config: JobConfig, options: PipelineOptions) -> None:
     """Check runner, input and output; raises UserError."""
     runner.check_runner(options)
+    check_paths(config, options)
     check_input(config)
     check_output(config, config.overwrite)
     check_baseline(config)
@@ -80,6 +82,8 @@ def check_output(config: JobConfig, overwrite: bool) -> list[str]:
     """
     if storage.is_local(config.output):
         _check_writable(config.directory)
+    else:
+        check_url(config.output)
     try:
         names = [name for name, _ in storage.list_files(config.directory)]
     except OSError as error:

@@ -1,5 +1,6 @@
 """A conversion as a function: what the command line, recipes and Python call."""
 
+from contextlib import nullcontext
 from functools import partial
 
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -10,12 +11,15 @@ from pipelines.reports import log
 from pipelines.running import launch, runner
 from pipelines.running.checks import check, check_output
 from pipelines.running.cleaning import clean_up, missing_folders, sealed, take_lease
-from pipelines.running.outcome import Interrupted, Published
+from pipelines.running.dataflow import template_of
+from pipelines.running.outcome import Interrupted, Launched, Published
 from pipelines.running.signals import terminable
 from pipelines.running.taking_up import take_up
 from shardmill.errors import JobError, OutrunError, UserError
 from shardmill.metadata import naming
 from shardmill.reading.dataset import open_dataset
+from transforms.preprocessing.graph_process import begun_ahead
+from transforms.preprocessing.options import makes_graph
 from transforms.publishing import inputs_file
 from transforms.publishing.latest import is_newer, latest
 from transforms.publishing.lease import DETACHED_SECONDS, Lease
@@ -26,8 +30,10 @@ from transforms.stores.together import together
 
 def run(
     job: Job, config: JobConfig, options: PipelineOptions, quiet: bool = False, inputs: bytes | None = None
-) -> Published:
+) -> Published | Launched:
     """Run the job that `config` describes to its end, and clean up after a failure. Nothing is printed but progress.
+
+    A job that is written as a template is not waited for: nothing that it needs is left to do here.
 
     Args:
       job: of `config`.
@@ -58,7 +64,12 @@ def run(
                     inputs_file.stage(temporary, inputs)
                 if not runner.is_local(options):
                     storage.make_directory(temporary)  # where steps say how they do
-                launch.run(job.build, options, config.name, quiet, shared=temporary)
+                ahead = begun_ahead() if runner.is_local(options) and makes_graph(vars(config)) else nullcontext()
+                with ahead:
+                    launch.run(job.build, options, config.name, quiet, shared=temporary)
+                if (template := template_of(options)) is not None:
+                    lease.leave()
+                    return Launched(config.directory, template)
             found = published(config)  # as long as nobody else may replace it
     except (JobError, UserError):
         _release(lease)

@@ -6,12 +6,29 @@ step, or else the runner's own words.
 """
 
 from collections.abc import Iterator
+from importlib import metadata
 
+import shardmill
 from shardmill.errors import KINDS, JobError, UserError
 from transforms.workers.reported import Failure
 
-# Words of Flink's errors, and what to do
+# Words of Flink's errors, and of workers that it has not what they need for, and what to do
 _OF_FLINK = (
+    (
+        "No module named 'transforms",
+        "its workers have no shardmill; let their image, or their pool's Python, have shardmill"
+        f" {shardmill.__version__}, as this one, or give --setup_file",
+    ),
+    (
+        "No module named 'apache_beam",
+        "its workers have no Beam; let their image, or their pool's Python, have apache-beam"
+        f" {metadata.version('apache-beam')}",
+    ),
+    (
+        "java.io.InvalidClassException",
+        "the job server is for another version of Flink than the cluster is; take that of the cluster's, such as"
+        " apache/beam_flink1.19_job_server for Flink 1.19",
+    ),
     (
         "Insufficient number of network buffers",
         "Flink's TaskManagers have too few network buffers for it; let taskmanager.memory.network.min and"

@@ -11,6 +11,8 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.flags.option_views import RememberingOptions
+from pipelines.reports import log
+from pipelines.running.dataflow import job_said, quiet_client, refusal
 from pipelines.running.failures import to_raise
 from pipelines.running.loopback import loopback_workers
 from pipelines.running.progress import ProgressDisplay
@@ -59,13 +61,14 @@ def run(
             asked = threading.Event()
             watch = partial(Watch, options=options, asked=asked)
             options = stack.enter_context(loopback_workers(options, asked))
+            stack.enter_context(quiet_client())
         stack.callback(patience.grant, False)  # which steps are granted, of a local job in this process
         build(pipeline := _pipeline(options, workers), folder)
         report = storage.join(place, FILE) if (place := folder or shared) is not None else None
         if report is not None:
             report_failures(pipeline, report, says_begun=not local)
         looking = partial(watch, report) if watch is not None and report is not None else None
-        _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title), report, looking)
+        _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title), report, looking, options)
 
 
 @contextmanager
@@ -92,6 +95,7 @@ def _run_with_progress(
     shown: ProgressDisplay | None,
     report: str | None,
     looking: Callable[[], Watch] | None,
+    options: PipelineOptions,
 ) -> None:
     failure: list[BaseException] = []
     running: list[tuple[Any, Watch | None]] = []
@@ -99,6 +103,8 @@ def _run_with_progress(
     def work() -> None:
         try:
             result = pipeline.run()
+            if (said := job_said(result, options)) is not None:
+                log.say(said)
             running.append((result, looking() if looking is not None else None))
             result.wait_until_finish()
         except BaseException as error:  # handed to the main thread, whatever it is
@@ -117,6 +123,8 @@ def _run_with_progress(
                     _cancel(result)
                     raise to_raise(why, None) if isinstance(why, JobError) else to_raise(JobError(), why)
     if failure:
+        if (refused := refusal(failure[0], options)) is not None:
+            raise refused from failure[0]
         raise to_raise(failure[0], None if report is None else reported(report)) from failure[0]
 
 

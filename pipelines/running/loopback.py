@@ -15,6 +15,8 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
 from apache_beam.utils import thread_pool_executor
 
+from pipelines.running.lost_streams import no_word_of_lost_streams
+
 _GRACE = 1  # seconds, at the end, for answers that are under way
 
 
@@ -45,6 +47,14 @@ class _WorkerPool(BeamFnExternalWorkerPoolServicer):
             self._worker_threads[request.worker_id] = worker
             return super().StopWorker(request, context)
 
+    def stop_all(self) -> None:
+        """Stop those whom nobody has stopped yet: a cluster keeps its workers for a while, for steps to come."""
+        with self._lock:
+            for (_, name), worker in self._started.items():
+                self._worker_threads[name] = worker
+                super().StopWorker(beam_fn_api_pb2.StopWorkerRequest(worker_id=name), None)
+            self._started.clear()
+
 
 @contextmanager
 def loopback_workers(options: PipelineOptions, asked: threading.Event) -> Iterator[PipelineOptions]:
@@ -68,10 +78,12 @@ def loopback_workers(options: PipelineOptions, asked: threading.Event) -> Iterat
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)
     port = server.add_insecure_port("localhost:0")
     server.start()
-    try:
-        external = copy.deepcopy(options)
-        portable = external.view_as(PortableOptions)
-        portable.environment_type, portable.environment_config = "EXTERNAL", f"localhost:{port}"
-        yield external
-    finally:
-        server.stop(_GRACE)
+    with no_word_of_lost_streams():  # a TaskManager ends its own in any order
+        try:
+            external = copy.deepcopy(options)
+            portable = external.view_as(PortableOptions)
+            portable.environment_type, portable.environment_config = "EXTERNAL", f"localhost:{port}"
+            yield external
+        finally:
+            pool.stop_all()
+            server.stop(_GRACE)

@@ -54,12 +54,31 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class Launched:
+    """A job that was written for its runner, which runs and publishes it when this process has ended.
+
+    Attributes:
+      directory: of the version that it will publish.
+      template: where it was written.
+    """
+
+    directory: str
+    template: str
+
+    def __str__(self) -> str:
+        return (
+            f"the job was written to {self.template}; {self.directory} is its own from now on, and published by the job"
+            " itself"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Built:
     """How a build ended.
 
     Attributes:
       record: of it.
-      published: what it has published, None if nothing.
+      published: what it has published, None if nothing, or not yet: of a job that was launched.
       error: that it ended with, None if it did well.
       index: what it remembers of its files, and took from an older version; None of a job that keeps none.
     """

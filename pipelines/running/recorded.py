@@ -11,11 +11,19 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from pipelines.config.job import JobConfig
 from pipelines.graphs.jobs import Job
 from pipelines.reports import log
-from pipelines.reports.build_page import write_page
+from pipelines.reports.build_page import with_page_checks, write_page
 from pipelines.reports.reuse import remembered
 from pipelines.reports.since import profile_of, profile_of_opened, since_line
 from pipelines.running.convert import run
-from pipelines.running.outcome import Built, Published, failed_record, interrupted, not_written, write_unpublished
+from pipelines.running.outcome import (
+    Built,
+    Launched,
+    Published,
+    failed_record,
+    interrupted,
+    not_written,
+    write_unpublished,
+)
 from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError
 from shardmill.versions.build_record import BuildRecord, failed_record_path, record_path
 from transforms.publishing.build_records import read_record, write_record
@@ -28,11 +36,11 @@ def run_recorded(
     options: PipelineOptions,
     record: BuildRecord,
     quiet: bool = False,
-    run_job: Callable[..., Published] = run,
+    run_job: Callable[..., Published | Launched] = run,
     first_too: bool = False,
 ) -> Built:
     """As `run`, but what it raises of ours is in the result, and the record of the build is written, with
-    the page about it.
+    the page about it. Of a job that was launched the record is the job's to write.
 
     Args:
       make_job: the graph of a configuration.
@@ -61,6 +69,8 @@ def run_recorded(
         since_then = replace(record, seconds=time.monotonic() - begun)
         told_of = interrupted(config.parent, since_then, interruption, first_too)
         raise told_of from (interruption.__cause__ or interruption)
+    if isinstance(published, Launched):
+        return Built(replace(record, status="launched", reason=str(published), seconds=time.monotonic() - begun))
     opened = published.dataset
     index, as_written, profile = together(
         config.parent,
@@ -81,6 +91,7 @@ def run_recorded(
         read=None if index is None else index.read,
         seconds=time.monotonic() - begun,
     )
+    ended = with_page_checks(ended, profile, before)
     path = record_path(config.parent, ended.version)
     try:
         path = write_record(config.parent, ended)

@@ -1,14 +1,13 @@
 """Which runner runs, pinned: the in-process FnApiRunner for local jobs, whatever is installed or reachable."""
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, PortableOptions, StandardOptions
 from apache_beam.runners.runner import create_runner
 
-from pipelines.running.reachable import check_google_credentials, check_job_server
+from pipelines.running.dataflow import check_installed, check_submission
+from pipelines.running.reachable import check_job_server
 from shardmill.errors import UserError
-from shardmill.installation.extras import install_hint
 
 if TYPE_CHECKING:
     from pipelines.running.worker_processes import WorkerProcesses
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
 _LOCAL = frozenset(
     {None, "DirectRunner", "SwitchingDirectRunner", "FnApiRunner", "apache_beam.runners.direct.DirectRunner"}
 )
-
-_DATAFLOW = frozenset({"DataflowRunner", "apache_beam.runners.dataflow.DataflowRunner"})
 
 
 def is_local(options: PipelineOptions) -> bool:
@@ -53,8 +50,7 @@ def check_runner(options: PipelineOptions) -> None:
     check_runner_options(options)
     if not is_local(options):
         check_job_server(options)
-    if options.view_as(StandardOptions).runner in _DATAFLOW:
-        check_google_credentials(options)
+    check_submission(options)
 
 
 def check_runner_options(options: PipelineOptions) -> None:
@@ -64,8 +60,7 @@ def check_runner_options(options: PipelineOptions) -> None:
       UserError: it does not.
     """
     check_running_mode(options)
-    if options.view_as(StandardOptions).runner in _DATAFLOW and find_spec("apitools") is None:
-        raise UserError(f"--runner DataflowRunner needs Google's clients; {install_hint('gcp')}")
+    check_installed(options)
     if is_local(options):
         if options.view_as(PortableOptions).job_endpoint is not None:
             raise UserError(

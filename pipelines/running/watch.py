@@ -58,7 +58,9 @@ class Watch:
     def _nothing_began(self) -> str:
         portable = self._options.view_as(PortableOptions)
         slots = max(self._options.view_as(FlinkRunnerOptions).parallelism, 1)
-        where = f" at {portable.environment_config}" if portable.environment_config else ""
+        # Of processes it is what starts them, and all of their environment, which may hold what is nobody's business
+        is_a_place = portable.environment_type != "PROCESS" and portable.environment_config
+        where = f" at {portable.environment_config}" if is_a_place else ""
         return (
             f"no worker has begun within {self._patience} seconds; expected {slots} free"
             f" slot{'s' if slots > 1 else ''}, as --parallelism asks for, and workers{where} that have apache-beam"

@@ -7,20 +7,16 @@ the launcher ends it, or because the launcher is gone, killed perhaps, which the
 import shlex
 import socket
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, Self
 
 from apache_beam.portability import python_urns
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
-from grpc import RpcError
 
+from pipelines.running.lost_streams import PATIENCE, no_word_of_lost_streams
 from pipelines.running.worker import HOST
 
 _BACKLOG = 1024  # workers whose connections wait, as they all do until the end
-_PATIENCE = 10.0  # seconds for a worker that a disk holds; others end in milliseconds
-_LISTENERS = ("beam_control_read", "read_grpc_client_inputs")
 
 
 class WorkerProcesses:
@@ -45,34 +41,14 @@ class WorkerProcesses:
             while True:
                 connections.append(self._server.accept()[0])
         # One that connects from here on is refused, and ends as well.
-        with _no_word_of_lost_workers():
+        with no_word_of_lost_streams():
             for connection in connections:
                 with suppress(OSError):  # it has ended already
                     connection.shutdown(socket.SHUT_WR)
             for connection in connections:
-                connection.settimeout(_PATIENCE)
+                connection.settimeout(PATIENCE)
                 with connection, suppress(OSError):
                     connection.recv(1)  # nothing, once the worker is gone
-
-
-@contextmanager
-def _no_word_of_lost_workers() -> Iterator[None]:
-    """Beam's threads that listen to workers end with a traceback when these do: wait for that, and let none be
-    printed."""
-    hook = threading.excepthook
-
-    def pass_on(failed: threading.ExceptHookArgs) -> None:
-        if not isinstance(failed.exc_value, RpcError):
-            hook(failed)
-
-    threading.excepthook = pass_on
-    try:
-        yield
-        for thread in threading.enumerate():
-            if thread.name in _LISTENERS:
-                thread.join(_PATIENCE)
-    finally:
-        threading.excepthook = hook
 
 
 class LocalRunner(FnApiRunner):

@@ -30,7 +30,7 @@ def classes(new: Profile, old: Profile, limits: LimitsByCheck, own: ByFeature = 
         counts, counts_before = new.class_counts(label), old.class_counts(before)
         if counts is None or counts_before is None:
             for check in ("classes_gone", "classes_new"):
-                said = f"how many examples each class of {label.name!r} has is not on record"
+                said = f"how many {label.unit}s each class of {label.name!r} has is not on record"
                 yield CheckResult(check, "unknown", said, label.name)
             continue
         gone, fresh = f"gone since {old.version}", f"new since {old.version}"
@@ -49,7 +49,7 @@ def _missing(
     severity, threshold = limit.over(len(certain))
     said = f"no class of {label.name!r} is {word}"
     if names:
-        told = some(f"{name!r} ({there[name]:,} examples)" for name in certain or names)
+        told = some(f"{name!r} ({there[name]:,} {label.unit}s)" for name in certain or names)
         plural = "class is" if len(certain or names) == 1 else "classes are"
         said = f"{len(certain or names)} {plural} {word}: {told}"
     if names and not certain:
@@ -82,12 +82,12 @@ def smallest_class(new: Profile, limits: LimitsByCheck, own: ByFeature = ALIKE) 
             continue
         counts = new.class_counts(label)
         if not counts:
-            said = f"how many examples each class of {label.name!r} has is not on record"
+            said = f"how many {label.unit}s each class of {label.name!r} has is not on record"
             yield CheckResult("min_examples_per_class", "unknown", said, label.name)
             continue
         name, fewest = min(counts.items(), key=lambda item: item[1])
         severity, threshold = limit.under(fewest)
         under = sum(count < threshold for count in counts.values()) if threshold is not None else 0
-        said = f"class {name!r} of {label.name!r} has {fewest:,} examples"
+        said = f"class {name!r} of {label.name!r} has {fewest:,} {label.unit}s"
         said += f"; {under} classes have fewer than {threshold:g}" if under > 1 else ""
         yield CheckResult("min_examples_per_class", severity, said, label.name, value=fewest, threshold=threshold)

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 
 from shardmill.checks import classes, columns, counts, drift, leakage
 from shardmill.checks.asked import Constraints
-from shardmill.checks.constraints import constraints
 from shardmill.checks.limits import ByFeature, LimitsByCheck
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
@@ -39,7 +38,7 @@ def run_checks(
         *leakage.similar_contents(new, limits),
         *leakage.conflicting_labels(new, limits),
         *leakage.label_leakage(new, limits, own),
-        *(constraints(new, old, asked) if asked is not None else ()),
+        *_constraints(new, old, asked),
     ]
     if old is None:
         said = "no version to compare with: what changed is not checked"
@@ -52,6 +51,15 @@ def run_checks(
         *drift.drift(new, old, limits, own),
         *results,
     ]
+
+
+def _constraints(new: Profile, old: Profile | None, asked: Constraints | None) -> Iterable[CheckResult]:
+    """What a schema asks for beside distances; the protos are imported where there is one."""
+    if asked is None:
+        return ()
+    from shardmill.checks.constraints import constraints
+
+    return constraints(new, old, asked)
 
 
 def _strangers(new: Profile, told: ByFeature) -> Iterator[CheckResult]:

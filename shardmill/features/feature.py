@@ -66,6 +66,11 @@ class Feature:
             )
 
     @property
+    def unit(self) -> str:
+        """What has a value of it: an `example`, or one of several `object`s."""
+        return "object" if self.sequence else "example"
+
+    @property
     def member(self) -> str:
         """What TFDS calls it within its sequence, such as `bbox`; "" where it is in none, or called otherwise."""
         prefix = f"{self.sequence}/"

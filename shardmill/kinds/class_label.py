@@ -60,4 +60,5 @@ class ClassLabelKind(FeatureKind):
 
     def words(self, feature: Feature) -> str:
         """How many classes there are."""
-        return f"class_label, {len(feature.class_names):,} classes"
+        number = len(feature.class_names)
+        return f"class_label, {number:,} class{'' if number == 1 else 'es'}"

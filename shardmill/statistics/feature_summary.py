@@ -10,15 +10,20 @@ from dataclasses import dataclass
 
 from shardmill.metadata.json_values import Value
 from shardmill.statistics.extremes import Extreme
-from shardmill.statistics.members import Json, counts, counts_by_integer, optional, present
-from shardmill.statistics.numbers import Number, Numbers
+from shardmill.statistics.members import (
+    Json,
+    Member,
+    attributes,
+    counts,
+    counts_by_integer,
+    is_plain_count,
+    is_plain_number,
+    present,
+)
+from shardmill.statistics.numbers import OF_NUMBERS, Number, Numbers
 from shardmill.statistics.values import Distinct, TopValue, top_values_from_json
 
 _MIXED = "mixed"
-# Of a feature, these stand beside what is not said of other numbers
-_OF_NUMBERS = frozenset(
-    ("min", "max", "mean", "std_dev", "zeros", "nan", "infinity", "quantiles", "quantiles_relative_error", "histogram")
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,30 +105,8 @@ class FeatureSummary:
     @classmethod
     def from_json(cls, value: Value) -> "FeatureSummary":
         """What the file has; raises ValueError."""
-        own = Value({key: found for key, found in value.mapping().items() if key in _OF_NUMBERS}, value.where)
-        return cls(
-            count=optional(value, "count", Value.integer),
-            missing=optional(value, "missing", Value.integer),
-            per_example=optional(value, "values_per_example", Numbers.from_json),
-            is_mixed=value.get("kind", "").value == _MIXED,
-            distinct=optional(value, "distinct", Distinct.from_json),
-            numbers=Numbers.from_json(own) if own.value else None,
-            formats=optional(value, "formats", counts),
-            encodings=optional(value, "encodings", counts),
-            seconds=optional(value, "seconds", Value.number),
-            size_bytes=optional(value, "size_bytes", Numbers.from_json),
-            turned_by_exif=value.get("turned_by_exif", 0).integer(),
-            extremes=optional(value, "extremes", _extremes),
-            values=optional(value, "values", Numbers.from_json),
-            length_bytes=optional(value, "length_bytes", Numbers.from_json),
-            classes=optional(value, "classes", counts),
-            without_name=value.get("ids_without_a_name", 0).integer(),
-            frames_by_rate=optional(value, "frames", counts_by_integer),
-            files_by_channels=optional(value, "files", counts_by_integer),
-            top_values=optional(value, "top_values", top_values_from_json),
-            top_values_from=value.get("top_values_from", "").text(),
-            label_association=optional(value, "label_association", Value.number),
-        )
+        own = attributes(value, OF_NUMBERS)
+        return cls(**attributes(value, _MEMBERS), numbers=Numbers(**own) if own else None)
 
 
 def _object(part: Numbers | Distinct | None) -> Json | None:
@@ -140,3 +123,32 @@ def _by_text(counts: Mapping[int, int] | None) -> dict[str, int] | None:
 
 def _extremes(value: Value) -> dict[str, tuple[Extreme, ...]]:
     return {what: tuple(map(Extreme.from_json, images.items())) for what, images in value.entries().items()}
+
+
+def _is_mixed(value: Value) -> bool:
+    return bool(value.value == _MIXED)
+
+
+_COUNT = (Value.integer, is_plain_count)
+_MEMBERS: Mapping[str, Member] = {
+    "count": Member("count", *_COUNT),
+    "missing": Member("missing", *_COUNT),
+    "values_per_example": Member("per_example", Numbers.from_json),
+    "kind": Member("is_mixed", _is_mixed),
+    "distinct": Member("distinct", Distinct.from_json),
+    "formats": Member("formats", counts),
+    "encodings": Member("encodings", counts),
+    "seconds": Member("seconds", Value.number),
+    "size_bytes": Member("size_bytes", Numbers.from_json),
+    "turned_by_exif": Member("turned_by_exif", *_COUNT),
+    "extremes": Member("extremes", _extremes),
+    "values": Member("values", Numbers.from_json),
+    "length_bytes": Member("length_bytes", Numbers.from_json),
+    "classes": Member("classes", counts),
+    "ids_without_a_name": Member("without_name", *_COUNT),
+    "frames": Member("frames_by_rate", counts_by_integer),
+    "files": Member("files_by_channels", counts_by_integer),
+    "top_values": Member("top_values", top_values_from_json),
+    "top_values_from": Member("top_values_from", Value.text),
+    "label_association": Member("label_association", Value.number, is_plain_number),
+}

@@ -5,7 +5,8 @@ is not, for the error says which.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from shardmill.metadata.json_values import MAX_INTEGER, Value
@@ -22,6 +23,36 @@ def present(**members: Any) -> Json:
 def optional(value: Value, key: str, take: Callable[[Value], T]) -> T | None:
     """What `take` makes of a member; None where there is none. Raises ValueError, as `take` does."""
     return take(value[key]) if key in value.mapping() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of an object: the attribute that it is, what makes that of its value, and, where a plain value is the
+    attribute as it stands, what says so."""
+
+    attribute: str
+    take: Callable[[Value], Any]
+    is_plain: Callable[[Any], bool] | None = None
+
+
+def attributes(value: Value, members: Mapping[str, Member]) -> dict[str, Any]:
+    """The attributes that an object has, by the name of each member; members that are not known are passed over.
+
+    Only what is there is looked at: of all that a feature may have, most have a third.
+
+    Raises:
+      ValueError: as `take` does.
+    """
+    found: dict[str, Any] = {}
+    for key, item in value.mapping().items():
+        member = members.get(key)
+        if member is None:
+            continue
+        if member.is_plain is not None and member.is_plain(item):
+            found[member.attribute] = item
+        else:
+            found[member.attribute] = member.take(value[key])
+    return found
 
 
 def is_plain_integer(found: Any) -> bool:

@@ -1,11 +1,13 @@
 """How numbers are distributed, as stats.json has it: range, mean, quantiles, histogram."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
-from shardmill.metadata.json_values import Value
-from shardmill.statistics.members import Json, is_plain_count, is_plain_number, optional, present
+from shardmill.metadata.json_values import MAX_INTEGER, Value
+from shardmill.statistics.members import Json, Member, attributes, is_plain_count, is_plain_number, present
 
 Number = int | float
 
@@ -88,36 +90,30 @@ class Numbers:
     @classmethod
     def from_json(cls, value: Value) -> "Numbers":
         """What the file has; raises ValueError."""
-        return cls(
-            count=optional(value, "count", Value.integer),
-            minimum=optional(value, "min", Value.number),
-            maximum=optional(value, "max", Value.number),
-            mean=optional(value, "mean", Value.number),
-            std_dev=optional(value, "std_dev", Value.number),
-            zeros=optional(value, "zeros", Value.integer),
-            nan=value.get("nan", 0).integer(),
-            infinity=value.get("infinity", 0).integer(),
-            quantiles=optional(value, "quantiles", _numbers_by_name),
-            relative_error=optional(value, "quantiles_relative_error", Value.number),
-            histogram=optional(value, "histogram", _buckets_from_json),
-        )
+        return cls(**attributes(value, _MEMBERS))
 
 
 def _buckets_from_json(value: Value) -> tuple[Bucket, ...]:
-    found = value.value
-    if isinstance(found, list) and all(map(_is_plain_bucket, found)):
-        return tuple([Bucket(item["low"], item["high"], item["count"]) for item in found])
-    return tuple(map(Bucket.from_json, value.items()))
+    plain = _plain_buckets(value.value)
+    return tuple(map(Bucket.from_json, value.items())) if plain is None else plain
 
 
-def _is_plain_bucket(item: Any) -> bool:
-    return (
-        type(item) is dict
-        and is_plain_count(item.get("count"))
-        and "below" not in item
-        and is_plain_number(item.get("low"))
-        and is_plain_number(item.get("high"))
-    )
+def _plain_buckets(found: Any) -> tuple[Bucket, ...] | None:
+    """The buckets of a list in which each has three members that are no other than they should be, looked at a member
+    at a time; None of any other."""
+    if type(found) is not list or not found:
+        return None
+    if set(map(type, found)) != {dict} or set(map(len, found)) != {3}:
+        return None
+    try:
+        lows, highs, numbers = zip(*map(itemgetter("low", "high", "count"), found), strict=True)
+        bounds = (*lows, *highs)
+        are_bounds = {int, float}.issuperset(map(type, bounds)) and all(map(math.isfinite, bounds))
+    except (KeyError, OverflowError):  # a member is missing, or has more digits than any number
+        return None
+    if not are_bounds or set(map(type, numbers)) != {int} or min(numbers) < 0 or max(numbers) > MAX_INTEGER:
+        return None
+    return tuple(map(Bucket, lows, highs, numbers))
 
 
 def _numbers_by_name(value: Value) -> dict[str, Number]:
@@ -125,3 +121,19 @@ def _numbers_by_name(value: Value) -> dict[str, Number]:
     if isinstance(found, dict) and all(map(is_plain_number, found.values())):
         return dict(found)
     return {name: number.number() for name, number in value.entries().items()}
+
+
+# How a feature's own numbers stand in the file, beside what else is said of it; of other numbers, `count` too.
+OF_NUMBERS: Mapping[str, Member] = {
+    "min": Member("minimum", Value.number, is_plain_number),
+    "max": Member("maximum", Value.number, is_plain_number),
+    "mean": Member("mean", Value.number, is_plain_number),
+    "std_dev": Member("std_dev", Value.number, is_plain_number),
+    "zeros": Member("zeros", Value.integer, is_plain_count),
+    "nan": Member("nan", Value.integer, is_plain_count),
+    "infinity": Member("infinity", Value.integer, is_plain_count),
+    "quantiles": Member("quantiles", _numbers_by_name),
+    "quantiles_relative_error": Member("relative_error", Value.number, is_plain_number),
+    "histogram": Member("histogram", _buckets_from_json),
+}
+_MEMBERS: Mapping[str, Member] = {"count": Member("count", Value.integer, is_plain_count), **OF_NUMBERS}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shardmill.errors import CorruptDataError
-from shardmill.metadata.json_values import Value, parse_json
+from shardmill.metadata.json_values import Value, parse_large_json
 from shardmill.metadata.tfds_metadata import dump_json
 from shardmill.statistics.duplicates import Duplicates
 from shardmill.statistics.feature_summary import FeatureSummary
@@ -67,7 +67,7 @@ class StatsFile:
           CorruptDataError: it is not such a file; the message names the file and the field.
         """
         try:
-            content = parse_json(text)
+            content = parse_large_json(text)
             splits = {split: SplitSummary.from_json(found) for split, found in content["splits"].entries().items()}
             duplicates = optional(content, "duplicates", Duplicates.from_json)
             return cls(splits, duplicates, optional(content, "near_duplicates", NearDuplicates.from_json))

@@ -36,6 +36,11 @@ class TransformGraph:
                 f"transform=True: {dataset.manifest.name} {dataset.manifest.version} has no transform graph; it is"
                 " made with --transform"
             )
+        if dataset.manifest.configuration.get("materialize"):
+            raise UserError(
+                f"transform=True: the examples of {dataset.manifest.name} {dataset.manifest.version} are transformed"
+                " already, by --materialize; leave it out"
+            )
         from shardmill.metadata.schema import from_pbtxt  # late: it needs protobuf, which most data sets do not
 
         raw = from_pbtxt(_text(dataset, _RAW))

@@ -8,7 +8,7 @@ import json
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from shardmill.errors import CorruptDataError
@@ -17,7 +17,7 @@ from shardmill.metadata.json_values import Value, parse_json
 
 FORMAT = 1  # raised when a reader of the former format would misread the file
 
-Status = Literal["published", "unchanged", "failed", "checks_failed", "locked", "outrun", "interrupted"]
+Status = Literal["published", "unchanged", "failed", "checks_failed", "locked", "outrun", "interrupted", "launched"]
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
@@ -30,7 +30,8 @@ class BuildRecord:
       name, version: of the data set.
       status: "published"; "unchanged", where there was nothing to do; "failed"; "checks_failed"; "locked", where
         another job builds that version; "outrun", where it was published and LATEST names another one meanwhile;
-        "interrupted", by Ctrl-C or SIGTERM.
+        "interrupted", by Ctrl-C or SIGTERM; "launched", where the job was written as a template, which this says and no
+        file does: the job itself writes the record of the version.
       reason: one sentence: why it was built, or why nothing was published.
       code_version: a digest of all that shapes the bytes but the input; "" where nobody asked for it.
       data_version: a digest of the input; "" likewise.
@@ -43,6 +44,8 @@ class BuildRecord:
       reused, read: files whose records were taken from an older version, and those that were read; None of a build that
         keeps no account of its files.
       checks: what was checked, each as the object that shardmill.checks.result writes.
+      page_checks: what the same checks with their usual thresholds say where the build asked for none: its page shows
+        them, and they stop nothing.
       notices: what the user was told.
       since: in words, what it changes of the version that LATEST named before; "" if there was none.
       shardmill: the version of shardmill that built it.
@@ -61,6 +64,7 @@ class BuildRecord:
     splits: Mapping[str, int] = field(default_factory=dict)
     rejected: int = 0
     checks: tuple[Mapping[str, Any], ...] = ()
+    page_checks: tuple[Mapping[str, Any], ...] = ()
     notices: tuple[str, ...] = ()
     since: str = ""
     shardmill: str = ""
@@ -71,8 +75,14 @@ class BuildRecord:
         """Whether both are records of one build, at different times of it."""
         return (self.started, self.version, self.data_version) == (other.started, other.version, other.data_version)
 
+    @property
+    def said(self) -> "BuildRecord":
+        """What of it is printed and sent: all but what its page alone shows, which grows with the columns, where a
+        scheduler takes 48 kB of it."""
+        return replace(self, page_checks=())
+
     def to_json(self) -> str:
-        """The text of the file: one line, as `--json` prints it."""
+        """The text of the file: one line."""
         return json.dumps({"format": FORMAT, **asdict(self), "seconds": round(self.seconds, 3)}, ensure_ascii=False)
 
     @classmethod
@@ -107,6 +117,7 @@ class BuildRecord:
             splits={split: count.integer() for split, count in content.get("splits", {}).entries().items()},
             rejected=content.get("rejected", 0).integer(),
             checks=tuple(check.mapping() for check in content.get("checks", []).items()),
+            page_checks=tuple(check.mapping() for check in content.get("page_checks", []).items()),
             notices=tuple(notice.text() for notice in content.get("notices", []).items()),
             since=content.get("since", "").text(),
             shardmill=content.get("shardmill", "").text(),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,32 @@ def test_what_turns_a_picture_must_be_known(tmp_path: Path) -> None:
         "EXIF (orientation 3) turns the picture, and nothing says whether its boxes are of the turned"
     )
     assert rejected(tmp_path, "--coco", path, "--boxes_seen", "stored")[0] == []
+
+
+def test_annotations_of_one_name_in_two_folders_are_two(tmp_path: Path) -> None:
+    folder = tmp_path / "voc"
+    for split in ("train", "valid"):
+        for number, scene in enumerate(_SCENES[:2]):
+            draw(scene, folder / split)
+            (folder / split / f"{number}.xml").write_text(voc_of(scene))
+    dataset = make("images", None, tmp_path / "out", "--voc", folder)
+    names = sorted(example["filename"] for example in shardmill.examples(dataset))
+    assert names == [f"{split}/{number}.png".encode() for split in ("train", "valid") for number in range(2)]
+
+
+def test_whose_annotation_it_is_is_known_or_it_is_a_reject(tmp_path: Path) -> None:
+    for name in ("a/1.png", "b/1.png", "c/2.png"):
+        draw(replace(_SCENES[0], name=Path(name).name), tmp_path / "voc/JPEGImages" / Path(name).parent)
+    for name in ("a/1.xml", "d/1.xml", "c/2.xml", "d/2.xml"):
+        path = tmp_path / "voc/Annotations" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(voc_of(_SCENES[0]))
+    found, notices = rejected(tmp_path, "--voc", tmp_path / "voc")
+    assert found == [
+        "which is its image cannot be known: JPEGImages/a/1.png or JPEGImages/b/1.png",
+        "its image, JPEGImages/c/2.png, is that of Annotations/c/2.xml, too",
+    ]
+    assert not [notice for notice in notices if "without" in notice]
 
 
 def test_mistakes_of_voc_s_files(tmp_path: Path, run: Run) -> None:

@@ -231,6 +231,27 @@ def test_equal_contents_are_in_one_split(route: str, run: Run, tmp_path: Path) -
     assert {split["name"] for split in json.loads((tmp_path / "together/n/1.0.0/manifest.json").read_text())["splits"]}
 
 
+def test_equal_pictures_with_other_objects_are_equal(run: Run, tmp_path: Path) -> None:
+    """And by content they are in one split, whatever is annotated in them."""
+    files = {f"{n}.jpg": image(n // 2, "JPEG", (40, 30)) for n in range(24)}
+    write_files(tmp_path / "in", files)
+    images = [{"id": n, "file_name": name, "width": 40, "height": 30} for n, name in enumerate(files)]
+    boxes = [
+        {"id": n, "image_id": n, "category_id": 1, "bbox": [n, 1, 9, 9], "area": 81, "iscrowd": 0} for n in range(24)
+    ]
+    objects = {"images": images, "annotations": boxes, "categories": [{"id": 1, "name": "cat"}]}
+    (tmp_path / "objects.json").write_text(json.dumps(objects))
+    flags = ("--input", tmp_path / "in", "--coco", tmp_path / "objects.json", "--name", "n")
+    for name, more in (("apart", ()), ("together", ("--group_by", "content"))):
+        result = run("images", *flags, "--output", tmp_path / name, "--splits", "train=0.5,test=0.5", *more)
+        assert result.status == 0, result.err
+
+    apart, together = (stats(tmp_path / name) for name in ("apart", "together"))
+    assert apart["across"]
+    assert together["across"] == {}
+    assert sum(found["examples"] for found in together["within"].values()) == 24
+
+
 def test_a_column_that_is_called_content_is_that_column(run: Run, tmp_path: Path) -> None:
     rows = "".join(f"{place % 7},{place}\n" for place in range(200))
     write_files(tmp_path / "in", {"a.csv": f"content,x\n{rows}".encode()})

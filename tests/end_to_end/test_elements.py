@@ -1,20 +1,29 @@
 """Nothing large travels between steps: Flink's buffers, Dataflow's shuffle and the memory of every runner ask for small
 elements, however large the input is. Here an element may be a hundredth of what it may be in a job."""
 
+import io
 import json
 import random
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from tests.support.avro_files import avro, record
 from tests.support.command import Run, image, write_files
 from tests.support.elements import Sizes, sizes_of_elements
+from tests.support.framed_records import record as framed_record
+from tests.support.sounds import wav
 from transforms.inputs import blocks
 from transforms.sharding import cuts
 from transforms.workers import batches
 
 MOST = 4 << 20  # of any element
 SMALL = 20_000  # about, of those that grow with the input: references, tasks, keys
+TRANSFORM = b"x: z_score\ny: {vocabulary: {top_k: 3}}\n"
+SPLITS = ("--splits", "train=0.9,test=0.1")
 GROWING = ("RecordBatch", "tuple", "BlockRef", "dict of tuple")
 
 
@@ -32,7 +41,30 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "images" / "meta.jsonl").write_text("\n".join(lines))
     write_files(root / "tables", {f"{'t' * 100}{n:03}.csv": f"x,y\n{n},a\n".encode() for n in range(200)})
     write_files(root / "rows", {"rows.csv": b"x,y\n" + b"".join(b"%d,%d\n" % (n, n % 7) for n in range(20_000))})
+    array = io.BytesIO()
+    np.save(array, np.arange(3))
+    for folder, suffix, data in (("arrays", "npy", array.getvalue()), ("audio", "wav", wav())):
+        write_files(root / folder, {f"ant/{'a' * 100}{n:03}.{suffix}": data for n in range(300)})
+    rows = [{"x": n, "y": n % 7} for n in range(20_000)]
+    write_files(
+        root,
+        {
+            "transform.yaml": TRANSFORM,
+            "jsonl/rows.jsonl": b"".join(
+                b'{"x": %(x)d, "y": %(y)d}\n' % {b"x": row["x"], b"y": row["y"]} for row in rows
+            ),
+            "parquet/rows.parquet": parquet(rows),
+            "avro/rows.avro": avro(record(x="long", y="long"), rows, 5000),
+            "records/rows.tfrecord": b"".join(framed_record(1000 + row["x"] % 9000) for row in rows),
+        },
+    )
     return root
+
+
+def parquet(rows: list[dict[str, int]]) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), out, row_group_size=1000)
+    return out.getvalue()
 
 
 def sizes(run: Run, monkeypatch: pytest.MonkeyPatch, *words: object) -> Sizes:
@@ -54,6 +86,15 @@ def sizes(run: Run, monkeypatch: pytest.MonkeyPatch, *words: object) -> Sizes:
         ("csv", "--input", "tables", "--num_shards", 20),
         ("csv", "--input", "rows", "--num_shards", 3, "--balance", "bytes", "--block_size", 20_000),
         ("text", "--input", "rows/*", "--num_shards", 3, "--block_size", 20_000),
+        ("arrays", "--input", "arrays", "--num_shards", 2),
+        ("audio", "--input", "audio", "--num_shards", 2),
+        ("images", "--input", "images", "--near_duplicates", *SPLITS, "--stratify_by", "label"),
+        ("csv", "--input", "rows", "--num_shards", 3, *SPLITS, "--stratify_by", "y", "--block_size", 20_000),
+        ("csv", "--input", "rows", "--num_shards", 3, "--transform", "transform.yaml", "--block_size", 20_000),
+        ("jsonl", "--input", "jsonl", "--num_shards", 3, "--block_size", 20_000),
+        ("parquet", "--input", "parquet", "--num_shards", 3),
+        ("avro", "--input", "avro", "--num_shards", 3, "--block_size", 20_000),
+        ("reshard", "--input", "records", "--num_shards", 3, "--block_size", 20_000),
     ],
 )
 def test_elements_are_small(

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from tests.support.buckets import S3Bucket, s3_described_once, server
+from tests.support.buckets import S3Bucket, s3_named_once, server
 from tests.support.command import Run, image
 from transforms.stores import storage
 from transforms.stores.clients import reaching
@@ -95,7 +95,7 @@ class _Pass(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with server("s3", tmp_path_factory.mktemp("s3") / "log") as url, s3_described_once():
+    with server("s3", tmp_path_factory.mktemp("s3") / "log") as url, s3_named_once():
         yield url
 
 

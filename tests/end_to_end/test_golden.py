@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.golden_cases import CASES, DIGESTS, digests, write_inputs
+from tests.support.golden_cases import CASES, DIGESTS, digests
+from tests.support.golden_inputs import write_inputs
 
 GOLDEN = json.loads(DIGESTS.read_text())
 

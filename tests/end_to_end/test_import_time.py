@@ -1,5 +1,6 @@
 """No reader imports what it does not need, and `import shardmill` takes no time."""
 
+import os
 import statistics
 import subprocess
 import sys
@@ -47,7 +48,7 @@ def test_help_imports_neither_beam_nor_numpy(command: str) -> None:
         f"    cli.main([*{command.split()!r}, '--help'])"
     )
 
-    assert not modules & {*HEAVY, "numpy", "PIL"}
+    assert not modules & {*HEAVY, "numpy", "PIL", "subprocess", "tempfile"}
     assert "pipelines.kinds.registry" in modules
 
 
@@ -63,6 +64,27 @@ def test_a_night_with_nothing_to_do_imports_no_beam(tmp_path: Path, run: Run) ->
     )
     assert "unchanged since" in said.read_text()
     assert not modules & {"apache_beam", "tensorflow"}
+
+
+def test_the_page_of_a_build_without_images_imports_no_pillow() -> None:
+    modules = loaded(
+        "from pipelines.reports import build_page\nfrom pipelines.reports.html.picture_rows import picture_rows\n"
+        "from pipelines.reports.html.pictures import Pictures\npicture_rows(Pictures())"
+    )
+
+    assert "jinja2" in modules
+    assert "PIL" not in modules
+
+
+def test_the_command_starts_no_threads_for_matrices() -> None:
+    code = (
+        "import os\nfrom pipelines import cli\ndef main():\n    import numpy\n"
+        "    print(os.environ['OPENBLAS_NUM_THREADS'])\n    return 7\ncli.main = main\ncli.program()"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    for said, given in (("1", environment), ("2", environment | {"OPENBLAS_NUM_THREADS": "2"})):
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=given, capture_output=True, text=True)
+        assert (done.returncode, done.stdout.strip()) == (7, said)
 
 
 def test_import_takes_less_than_a_fifth_of_a_second() -> None:

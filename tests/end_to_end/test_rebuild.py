@@ -347,6 +347,9 @@ def test_the_readme_s_recipe(tmp_path: Path) -> None:
 def test_a_day_of_the_window_that_is_not_there(run: Run, recipe: Path) -> None:
     """Every night says so, the quiet and the unchanged ones too."""
     said = "shardmill: warning: events: no file is there for 1 part of the input, such as dt=2026-11-21/*.csv\n"
-    for status in (0, 99):
-        result = run("rebuild", recipe, "--date", "2026-11-21", "--quiet", "--unchanged_status", 99)
+    first = run("rebuild", recipe, "--date", "2026-11-21")
+    assert (first.err, "without a file" in first.out) == (said, False)  # once
+    assert "choice without a file" in record(recipe.parent, "1.0.20261121").notices[0]
+    for flags, status in ((("--force", "--overwrite"), 0), ((), 99)):
+        result = run("rebuild", recipe, "--date", "2026-11-21", "--quiet", "--unchanged_status", 99, *flags)
         assert result == (status, "", said)

@@ -8,9 +8,28 @@ import pytest
 
 from pipelines.running import launch
 from tests.support.command import Run
-from tests.support.golden_cases import CASES, write_inputs
+from tests.support.golden_cases import CASES
+from tests.support.golden_inputs import write_inputs
 from tests.support.replay import Replay
 from transforms.workers.reported import report_failures
+
+ROUTES = (
+    "images-stratified",
+    "images-by-bytes",
+    "images-manifest",
+    "images-coco",
+    "images-near-duplicates",
+    "arrays",
+    "audio",
+    "csv-label",
+    "csv-by-bytes",
+    "csv-transform",
+    "jsonl",
+    "parquet",
+    "avro",
+    "text",
+    "reshard",
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +45,12 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-@pytest.mark.parametrize("case", ["images-stratified", "images-by-bytes", "csv-label", "reshard"])
+def folders(root: Path) -> set[str]:
+    """Those below a folder."""
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_dir()}
+
+
+@pytest.mark.parametrize("case", ROUTES)
 def test_every_bundle_twice(run: Run, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     monkeypatch.chdir(inputs)
     words = (*CASES[case], "--max_reject_fraction", "0.9", "--name", "d")
@@ -40,13 +64,14 @@ def test_every_bundle_twice(run: Run, inputs: Path, tmp_path: Path, monkeypatch:
         steps.append(replay.steps)
 
     monkeypatch.setattr(launch, "report_failures", replayed)
-    for keep in (0, 1):
+    for keep in (0, 1) if case != "csv-transform" else (1,):  # each run of which starts TensorFlow twice
         result = run(*words, "--output", tmp_path / str(keep))
         assert result.status == 0, result.err
         assert contents(tmp_path / str(keep)) == contents(tmp_path / "once")
-        folders = {path.name for path in (tmp_path / str(keep)).rglob("*") if path.is_dir()}
-        assert folders <= {"d", "1.0.0", "rejects", "builds"}
+        assert folders(tmp_path / str(keep)) == folders(tmp_path / "once")
     for labels in steps:
-        assert {"List", "Layout", "Prepare", "Write", "Publish"} <= {
-            word for label in labels for word in label.split("/")
-        }
+        assert {"Layout", "Prepare", "Write", "Publish"} <= {word for label in labels for word in label.split("/")}
+
+
+def test_every_command_is_one_of_them() -> None:
+    assert {CASES[case][0] for case in ROUTES} == {words[0] for words in CASES.values()}

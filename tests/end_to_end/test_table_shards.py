@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from shardmill.reading.dataset import open_dataset
+from shardmill.records.example import decode_example
+from shardmill.records.tfrecord import frame
 from tests.support.city_tables import CITIES, HEADER, ROWS, SPLITS, row
 from tests.support.command import Run, check_mistake, tree_bytes, write_files
 from tests.support.table_results import Table, contents, convert, to_csv
@@ -124,10 +127,17 @@ def test_folders_of_splits(tmp_path: Path) -> None:
     assert {found["id"] for found in table.splits["test"]} == set(range(70, 75))
 
 
-def test_a_million_identical_rows_balance(tmp_path: Path) -> None:
+def test_a_million_identical_rows_balance(run: Run, tmp_path: Path) -> None:
     source = write_files(tmp_path / "in", {"a.csv": b"x,word\n" + b"1,same\n" * 1_000_000})
-    arguments = ("csv", source, tmp_path, "--num_shards", 16, "--block_size", "1MiB")
-    assert convert(*arguments).sizes == {"train": [62_500] * 16}
+    arguments = ("--name", "n", "--num_shards", 16, "--block_size", "1MiB")
+    assert run("csv", "--input", source, "--output", tmp_path, *arguments).status == 0
+    dataset = open_dataset(str(tmp_path / "n"))
+    (train,) = dataset.manifest.splits
+    assert [shard.examples for shard in train.shards] == [62_500] * 16
+    record = next(iter(dataset.records(train.shards[0])))
+    assert decode_example(record) == {"x": [1], "word": [b"same"]}
+    same = frame(record) * 62_500
+    assert [path.read_bytes() == same for path in sorted(tmp_path.rglob("*.tfrecord-*"))] == [True] * 16
 
 
 def test_ten_thousand_files_of_one_row(tmp_path: Path) -> None:

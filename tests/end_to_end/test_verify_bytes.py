@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.commands.verify import dataset_faults
 from shardmill.errors import CorruptDataError
 from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run, image_tree, write_files
 from tests.support.reading import make
+from transforms.verification.metadata_files import dataset_faults
 from transforms.verification.shards import verify_shard
 
 CHANGES = 500  # of each of the two data sets

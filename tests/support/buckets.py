@@ -32,6 +32,10 @@ from tests.support.command import REPOSITORY, write_files
 from transforms.stores.clients import reaching
 
 SERVER = REPOSITORY / "tests/support/object_store_server.py"
+AZURITE = REPOSITORY / "tests/support/azurite/node_modules/azurite/dist/src/blob/main.js"
+# Those that all of Azurite's users have: https://learn.microsoft.com/azure/storage/common/storage-use-azurite
+_ACCOUNT = "devstoreaccount1"
+_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 Files = dict[str, bytes]
 
 
@@ -150,6 +154,46 @@ class S3Bucket(_Bucket):
         return [item["Key"] for page in pages for item in page.get("Contents", ())]
 
 
+def azure_connection(endpoint: str) -> str:
+    """How Azure's clients are told of a server, and who asks."""
+    protocol = endpoint.partition("://")[0]
+    account = f"AccountName={_ACCOUNT};AccountKey={_KEY};BlobEndpoint={endpoint}/{_ACCOUNT};"
+    return f"DefaultEndpointsProtocol={protocol};{account}"
+
+
+class AzureBucket(_Bucket):
+    """A container of Azurite, which lets nobody ask what it was asked, nor make objects older."""
+
+    def __init__(self, name: str, endpoint: str) -> None:
+        from azure.storage.blob import ContainerClient
+
+        connection = azure_connection(endpoint)
+        super().__init__(f"az://{_ACCOUNT}/{name}", endpoint, [f"--azure_connection_string={connection}"], {})
+        self._container = ContainerClient.from_connection_string(connection, name)
+        self._container.create_container()
+
+    def put(self, name: str, data: bytes) -> None:
+        self._container.upload_blob(name, data, overwrite=True)
+
+    def put_all(self, prefix: str, files: Files) -> None:
+        """Put files below a prefix."""
+        for name, data in files.items():
+            self.put(f"{prefix}/{name}", data)
+
+    def names(self, prefix: str = "") -> list[str]:
+        return list(self._container.list_blob_names(name_starts_with=prefix))
+
+    def files(self, prefix: str = "") -> Files:
+        """As of other buckets."""
+        return {name: self._container.download_blob(name).readall() for name in self.names(prefix)}
+
+    def older(self, prefix: str, seconds: float) -> None:
+        raise NotImplementedError
+
+    def requests(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
 def _by_name(ask: Callable[[Any, str], str]) -> Callable[[Any, str], str]:
     """Asks for each name once, whichever client does."""
     known: dict[str, str] = {}
@@ -157,34 +201,48 @@ def _by_name(ask: Callable[[Any, str], str]) -> Callable[[Any, str], str]:
 
 
 @contextmanager
-def s3_described_once() -> Iterator[None]:
-    """A job makes half a dozen clients, and each would read the description of S3 anew, for 0.15 seconds; each request
-    looks hundreds of times for what its events and the parts of its user agent are called."""
+def s3_named_once() -> Iterator[None]:
+    """Each request looks hundreds of times for what its events and the parts of its user agent are called."""
     aliases = botocore.hooks.EventAliaser
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(botocore.session, "create_loader", cache(botocore.session.create_loader))
         patch.setattr(aliases, "_alias_event_name", _by_name(aliases._alias_event_name))
         name = "sanitize_user_agent_string_component"
         patch.setattr(botocore.useragent, name, cache(getattr(botocore.useragent, name)))
         yield
 
 
+def free_port() -> int:
+    """A port at which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a server listens, whose process must not end before."""
+    while True:
+        assert process.poll() is None, log.read_text()
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+
+
 @contextmanager
 def server(kind: str, log: Path) -> Iterator[str]:
     """An emulator's address; it ends with the block."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
+    program = [sys.executable, str(SERVER), kind, str(port)]
+    if kind == "az":
+        assert AZURITE.exists(), "Azurite is not installed: `make azure` does it, with npm"
+        keep = ["--inMemoryPersistence", "--silent", "--disableTelemetry", "--skipApiVersionCheck"]
+        program = ["node", str(AZURITE), *keep, "--blobPort", str(port)]
     with log.open("wb") as output:
-        process = subprocess.Popen([sys.executable, str(SERVER), kind, str(port)], stdout=output, stderr=output)
+        process = subprocess.Popen(program, stdout=output, stderr=output)
     try:
-        for _ in range(300):
-            assert process.poll() is None, log.read_text()
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                time.sleep(0.1)
+        wait_for_port(port, process, log)
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()

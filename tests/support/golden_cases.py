@@ -1,6 +1,6 @@
 """Small inputs of every route, and a command for every option that shapes bytes: what the golden digests are of.
 
-`python tests/support/golden_cases.py` writes `tests/support/golden.json` anew.
+`python -m tests.support.golden_cases` writes `tests/support/golden.json` anew.
 A change of it is a change of bytes: CHANGELOG.md says why.
 """
 
@@ -9,34 +9,15 @@ import hashlib
 import io
 import json
 import os
-import struct
 import sys
 import tempfile
-import zlib
 from pathlib import Path
-from typing import Any
-
-import fastavro
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pipelines import cli
-from shardmill.records.example import encode_example
-from shardmill.records.tfrecord import frame
+from tests.support.golden_inputs import write_inputs
 
 DIGESTS = Path(__file__).with_name("golden.json")
 _SPLITS = ("--splits", "train=0.6,test=0.4")
-
-_TRANSFORM = """\
-score: z_score
-city: {vocabulary: {top_k: 3, num_oov_buckets: 1}}
-note: [{fill: none}, tokenize, vocabulary]
-id:
-  - {bucketize: {num_buckets: 4}, one_hot: true, output: id_bucket}
-  - {min_max: [-1, 1], output: id_scaled}
-user: drop
-"""
 
 # Each case is the flags of one command, run in the folder of the inputs.
 CASES: dict[str, tuple[str, ...]] = {
@@ -239,209 +220,26 @@ CASES: dict[str, tuple[str, ...]] = {
 }
 
 
-def write_inputs(folder: Path) -> None:
-    """Write the inputs of all cases, all the same each time; Parquet and Avro by pyarrow and fastavro."""
-    _write(folder / "transform.yaml", _TRANSFORM.encode())
-    for number in range(24):
-        name = f"images/{('cat', 'dog', 'owl')[number % 3]}/{number:02}.png"
-        _write(folder / name, _png(number, width=5 + number % 4, height=7))
-    _write_objects(folder / "objects")
-    _write(folder / "images/cat/broken.png", b"\x89PNG\r\n\x1a\nno")
-    _write(folder / "labels.txt", b"owl\ncat\n")
-    _write(folder / "cities.txt", b"Rome\nOslo\n")
-    _write(folder / "groups.txt", b"zero\none\ntwo\n")
-    rows = [("file_name", "label", "patient", "age", "caption")]
-    rows += [
-        (f"images/cat/{number:02}.png", f"c{number % 2}", f"p{number % 4}", str(number), "")
-        for number in range(0, 24, 3)
-    ]
-    _write(folder / "manifest.csv", "".join(",".join(row) + "\n" for row in rows).encode())
-    _write(folder / "names.csv", b"id,breed\n" + b"".join(b"%02d,b%d\n" % (n, n % 2) for n in range(0, 24, 3)))
-    lists = [
-        {
-            "file_name": f"images/dog/{number:02}.png",
-            "v": [1.5, number],
-            "tokens": list(range(number % 3)),
-            "when": "now",
-        }
-        for number in range(1, 24, 3)
-    ]
-    _write(folder / "manifest.jsonl", "".join(json.dumps(row) + "\n" for row in lists).encode())
-    for number in range(9):
-        dtype = ">f4" if number == 4 else "<f4" if number % 5 else "<i8"
-        array = np.arange(number, number + 6).reshape(2, 3).astype(dtype, order="F" if number == 3 else "C")
-        out = io.BytesIO()
-        np.save(out, array)
-        _write(folder / f"arrays/{'ab'[number % 2]}/{8 - number}.npy", out.getvalue())
-    for number in range(9):
-        _write(folder / f"audio/{('hum', 'tick')[number % 2]}/{number}.wav", _wav(number))
-    _write(folder / "audio/hum/cut.wav", _wav(0)[:-3])
-    _write_tables(folder / "tables")
-    _write(folder / "schema.pbtxt", _SCHEMA)
-    for name, words in (
-        ("train/good/a.txt", "one\ntwo\n\nthree"),
-        ("train/bad/b.txt", "vier\r\nfünf\n"),
-        ("test/good/c.txt", "six\n"),
-    ):
-        _write(folder / "texts" / name, words.encode())
-    for part in range(2):
-        records = []
-        for number in range(part * 20, part * 20 + 20):
-            example: dict[str, Any] = {"id": [number], "group": [number % 3], "x": [number / 4, 1.0]}
-            records.append(encode_example(example | ({"s": [b"%d" % number]} if number % 2 else {})))
-        _write(folder / f"records/old-{part:05}-of-00002.tfrecord", b"".join(map(frame, records)))
+def digests(case: str, *more: str, output: str = "out") -> dict[str, str]:
+    """The sha256 of every file that a case publishes in `output`, below the current folder, given `more` flags; by its
+    name relative to that, and without that of the build's record, which holds times."""
+    folder = f"{output}/{case}"
+    status = cli.main([*command(case), "--output", folder, *more])
+    assert status == 0, case
+    return digests_in(Path(folder))
 
 
-def _write_objects(folder: Path) -> None:
-    """The same pictures thrice, with what is in them as COCO, VOC and YOLO have it; a box of each is empty."""
-    categories = [{"id": 2, "name": "cat"}, {"id": 5, "name": "dog"}]
-    boxes = {index: [(index % 5 + place, 1, 3, 2 * place) for place in range(index % 3)] for index in range(12)}
-    for split, members in (("train", range(9)), ("val", range(9, 12))):
-        images = [{"id": 50 - n, "file_name": f"{n}.png", "width": 14, "height": 9} for n in members]
-        annotations = [
-            {
-                "id": 10 * n + place,
-                "image_id": 50 - n,
-                "category_id": (2, 5)[place % 2],
-                "bbox": list(box),
-                "area": 1.5 * n,
-            }
-            for n in members
-            for place, box in enumerate(boxes[n])
-        ]
-        content = {"annotations": annotations, "categories": categories, "images": images}
-        _write(folder / f"{split}.json", json.dumps(content).encode())
-        names = "".join(f"{n}\n" for n in members)
-        _write(folder / f"voc/ImageSets/Main/{split}.txt", names.encode())
-        for n in members:
-            for place in (f"{n}.png", f"voc/JPEGImages/{n}.png", f"yolo/images/{split}/{n}.png"):
-                _write(folder / place, _png(n + 40, 14, 9))
-            _write(folder / f"voc/Annotations/{n}.xml", _voc(boxes[n]).encode())
-            lines = (
-                f"{place % 2} {(x + 1.5) / 14} {(1 + high / 2) / 9} {3 / 14} {high / 9}"
-                for place, (x, _, _, high) in enumerate(boxes[n])
-            )
-            _write(folder / f"yolo/labels/{split}/{n}.txt", "".join(f"{line}\n" for line in lines).encode())
-    _write(folder / "yolo/data.yaml", b"train: images/train\nval: images/val\nnames: [cat, dog]\n")
-
-
-def _voc(boxes: list[tuple[int, int, int, int]]) -> str:
-    objects = (
-        f"<object><name>{('cat', 'dog')[place % 2]}</name><bndbox><xmin>{x}</xmin><ymin>{y}</ymin>"
-        f"<xmax>{x + wide}</xmax><ymax>{y + high}</ymax></bndbox></object>"
-        for place, (x, y, wide, high) in enumerate(boxes)
-    )
-    return f"<annotation><size><width>14</width><height>9</height></size>{''.join(objects)}</annotation>"
-
-
-def _write_tables(folder: Path) -> None:
-    cities = ("Oslo", "Rome", "Lima", '"St. John\'s, ""old"""')
-    ages = ["NA" if number % 7 == 3 else str(number + 20) for number in range(200)]
-    lines = [f"{n},{cities[n % 4]},{age},{n * 0.25},u{n % 9},{'x' * (n % 5)}" for n, age in enumerate(ages)]
-    _write(folder / "rows.csv", "\n".join(["id,city,age,score,user,note", *lines, "1,too,few", ""]).encode())
-    _write(folder / "latin.txt", "1;'é;x';2\n2;ü;3\n3;'a''b';\n".encode("latin-1"))
-    objects = [
-        {
-            "id": n,
-            "kind": "ab"[n % 2],
-            "size": None if n % 6 == 1 else n / 8,
-            "vector": [n, 1, 2],
-            "tokens": [n] * (n % 4),
-        }
-        | {"boxes": [[0.5, n, 1, 2]] * (n % 3), "ok": n % 2 == 0}
-        for n in range(60)
-    ]
-    _write(folder / "rows.jsonl", "".join(json.dumps(row) + "\n" for row in objects).encode())
-    table = pa.table(
-        {
-            "id": pa.array(range(80), pa.int64()),
-            "name": pa.array(["one", "two", None, "four"] * 20),
-            "value": pa.array([None if n % 9 == 4 else n / 2 for n in range(80)], pa.float64()),
-            "when": pa.array(range(80), pa.timestamp("ms")),
-            "list": pa.array([[n, n + 1] for n in range(80)], pa.list_(pa.int32())),
-        }
-    )
-    pq.write_table(table, folder / "rows.parquet", row_group_size=30)
-    _write_avro(folder / "rows.avro")
-
-
-def _write_avro(path: Path) -> None:
-    schema = {
-        "type": "record",
-        "name": "row",
-        "fields": [
-            {"name": "id", "type": "long"},
-            {"name": "name", "type": {"type": "enum", "name": "names", "symbols": ["one", "two"]}},
-            {"name": "value", "type": ["null", "double"]},
-            {"name": "when", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-            {"name": "boxes", "type": {"type": "array", "items": {"type": "array", "items": "float"}}},
-            {"name": "more", "type": {"type": "map", "values": "string"}},
-        ],
-    }
-    rows = [
-        {
-            "id": n,
-            "name": ("one", "two")[n % 2],
-            "value": None if n % 9 == 4 else n / 2,
-            "when": n,
-            "more": {"n": str(n)},
-        }
-        | {"boxes": [[n, 1, 2, 3.5]] * (n % 3)}
-        for n in range(80)
-    ]
-    with path.open("wb") as file:
-        fastavro.writer(file, schema, rows, codec="deflate", sync_interval=500, sync_marker=b"0123456789abcdef")
-
-
-def _png(number: int, width: int, height: int) -> bytes:
-    """A picture of 8-bit RGB, its pixels stored without compression."""
-    rows = b"".join(b"\0" + bytes((number * 31 + y * 7 + x * 3) % 256 for x in range(width * 3)) for y in range(height))
-    length = struct.pack("<HH", len(rows), len(rows) ^ 0xFFFF)
-    stored = b"\x78\x01\x01" + length + rows + struct.pack(">I", zlib.adler32(rows))
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    chunks = ((b"IHDR", header), (b"IDAT", stored), (b"IEND", b""))
-    body = (
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
-    )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(body)
-
-
-def _wav(number: int) -> bytes:
-    """16-bit PCM of two channels, and one file of 8 bits and one channel."""
-    channels, bits = (1, 8) if number == 5 else (2, 16)
-    frame = channels * bits // 8
-    samples = bytes((number * 37 + index * 11) % 256 for index in range(frame * (number + 3)))
-    header = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, channels, 8000, 8000 * frame, frame, bits)
-    body = b"WAVE" + header + b"data" + struct.pack("<I", len(samples)) + samples + b"\0" * (len(samples) % 2)
-    return b"RIFF" + struct.pack("<I", len(body)) + body
-
-
-_DENSE, _OPTIONAL = b"presence { min_fraction: 1 min_count: 1 } shape {}", b"value_count { min: 1 max: 1 }"
-_SCHEMA = b"".join(
-    b'feature { name: "%s" type: %s %s }\n' % row
-    for row in (
-        (b"id", b"INT", _DENSE),
-        (b"city", b"BYTES", _DENSE),
-        (b"age", b"FLOAT", _OPTIONAL),
-        (b"score", b"FLOAT", _DENSE),
-    )
-)
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-
-
-def digests(case: str) -> dict[str, str]:
-    """The sha256 of every file that a case publishes in `out`, below the current folder, by its name relative to
-    that; not that of the build's record, which holds times."""
+def command(case: str) -> tuple[str, ...]:
+    """The command of a case, without its output."""
     # Some inputs are bad
     tolerance = () if "--max_reject_fraction" in CASES[case] else ("--max_reject_fraction", "0.9")
-    status = cli.main([*CASES[case], *tolerance, "--output", f"out/{case}", "--name", "d"])
-    assert status == 0, case
-    files = sorted(path for path in Path(f"out/{case}").rglob("*") if path.is_file() and path.parent.name != "builds")
-    return {str(path.relative_to(f"out/{case}")): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return (*CASES[case], *tolerance, "--name", "d")
+
+
+def digests_in(folder: Path) -> dict[str, str]:
+    """The sha256 of every file below `folder`, but for those of records of builds."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.parent.name != "builds")
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shardmill.printable import beginning
 from transforms.columns.arrow import arrow_type, as_text
 from transforms.columns.arrow_lists import Flags, decoded, flatten, is_list, plain
 from transforms.columns.json_values import convert
@@ -147,7 +148,7 @@ def _values(items: pa.Array, dtype: Spelled) -> tuple[pa.Array, Flags, _Problem]
             return f"{value} does not fit a 64-bit integer"
         if dtype == "float32" and isinstance(value, float):
             return f"{value} is beyond the range of float32"
-        shown = as_text(value)[:60]
+        shown = beginning(as_text(value))
         return f"{shown} is no {'true or false' if dtype == 'bool' else 'integer' if dtype == 'int64' else 'number'}"
 
     converter = {"bool": _to_bool, "int64": _to_int64, "float32": _to_float32, "bytes": _to_bytes}[dtype]

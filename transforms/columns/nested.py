@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
+from shardmill.printable import beginning
+
 MAX_RANK = 8  # far more than data have, far less than what parsers and NumPy bear
 
 
@@ -52,6 +54,6 @@ def in_words(shape: Sequence[int | None]) -> str:
 def shown(value: Any) -> str:
     """The beginning of a JSON value, or of bytes and the like, as text."""
     try:
-        return json.dumps(value, default=str)[:60]
+        return beginning(json.dumps(value, default=str))
     except RecursionError:  # the parsers go deeper
         return "a value nested too deep"

@@ -40,8 +40,8 @@ class Contents:
 
     def take(self, rows: NDArray[np.int64]) -> "Contents":
         """Those of `rows`."""
-        labels = self.labels if self.labels is None else self.labels[rows]
-        return Contents(self.high[rows], self.low[rows], self.places[rows], labels)
+        labels = self.labels if self.labels is None else self.labels.take(rows)
+        return Contents(self.high.take(rows), self.low.take(rows), self.places.take(rows), labels)
 
     def between(self, start: int, stop: int) -> "Contents":
         """Those of rows `start` to `stop`, not copied."""

@@ -97,7 +97,7 @@ def in_parts(contents: Contents, splits: NDArray[np.int64], number: int) -> list
     parts = number << BITS
     code = narrow((splits << BITS) + (contents.high >> np.uint64(64 - BITS)).astype(np.int64), parts)
     order = np.argsort(code, kind="stable")
-    ordered, bounds = contents.take(order), np.searchsorted(code[order], np.arange(0, parts + 1, _PARTS)).tolist()
+    ordered, bounds = contents.take(order), np.searchsorted(code.take(order), np.arange(0, parts + 1, _PARTS)).tolist()
     return [ordered.between(start, stop) for start, stop in pairwise(bounds)]
 
 

@@ -36,6 +36,11 @@ def encode_examples(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
     return _array(*_encode(batch, 0, 0))
 
 
+def encode_entries(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
+    """What stands in each record of `encode_examples(batch)`: the entries of its features, which others may follow."""
+    return _array(*_encode(batch, 0, 0, headed=False))
+
+
 def encode_framed(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
     """`frame(encode_examples(batch))`, the payloads being written only once."""
     data, offsets = _encode(batch, HEADER_BYTES, FOOTER_BYTES)
@@ -53,11 +58,12 @@ def example_sizes(batch: pa.RecordBatch) -> np.ndarray:
     return entries + 1 + varint_widths(entries)
 
 
-def _encode(batch: pa.RecordBatch, before: int, after: int) -> tuple[pa.Buffer, np.ndarray]:
-    """Examples with `before` and `after` bytes of room around each, and the offsets of all that."""
+def _encode(batch: pa.RecordBatch, before: int, after: int, headed: bool = True) -> tuple[pa.Buffer, np.ndarray]:
+    """Examples, or if they are not `headed` their entries, with `before` and `after` bytes of room around each, and the
+    offsets of all that."""
     columns = feature_columns(batch)
     entries = _entries_sizes(columns, batch.num_rows)
-    sizes = entries + 1 + varint_widths(entries)
+    sizes = entries + 1 + varint_widths(entries) if headed else entries
     _check_sizes(sizes)
     offsets = np.zeros(batch.num_rows + 1, np.int64)
     np.cumsum(sizes + (before + after), out=offsets[1:])
@@ -67,8 +73,9 @@ def _encode(batch: pa.RecordBatch, before: int, after: int) -> tuple[pa.Buffer, 
         starts = offsets[:-1][rows] + before
         # The room between records is filled later: what is written there until then does no harm.
         writer = PieceWriter(out, starts, starts + sizes[rows] + (before + after))
-        writer.literal(b"\x0a")
-        writer.varint(entries[rows])
+        if headed:
+            writer.literal(b"\x0a")
+            writer.varint(entries[rows])
         for column in columns:
             column.write(writer, rows)
         writer.flush()

@@ -3,10 +3,9 @@ reading."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from itertools import repeat
 from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
@@ -133,17 +132,18 @@ class FileEncoder(ABC):
         """What became of a file, from its value and what `remember` made."""
         return Encoded(value)
 
-    def noted(self, batch: pa.RecordBatch) -> Iterable[Any]:
-        """What is noted of each file of a batch, beside its columns; None of one of which nothing is, as here."""
-        return repeat(None, len(batch))
+    def prepare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The planned files of a shard with all that can be made of what is noted of them before they are read; as they
+        are, unless the kind says what."""
+        return batch
 
-    def note(self, encoded: Encoded, noted: Any) -> Encoded:
-        """What becomes of a file with what is noted of it.
+    def note(self, batch: pa.RecordBatch, files: Sequence[Encoded | Exception]) -> Sequence[Encoded | Exception]:
+        """What becomes of the files of a batch from `prepare` with what it notes of them beside their columns; as they
+        are, unless the kind says what.
 
-        Raises:
-          Exception: the kind's `refusal`: it is no good, although the file is.
+        An exception, the kind's `refusal`, stands for a file that is no good: itself, or by what is noted of it.
         """
-        raise NotImplementedError
+        return files
 
     def depends_on(self) -> dict[str, str]:
         """All options that what becomes of a file depends on, beside the file; where it is not."""
@@ -157,12 +157,12 @@ class FileEncoder(ABC):
 
     def __call__(self, batch: pa.RecordBatch) -> EncodedChunk:
         """Encode the files of a PLANNED batch, in their order."""
-        return self.encode_batch(batch, [None] * len(batch))[0]
+        return self.encode_batch(self.prepare(batch), [None] * len(batch))[0]
 
     def encode_batch(
         self, batch: pa.RecordBatch, known: Sequence[Remembered | None], remembers: bool = False
     ) -> tuple[EncodedChunk, list[Place | None]]:
-        """Encode the files of a PLANNED batch, in their order; what is `known` of one is not read.
+        """Encode the files of a PLANNED batch from `prepare`, in their order; what is `known` of one is not read.
 
         Returns:
           The records, and where each file's lies, if the call `remembers`; None of a file that may be good another
@@ -177,28 +177,21 @@ class FileEncoder(ABC):
         places: list[Place | None] = []
         offset = 0
         names = _Names(self.renames(self.feature), self.renames("label"), self.renames("filename"))
-        columns = (batch[name].to_pylist() for name in ("name", "size", "label", "line", "columns"))
+        columns = (batch[name].to_pylist() for name in ("name", "label", "line", "columns"))
         paths = self._paths(batch)
-        read = self._read(paths, known)
-        told = self.noted(batch)
-        for former, noted, path, data, name, size, label, line, entries in zip(
-            known, told, paths, read, *columns, strict=True
-        ):
-            encoded = None
+        tried = list(map(self._tried, paths, self._read(paths, known), batch["size"].to_pylist(), known))
+        noted = self.note(batch, tried)
+        for before, encoded, name, label, line, entries in zip(tried, noted, *columns, strict=True):
             try:
-                if size > self.max_bytes:
-                    raise self.refusal(f"{size:,} bytes as an example, which holds {self.max_bytes:,} at most")
-                encoded = self.encode_file(path, data) if former is None else self._recalled(former)
-                encoded = encoded if noted is None else self.note(encoded, noted)
+                if isinstance(encoded, Exception):
+                    raise encoded
                 record = self._record(names, name, encoded, label, entries or b"")
                 if (grown := sum(map(len, record))) > MAX_RECORD_BYTES:
                     raise self.refusal(f"{grown:,} bytes once encoded; an example holds {MAX_RECORD_BYTES:,} at most")
             except (self.refusal, OSError) as error:
-                if isinstance(error, OSError):
-                    raise_if_store_failed(error, path)
                 rejects.append(Reject(name, line, "write", _reason(error)))
                 # What is noted of a file may be right another time, although the file stays as it is
-                lasts = (encoded is None or noted is None) and not isinstance(error, OSError)
+                lasts = (encoded is before or isinstance(before, Exception)) and not isinstance(error, OSError)
                 places.append(Place(reason=_reason(error)) if lasts else None)
                 continue
             length = framing.add(record)
@@ -208,7 +201,8 @@ class FileEncoder(ABC):
             laid.append((name, offset, length))
             offset += length
             files.append(encoded)
-            held.append((name, line, digest(encoded.value, encoded.entries), label))
+            file = encoded if isinstance(before, Exception) else before  # what is noted of it is not what it holds
+            held.append((name, line, digest(file.value, file.entries), label))
             if label is not None:
                 labels[label] += 1
         stats = self.point_out(self.count(files, labels), files, laid)
@@ -227,6 +221,18 @@ class FileEncoder(ABC):
         for place, found in zip(wanted, storage.read_small([paths[place] for place in wanted]), strict=True):
             data[place] = found
         return data
+
+    def _tried(self, path: str, data: bytes | None, size: int, former: Remembered | None) -> Encoded | Exception:
+        """What becomes of a file, or why nothing does."""
+        try:
+            if size > self.max_bytes:
+                raise self.refusal(f"{size:,} bytes as an example, which holds {self.max_bytes:,} at most")
+            return self.encode_file(path, data) if former is None else self._recalled(former)
+        except self.refusal as error:
+            return error
+        except OSError as error:
+            raise_if_store_failed(error, path)
+            return error
 
     def _looks(
         self, files: Sequence[Encoded], held: Sequence[tuple[str, int | None, bytes, int | None]], laid: Sequence[Laid]

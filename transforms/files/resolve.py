@@ -83,11 +83,10 @@ def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> I
 def _unknown(batch: pa.RecordBatch, objects: pa.RecordBatch, layout: Layout) -> dict[int, str]:
     """Why images with an object of a class that has no id are rejects, by their rows."""
     assert layout.object_classes is not None
-    rows = objects["objects"].value_parent_indices().to_pylist()
-    labels = labels_of(batch).to_pylist()
     ids = objects["objects"].flatten().flatten()[0].to_numpy()
+    rows, labels = objects["objects"].value_parent_indices(), labels_of(batch)
     return {
-        rows[place]: f"class {labels[place]!r} of an object is not in {layout.object_classes.source}"
+        rows[place].as_py(): f"class {labels[place].as_py()!r} of an object is not in {layout.object_classes.source}"
         for place in np.flatnonzero(ids < 0)[::-1].tolist()
     }
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 
 from transforms.files.encode import FileEncoder, Place
@@ -38,7 +39,7 @@ class ReusingShards:
 
     def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[Task]]:
         """The number of files, and some of them at a time, with what is known of each."""
-        batch = sorted_by_key(parts)
+        batch = self.encoder.prepare(sorted_by_key(parts))
         if self.former is None:
             stored = nothing_stored(len(batch))
         else:
@@ -67,12 +68,11 @@ class ReusingShards:
         metadata = {"encoding": self._encoding, "refusing": self._refusing}
         if not self.remembers:
             return remembered_batch((), metadata)
-        names = batch["name"].to_pylist()
-        columns = (names, hash_strings(names, self.seed), batch["identity"].to_pylist(), batch["size"].to_pylist())
-        rows = [
-            (name, key, identity, *place)
-            for name, key, identity, size, place in zip(*columns, places, strict=True)
-            # A file too large to be looked at is rejected for its planned size, which depends on more than it
-            if place is not None and identity is not None and size <= self.encoder.max_bytes
-        ]
-        return remembered_batch(rows, metadata)
+        there = np.fromiter((place is not None for place in places), np.bool_, len(places))
+        # A file too large to be looked at is rejected for its planned size, which depends on more than it
+        kept = there & batch["identity"].is_valid().to_numpy(zero_copy_only=False)
+        kept &= batch["size"].to_numpy() <= self.encoder.max_bytes
+        files = batch.select(["name", "identity"]).filter(pa.array(kept))
+        keys = hash_strings(files["name"].to_pylist(), self.seed)
+        rows = [place for place, keep in zip(places, kept.tolist(), strict=True) if keep and place is not None]
+        return remembered_batch(rows, metadata, (files["name"], pa.array(keys), files["identity"]))

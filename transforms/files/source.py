@@ -1,14 +1,17 @@
 """Shards of records that are files: the files of a shard in the order of their keys, some at a time."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from transforms.files.encode import FileEncoder
 from transforms.files.references import sorted_by_key
+from transforms.workers.memory import budget
 from transforms.writing.source import EncodedChunk
 
 _CHUNK_BYTES = 1 << 20  # of files encoded at once, about
+_HELD = 3  # times the size of files: as they were read, as they are stored, and framed
 
 
 @dataclass(frozen=True)
@@ -16,21 +19,22 @@ class FileShards:
     """A transforms.writing.source.ShardSource over PLANNED files.
 
     Attributes:
-      encoder: PLANNED batch -> EncodedChunk.
+      encoder: of the files.
       files_per_task: how many files a thread takes at once, at most.
     """
 
-    encoder: Callable[[pa.RecordBatch], EncodedChunk]
+    encoder: FileEncoder
     files_per_task: int = 64
 
     def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[pa.RecordBatch]]:
         """The number of files, and batches of them."""
-        batch = sorted_by_key(parts)
+        batch = self.encoder.prepare(sorted_by_key(parts))
         return len(batch), chunks(batch, self.files_per_task)
 
     def encode(self, task: pa.RecordBatch) -> EncodedChunk:
         """The records of some files."""
-        return self.encoder(task)
+        with budget().take(_HELD * sum(task["size"].to_pylist())):
+            return self.encoder.encode_batch(task, [None] * len(task))[0]
 
 
 def chunks(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:

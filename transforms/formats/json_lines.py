@@ -13,6 +13,7 @@ import orjson
 import pyarrow as pa
 
 from shardmill.metadata.rejects import Reject
+from shardmill.printable import beginning
 from transforms.columns.arrow import as_text, parse_fill, to_batch
 from transforms.columns.inferred import MAX_VALUES, Inferred
 from transforms.columns.json_values import array_of, column_array, column_type, convert, floats_from
@@ -232,7 +233,7 @@ def _join(parts: Sequence[Rows]) -> Rows:
 
 def parse(piece: Piece, name: str, fill: Mapping[str, int | float | str]) -> _Objects:
     """The objects of the lines of file `name` in `piece`."""
-    if not piece.data.strip():
+    if not piece.data or piece.data.isspace():
         return _Objects(name, [], [], np.zeros(0, np.int64), fill, [], line_count(piece.data))
     lines = piece.data.split(b"\n")
     if not lines[-1]:
@@ -258,7 +259,7 @@ def parse(piece: Piece, name: str, fill: Mapping[str, int | float | str]) -> _Ob
             rows.append(row)
             objects.append(value)
         else:
-            reason = f"not a JSON object, but {line.strip()[:60].decode(errors='replace')}"
+            reason = f"not a JSON object, but {beginning(line.strip().decode(errors='replace'))}"
             rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
     return _Objects(
         name, objects, [lines[row] for row in rows], numbers[rows], fill, rejects, len(lines) - len(written)

@@ -120,7 +120,7 @@ def _too_long(block: BlockRef, line: int, size_bytes: int) -> Reject:
 def _bounded(piece: Piece) -> Iterator[Piece]:
     """The lines of `piece` in pieces of MAX_LINES at most, or of nothing but blank ones."""
     data = piece.data
-    if len(data) <= MAX_LINES or spans.count(data, _LF) <= MAX_LINES or not data.strip():
+    if len(data) <= MAX_LINES or spans.count(data, _LF) <= MAX_LINES or data.isspace():
         yield piece
         return
     middle = data.rfind(b"\n", 0, len(data) // 2) + 1 or data.find(b"\n") + 1

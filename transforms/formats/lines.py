@@ -174,7 +174,7 @@ class _Lines:
     def of(cls, piece: Piece, name: str, encoding: str) -> "_Lines":
         """Find the lines of `piece`, which belongs to the file `name`."""
         data = piece.data
-        if not data.strip():
+        if not data or data.isspace():
             nothing = np.zeros(0, np.int64)
             return cls(b"", nothing, nothing, np.zeros(0, bool), 0, piece.first_line, [], line_count(data))
         codes = np.frombuffer(data, np.uint8)

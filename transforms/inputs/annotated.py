@@ -14,8 +14,8 @@ from apache_beam.pvalue import TaggedOutput
 
 import transforms.workers.coder  # noqa: F401, registers the coder of batches
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.annotations.objects import ANNOTATED, Annotated
-from transforms.inputs.annotations.source import AnnotationSource, Categories, LeftOut, Listed, Notice
+from transforms.inputs.annotations.objects import ANNOTATED, Annotated, AnnotatedFiles, object_lists
+from transforms.inputs.annotations.source import AnnotationFiles, AnnotationSource, Categories, LeftOut, Listed, Notice
 from transforms.inputs.file_list import locate
 from transforms.inputs.files import REJECTS, SUMMARIES, MeasureFn, indexed, tagged
 from transforms.inputs.summary import InputSummary, summarize_skipped
@@ -23,11 +23,12 @@ from transforms.rejects.part import RejectsWriter, parts_of
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
-from transforms.workers.batches import batches
+from transforms.workers.batches import batches, bounded, to_batch
 from transforms.workers.spread import Spread
 
 _REMOTE_THREADS = 32  # a file on an object store is one request, tens of milliseconds
 _FILES_A_BATCH = 256  # of annotations, read by one worker at once
+_BESIDE = pa.schema(list(ANNOTATED)[:-1])  # of an image, without its objects
 # An image whose annotation is yet to be read
 _LISTED = pa.schema(
     [
@@ -97,43 +98,44 @@ def _list(source: Any, allow_outside: bool, temporary: str | None) -> Iterator[A
         rejects.add([item])
         rejected += 1
 
-    def whole() -> Iterator[Annotated]:
-        nonlocal summary
-        for item in source.listed():
-            if isinstance(item, Annotated):
-                yield item
-            elif isinstance(item, Listed):
-                pending.append((item.image, item.annotation, item.place, item.split))
-            elif isinstance(item, Categories):
-                summary = summary.merge(InputSummary(categories={item.names: (1, item.path)}))
-            elif isinstance(item, LeftOut):
-                summary = summary.merge(InputSummary(left_out=Counter({item.what: item.annotations})))
-            elif isinstance(item, Notice):
-                summary = summary.merge(InputSummary(notices=frozenset([item.text])))
-            elif isinstance(item, Reject):
-                reject(item)
-            else:
-                summary = summary.merge(summarize_skipped(item.kind, item.name))
-
-    yield from batches(_rows(whole(), source.root, allow_outside, reject), ANNOTATED)
+    for item in source.listed():
+        if isinstance(item, AnnotatedFiles):
+            yield from _batches(item, source.root, allow_outside, reject)
+        elif isinstance(item, Listed):
+            pending.append((item.image, item.annotation, item.place, item.split))
+        elif isinstance(item, Categories):
+            summary = summary.merge(InputSummary(categories={item.names: (1, item.path)}))
+        elif isinstance(item, LeftOut):
+            summary = summary.merge(InputSummary(left_out=Counter({item.what: item.annotations})))
+        elif isinstance(item, Notice):
+            summary = summary.merge(InputSummary(notices=frozenset([item.text])))
+        elif isinstance(item, Reject):
+            reject(item)
+        else:
+            summary = summary.merge(summarize_skipped(item.kind, item.name))
     yield from batches(pending, _LISTED, _FILES_A_BATCH)
     yield from tagged(rejects.close())
     yield TaggedOutput(SUMMARIES, summary.merge(InputSummary(rejected=rejected)))
 
 
-def _rows(
-    images: Iterator[Annotated], root: str, allow_outside: bool, reject: Callable[[Reject], None]
-) -> Iterator[tuple[Any, ...]]:
-    """ANNOTATED rows, the sizes of files 0; of an image that may not be read, a Reject."""
-    for image in images:
+def _batches(
+    files: AnnotatedFiles, root: str, allow_outside: bool, reject: Callable[[Reject], None]
+) -> Iterator[pa.RecordBatch]:
+    """ANNOTATED batches, the sizes of files 0; of an image that may not be read, a Reject."""
+    rows, kept = [], []
+    for place, image in enumerate(files.images):
         try:
             name, uri = locate(image.name, root, allow_outside, "the images' folder")
         except ValueError as error:
             reject(Reject(image.name, image.place, "index", str(error)))
             continue
         width, height = image.size or (None, None)
-        columns = json.dumps(image.columns)
-        yield name, 0, uri, None, image.split, image.place, columns, None, width, height, list(image.objects)
+        kept.append(place)
+        rows.append((name, 0, uri, None, image.split, image.place, json.dumps(image.columns), None, width, height))
+    if rows:
+        objects = files.objects if len(kept) == len(files.objects) else files.objects.take(pa.array(kept))
+        found = to_batch(list(zip(*rows, strict=True)), _BESIDE)
+        yield from bounded(pa.RecordBatch.from_arrays([*found.columns, objects], schema=ANNOTATED))
 
 
 def _left_out(images: Iterable[Annotated]) -> Counter[str]:
@@ -148,7 +150,7 @@ class _ReadFn(beam.DoFn):
         self._source, self._allow_outside, self._temporary = source, allow_outside, temporary
 
     def setup(self) -> None:
-        self._opened: AnnotationSource | None = None
+        self._opened: AnnotationFiles | None = None
         self._pool = ThreadPoolExecutor(_REMOTE_THREADS, "shardmill-annotations")
 
     def teardown(self) -> None:
@@ -158,13 +160,16 @@ class _ReadFn(beam.DoFn):
         if batch.schema.equals(ANNOTATED):
             yield batch
             return
-        self._opened = self._opened or self._source.opened()
+        if self._opened is None:
+            assert isinstance(self._source, AnnotationFiles), "only such a source lists what is read here"
+            self._opened = self._source.opened()
         listed = [Listed(*row) for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
         map_ = map if storage.is_local(self._source.root) else self._pool.map
         read = list(map_(self._read, listed))
         rejects = [item for item in read if isinstance(item, Reject)]
         images = [item for item in read if isinstance(item, Annotated)]
-        yield from batches(_rows(iter(images), self._source.root, self._allow_outside, rejects.append), ANNOTATED)
+        files = AnnotatedFiles(images, object_lists([image.objects for image in images]))
+        yield from _batches(files, self._source.root, self._allow_outside, rejects.append)
         yield from tagged(parts_of(rejects, self._temporary))
         yield TaggedOutput(SUMMARIES, InputSummary(rejected=len(rejects), left_out=_left_out(images)))
 

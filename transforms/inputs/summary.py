@@ -21,6 +21,15 @@ Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
+class InputCounts:
+    """How much input there is: what is left to know of it at the end; attributes as those of InputSummary."""
+
+    rejected: int = 0
+    size_bytes: int = 0
+    fingerprint: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class InputSummary:
     """Counts over any part of the input.
 
@@ -80,6 +89,11 @@ class InputSummary:
             self.left_out + other.left_out,
             self.notices | other.notices,
         )
+
+    @property
+    def counts(self) -> InputCounts:
+        """How much input there is."""
+        return InputCounts(self.rejected, self.size_bytes, self.fingerprint)
 
     @property
     def matched(self) -> int:

@@ -1,6 +1,5 @@
 """The label of a table: its class names where its values are strings, numbers as they are."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from shardmill.errors import UserError
@@ -28,7 +27,7 @@ def resolve_label(columns: Columns, inferred: Inferred, options: TableOptions) -
     feature = next((feature for feature in columns.features if feature.name == options.label), None)
     if feature is None:
         if inferred.rows or options.schema is not None:
-            raise _missing(options.label, options.schema)
+            raise _missing(options.label, options)
         return columns, None
     if columns.types[feature.name].length is not None:
         raise UserError(f"--label {feature.name} holds lists; expected a column of one value in each row")
@@ -48,22 +47,23 @@ def _class_names(feature: Feature, inferred: Inferred, options: TableOptions) ->
     """The names of the classes of a label that holds their names, or as --schema says their ids."""
     if kind_of(feature).has_classes and options.classes.labels is None:
         raise UserError(
-            f"--schema says that {feature.name!r} holds ids of {_class_count(feature)} classes; give their names with "
-            f"--labels_file {naming.labels_file(feature.stem)}, which stands beside the schema"
+            f"{options.schema_said} says that {feature.name!r} holds ids of {_class_count(feature)} classes; give their"
+            f" names with --labels_file {naming.labels_file(feature.stem)}, which stands beside the schema"
         )
     check_label_name(feature.name)
-    check_labels_file(feature, options.classes.labels)
+    check_labels_file(feature, options)
     if inferred.values is None:
         raise UserError(f"--label {feature.name} has more than {MAX_VALUES:,} different values; is it a label?")
     found = inferred.values if options.needs_inference else frozenset()
     return resolve_class_names(found, options.classes.labels, options.classes.on_new_label, options.classes.source)
 
 
-def _missing(label: str, schema: Features | None) -> UserError:
+def _missing(label: str, options: TableOptions) -> UserError:
+    schema = options.schema
     if schema is None or has_column(schema, label):
         return UserError(f"--label {label} has no value in any row; give a column that has some")
     names = [feature.name for feature in schema]
-    return UserError(f"--label {label}: --schema has no such feature; {nearest(label, names)}")
+    return UserError(f"--label {label}: {options.schema_said} has no such feature; {nearest(label, names)}")
 
 
 def _with(features: Features, changed: Feature) -> Features:
@@ -71,18 +71,18 @@ def _with(features: Features, changed: Feature) -> Features:
     return tuple(changed if feature.name == changed.name else feature for feature in features)
 
 
-def check_labels_file(feature: Feature, frozen: Sequence[str] | None) -> None:
-    """Check that `frozen`, the names of --labels_file, name every class that --schema knows of; there may be more,
-    added since.
+def check_labels_file(feature: Feature, options: TableOptions) -> None:
+    """Check that the names that are frozen name every class that --schema knows of; there may be more, added since.
 
     Raises:
       UserError: there are fewer, so that the file is not the one beside the schema, and ids would mean other classes.
     """
+    frozen = options.classes.labels
     if kind_of(feature).has_classes and frozen is not None and len(frozen) < len(feature.class_names):
         raise UserError(
-            f"--labels_file has {len(frozen):,} names, but --schema says that {feature.name!r} holds ids of"
-            f" {len(feature.class_names):,} classes; give the {naming.labels_file(feature.stem)} that stands beside the"
-            " schema"
+            f"{options.classes.source} has {len(frozen):,} names, but {options.schema_said} says that {feature.name!r}"
+            f" holds ids of {len(feature.class_names):,} classes; give the {naming.labels_file(feature.stem)} that"
+            " stands beside the schema"
         )
 
 

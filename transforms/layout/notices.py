@@ -1,14 +1,23 @@
 """What a user is told of the input, whatever is made of it."""
 
+from transforms.inputs.listing import NO_MATCH
 from transforms.inputs.summary import InputSummary
+
+_PASSED_OVER = "passed over "
 
 
 def skipped_notices(summary: InputSummary) -> list[str]:
     """What was passed over, in words, whatever the route."""
     return [
-        f"passed over {number} {kind if number == 1 else _plural(kind)}, such as {name!r}"
+        f"{_PASSED_OVER}{number} {kind if number == 1 else _plural(kind)}, such as {name!r}"
         for kind, (number, name) in sorted(summary.skipped.items())
     ]
+
+
+def is_of_choices(notice: str) -> bool:
+    """Whether a notice says of which choices of a glob, such as days of a window, no file is there."""
+    kinds = (f" {NO_MATCH}, ", f" {_plural(NO_MATCH)}, ")
+    return notice.startswith(_PASSED_OVER) and any(kind in notice for kind in kinds)
 
 
 def left_out_notices(summary: InputSummary) -> list[str]:

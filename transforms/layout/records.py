@@ -27,10 +27,11 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
     for feature in options.schema or ():
         if kind_of(feature).has_classes and (feature.name != options.label or options.classes.labels is None):
             raise UserError(
-                f"--schema says that {feature.name!r} holds ids of classes; give --label {feature.name} and their names"
-                f" with --labels_file {naming.labels_file(feature.stem)}, which stands beside the schema"
+                f"{options.schema_said} says that {feature.name!r} holds ids of classes; give --label {feature.name}"
+                f" and their names with --labels_file {naming.labels_file(feature.stem)}, which stands beside the"
+                " schema"
             )
-        check_labels_file(feature, options.classes.labels)
+        check_labels_file(feature, options)
     label = options.label if options.classes.labels is not None else None
     if label is not None:
         check_label_name(label)

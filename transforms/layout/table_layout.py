@@ -10,7 +10,7 @@ from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 from transforms.formats.base import KeyColumn
 from transforms.inputs.folders import SPLITS, FolderRoles
-from transforms.inputs.summary import InputSummary
+from transforms.inputs.summary import InputCounts, InputSummary
 from transforms.layout.table_options import TableOptions
 
 
@@ -31,6 +31,9 @@ class TableLayout:
       folders: what those of the files mean.
       keys: the columns to read as keys, groups and strata, which need not be features; not those of lines and existing
         records.
+      schema_said: how rejects call the schema that `features` come from.
+      indexed: how much input there is, for the step that publishes: on clusters each step that reads what another has
+        found takes memory of their own.
     """
 
     types: Mapping[str, ColumnType]
@@ -44,6 +47,8 @@ class TableLayout:
     kinds: Mapping[str, DType] = field(default_factory=dict)
     folders: FolderRoles = SPLITS
     keys: tuple[KeyColumn, ...] = ()
+    schema_said: str = "--schema"
+    indexed: InputCounts = field(default_factory=InputCounts)
 
 
 # How a route decides upon its layout; whether an example of a line has its number concerns lines alone.

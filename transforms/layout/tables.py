@@ -44,4 +44,5 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         # There is no such column where no row could be read
         required_label=options.label if options.label in columns.types else None,
         keys=tuple(KeyColumn(name, holds_numbers_by(options.schema, name)) for name in helpers),
+        schema_said=options.schema_said,
     )

@@ -42,6 +42,15 @@ def read_former(value: Any) -> Any:
     return value if isinstance(value, FormerGraph) else FormerGraph.of(str(value))
 
 
+def makes_graph(given: Mapping[str, Any]) -> bool:
+    """Whether a job that is told these makes a transform graph; as far as can be said before they are parsed."""
+    return any(given.get(name) is not None for name in ("transform", "transform_graph")) and _is_installed()
+
+
+def _is_installed() -> bool:
+    return find_spec("tensorflow_transform") is not None
+
+
 @dataclass(frozen=True, kw_only=True)
 class TransformOptions(Options):
     """Preprocessing that training and serving share."""
@@ -72,8 +81,16 @@ class TransformOptions(Options):
         to_json=lambda former: former.name,
     )
 
+    materialize: bool = flag(
+        False,
+        "write the examples that --transform makes, instead of raw ones",
+        told=False,
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.materialize and self.transform is None and self.transform_graph is None:
+            raise UserError("--materialize needs --transform, or --transform_graph")
         if self.analyze_splits and self.transform is None:
             raise UserError("--analyze_splits needs --transform")
         former = self.transform_graph
@@ -88,7 +105,7 @@ class TransformOptions(Options):
                 f"--transform_graph {former.directory}: its graph was made by another transform than --transform says;"
                 " leave one of them out"
             )
-        if self.transform is not None and find_spec("tensorflow_transform") is None:
+        if self.transform is not None and not _is_installed():
             raise UserError(f"--transform needs TensorFlow Transform; {install_hint('transform')}")
 
     @property

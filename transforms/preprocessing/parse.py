@@ -19,6 +19,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from shardmill.errors import UserError
 from transforms.options.declare import ValueMistake
 from transforms.options.words import meant
@@ -189,8 +192,20 @@ def _fill(given: _Parameters) -> Step:
 
 def _tokenize(given: _Parameters) -> Step:
     if given.bare or not isinstance(given.node.value, str):
-        return steps.Tokenize(**given.mapping(pattern=_plain))
-    return steps.Tokenize(given.text())
+        return _checked(steps.Tokenize(**given.mapping(pattern=_plain)))
+    return _checked(steps.Tokenize(given.text()))
+
+
+def _checked(step: steps.Tokenize) -> Step:
+    """The step, if what parts texts, RE2, takes its pattern: other engines take other expressions."""
+    if step.pattern:
+        try:
+            of_nothing = pc.replace_substring_regex(pa.array([""]), step.pattern, "-")
+        except pa.ArrowInvalid as error:
+            raise ValueMistake(f"tokenize: {step.pattern!r} is no regular expression of RE2: {error}") from None
+        if of_nothing[0].as_py():
+            raise ValueMistake(f"tokenize: {step.pattern!r} matches nothing at all, and would part every letter")
+    return step
 
 
 def _plainly(cls: type[Any]) -> Callable[[_Parameters], Step]:

@@ -3,7 +3,6 @@
 A step that is an analyzer takes constants from all values of the training split; see `needs`.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Protocol
@@ -126,14 +125,6 @@ class Tokenize:
     name: ClassVar[str] = "tokenize"
     needs: ClassVar[Needs] = ""
     pattern: str = ""
-
-    def __post_init__(self) -> None:
-        try:
-            found = re.compile(self.pattern)
-        except re.error as error:
-            raise ValueMistake(f"tokenize: {self.pattern!r} is no regular expression: {error}") from None
-        if self.pattern and found.match(""):
-            raise ValueMistake(f"tokenize: {self.pattern!r} matches nothing at all, and would part every letter")
 
     def after(self, values: Values) -> Values:
         """Lists of texts."""

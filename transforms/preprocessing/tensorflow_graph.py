@@ -1,13 +1,14 @@
 """The one module that imports TensorFlow Transform: a declaration and its constants to the folder that TFT writes.
 
-`transforms.preprocessing.graph` runs it as a process of its own, in a folder that holds job.json and the vocabularies:
-functions of a graph are numbered by process, so that only a fresh one numbers them alike, and no worker keeps the
-memory of TensorFlow. It looks at no data.
+`transforms.preprocessing.graph_process` runs it as a process of its own, in a folder that holds job.json and the
+vocabularies: functions of a graph are numbered by process, so that only a fresh one numbers them alike, and no worker
+keeps the memory of TensorFlow. It looks at no data.
 """
 
 import hashlib
 import itertools
 import json
+import sys
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -31,9 +32,11 @@ _NUL = "\0"  # stands between tokens, as in transforms.preprocessing.values
 
 
 def main() -> None:
-    """Read the job of the folder that this process runs in, and write the graph beside it."""
+    """Wait for a line, read the job of the folder that this process runs in, and write the graph beside it."""
     tf.config.threading.set_intra_op_parallelism_threads(1)  # the threads of the job are the cores
     tf.config.threading.set_inter_op_parallelism_threads(1)
+    if not sys.stdin.readline():  # whoever began this process needs it no more
+        return
     _name_by_content(Path())
     job = json.loads(Path(JOB).read_text())
     schema = text_format.Parse(job["schema"], schema_pb2.Schema())
@@ -115,7 +118,7 @@ def _after(value: Any, step: steps.Step, constants: Mapping[str, Any], ids: int)
     if isinstance(step, steps.Tokenize):
         return _tokens(_dense(value, b""), step.pattern), 0
     if isinstance(step, steps.Log1p):
-        return _mapped(_floats(value), tf.math.log1p), 0
+        return _mapped(_floats(value), _log1p), 0
     if isinstance(step, steps.ZScore):
         mean, deviation = tf.constant(constants["mean"], tf.float32), tf.constant(constants["std_dev"], tf.float32)
         return _mapped(_floats(value), lambda x: (x - mean) / deviation), 0
@@ -129,6 +132,12 @@ def _after(value: Any, step: steps.Step, constants: Mapping[str, Any], ids: int)
     if isinstance(step, steps.Hash):
         return tft.hash_strings(value, step.hash_buckets), step.hash_buckets
     return tf.one_hot(_dense(value, -1), ids), 0
+
+
+def _log1p(value: Any) -> Any:
+    """In float64 and rounded once, as in transforms.preprocessing.values: the same digits wherever it stands in a
+    batch."""
+    return tf.cast(tf.math.log1p(tf.cast(value, tf.float64)), tf.float32)
 
 
 def _scaled(step: steps.MinMax, constants: Mapping[str, Any]) -> Callable[[Any], Any]:

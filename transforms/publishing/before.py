@@ -1,6 +1,7 @@
 """Which version a new one comes after: what it is compared with, and keeps ids and types of."""
 
 from shardmill.metadata import naming
+from shardmill.printable import beginning
 from transforms.publishing.catalog import published
 from transforms.publishing.latest import latest_in
 from transforms.stores import storage
@@ -27,5 +28,5 @@ def version_before(parent: str) -> tuple[str, str]:
     standing = [state.version for state in published(parent)]
     if not standing:
         return "", ""
-    what = f"LATEST names {named[:60]!r}, which is not published" if named else "there is no LATEST"
+    what = f"LATEST names {beginning(named)!r}, which is not published" if named else "there is no LATEST"
     return standing[0], f"{what}: {standing[0]}, the newest that is published, takes its place"

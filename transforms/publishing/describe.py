@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from shardmill.codecs.base import Codec
-from shardmill.features.feature import Features, of_kind
+from shardmill.features.feature import Feature, Features, of_kind
 from shardmill.features.renames import Renames
 from shardmill.features.roles import with_label
 from shardmill.metadata import naming, schema, tfds_metadata
@@ -266,7 +266,7 @@ def notices(build: Build, features: Features, options: PublishOptions) -> list[s
         said += _near_notices(build.near_duplicates)
     for feature in of_kind(features, "class_label"):
         column = Renames.of(options.configuration).original(feature.name)
-        said += _class_notices(build, feature.name, feature.class_names, "" if feature.shape else column)
+        said += _class_notices(build, feature, "" if feature.shape else column)
     return said
 
 
@@ -295,18 +295,19 @@ def _class_names(features: Features) -> dict[str, Sequence[str]]:
     return {feature.name: feature.class_names for feature in of_kind(features, "class_label")}
 
 
-def _class_notices(build: Build, feature: str, names: Sequence[str], column: str) -> list[str]:
-    counts = {split: stats.label_counts(feature) for split, stats in build.stats.items()}
+def _class_notices(build: Build, feature: Feature, column: str) -> list[str]:
+    names = feature.class_names
+    counts = {split: stats.label_counts(feature.name) for split, stats in build.stats.items()}
     where = {index: [split for split, labels in counts.items() if labels[index]] for index in range(len(names))}
     said = []
     lost = [names[index] for index, splits in where.items() if not splits]
     if lost:
-        said.append(f"{_some(lost)} no examples")
+        said.append(f"{_some(lost)} no {feature.unit}s")
     single = [names[index] for index, splits in where.items() if len(splits) == 1]
     if single and len(counts) > 1:
         only = where[names.index(single[0])][0]
         remedy = f"; --stratify_by {column} spreads each class" if column else ""
-        said.append(f"{_some(single)} examples in one split only ({single[0]!r}: {only}){remedy}")
+        said.append(f"{_some(single)} {feature.unit}s in one split only ({single[0]!r}: {only}){remedy}")
     return said
 
 

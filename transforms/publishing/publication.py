@@ -177,6 +177,8 @@ def _place(directory: str, journal: Journal, sizes: Mapping[str, int]) -> None:
     together(directory, partial(inputs_file.forget, directory), partial(storage.delete, old))
     there = {storage.join(directory, move.temporary): move.size_bytes for move in waiting}
     storage.rename(list(there), [storage.join(directory, move.file) for move in waiting], sizes=there)
+    for folder in folders_of(old, directory)[:-1]:  # of which no file of the new version may be
+        storage.remove_empty(folder)
     paths = [storage.join(directory, move.file) for move in journal.moves]
     storage.sync_directories(folders_of(paths, directory))
 

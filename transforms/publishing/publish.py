@@ -80,6 +80,20 @@ def publish(build: Build, features: Features, options: PublishOptions) -> list[s
     return [storage.join(options.directory, str(shard.name)) for shard in shards]
 
 
+def published_before(shards: Sequence[ShardInfo], options: PublishOptions) -> list[str] | None:
+    """The paths of the shards, where an earlier attempt of this job has published them, and cleared away what
+    describing them takes; else None."""
+    if not shards or storage.exists(shards[0].temporary):
+        return None
+    if not storage.exists(storage.join(options.directory, naming.SUCCESS)):
+        return None
+    manifest = storage.read_bytes(storage.join(options.directory, naming.MANIFEST)).decode()
+    named = [(str(shard.name), f'"{shard.crc32c:08x}"') for shard in shards]
+    if not all(f'"{name}"' in manifest and crc in manifest for name, crc in named):
+        return None
+    return [storage.join(options.directory, name) for name in sorted(name for name, _ in named)]
+
+
 def _more_files(build: Build, options: PublishOptions) -> dict[str, bytes]:
     """The files that a route adds. What they are made of lies in the job's temporary directory: an attempt that comes
     after another has published finds them where that one put them."""

@@ -1,4 +1,4 @@
-"""What rows hold, by hash: of their records, without what only says which record it is."""
+"""What the rows of a task hold, by hash, written where equal contents are looked for."""
 
 import uuid
 from collections.abc import Sequence
@@ -6,25 +6,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from transforms.contents.hashes import SEEDS, Contents
+from transforms.contents.hashes import Contents
 from transforms.contents.section import Section, in_parts, layout_section
-from transforms.records.encode import EncodedRows
 from transforms.stores import storage
 
 _MOST_ROWS = 1 << 20  # held at once: 24 MB
-
-
-def contents_of(encoded: EncodedRows, places: NDArray[np.uint64], apart: tuple[str, ...] = ()) -> Contents:
-    """The contents of some rows.
-
-    Args:
-      encoded: the rows as records.
-      places: of each row, see transforms.contents.places.
-      apart: features that say which record it is and not what it holds; where a record has no other, they are all that
-        it holds.
-    """
-    high, low = encoded.content_hashes(SEEDS, apart)
-    return Contents(high, low, places)
 
 
 class ContentsOfTask:

@@ -14,6 +14,7 @@ from shardmill.records import spans
 from transforms.columns.buffers import data_of, offsets_of
 from transforms.columns.inferred import Inferred
 from transforms.columns.key_texts import key_texts
+from transforms.contents.hashes import SEEDS, Contents
 from transforms.examples.decode import decode_parts, infer_examples, key_feature, merge_parts
 from transforms.examples.encode import MAX_RECORD_BYTES, encode_examples, encode_framed, example_sizes
 from transforms.examples.framing import frame, payload_hashes
@@ -53,14 +54,19 @@ class PreparedRows:
 
     Attributes:
       batch: their columns.
-      ties, order: uint64, shape (rows,), see transforms.records.keys.
+      ties: uint64, shape (rows,), see transforms.records.keys.
       folder_splits: int64, shape (rows,), the split that the file's folder says, or -1.
+      sources: the files that they come from, each with the lines of its rows.
     """
 
     batch: pa.RecordBatch
     ties: np.ndarray
-    order: np.ndarray
     folder_splits: np.ndarray
+    sources: tuple[tuple[FileRef, np.ndarray], ...]
+
+    def input_order(self) -> np.ndarray:
+        """Keys that sort as the input does: uint64, shape (rows,)."""
+        return np.concatenate([input_order(file, lines) for file, lines in self.sources])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,18 +87,20 @@ class EncodedRows:
     inferred: Inferred = field(default_factory=Inferred)
     kinds: Kinds = field(default_factory=dict)
 
-    def payload_hashes(self, seed: int) -> np.ndarray:
-        """The 64-bit xxh3 of each record: uint64, shape (rows,)."""
-        hashes: np.ndarray = payload_hashes(self.framed, [seed])[0]
-        return hashes
+    def payload_hashes(self, seeds: Sequence[int]) -> np.ndarray:
+        """For each seed the 64-bit xxh3 of each record: uint64, shape (seeds, rows)."""
+        return payload_hashes(self.framed, seeds)
+
+    def is_all_content(self, apart: Sequence[str]) -> bool:
+        """Whether what a row holds is all of its record: none of its features stands `apart`, or all of them do."""
+        return len({name in apart for name in self.features.schema.names}) < 2
 
     def content_hashes(self, seeds: Sequence[int], apart: Sequence[str]) -> np.ndarray:
         """For each seed the 64-bit xxh3 of what each row holds, uint64, shape (seeds, rows): of its record without the
         features that stand `apart`; where it has no others, of all of it."""
-        kept = [name for name in self.features.schema.names if name not in apart]
-        if not kept or len(kept) == len(self.features.schema.names):
-            return payload_hashes(self.framed, seeds)
-        records = encode_examples(self.features.select(kept))
+        if self.is_all_content(apart):
+            return self.payload_hashes(seeds)
+        records = encode_examples(self.features.select([n for n in self.features.schema.names if n not in apart]))
         offsets, data = offsets_of(records), data_of(records)
         return spans.hashes_by_seed(data, offsets[:-1], offsets[1:], seeds)
 
@@ -146,10 +154,8 @@ class TableEncoder:
             column = batch[feature.name]
             if feature.required and feature.name != layout.required_label and column.null_count:
                 missing = column.is_null().to_numpy(zero_copy_only=False)
-                reject(
-                    missing,
-                    lambda row, name=feature.name: f"column {name!r} has no value, which --schema wants in every row",
-                )
+                said = f"column {feature.name!r} has no value, which {layout.schema_said} wants in every row"
+                reject(missing, lambda row, said=said: said)
         if batch.nbytes > MAX_RECORD_BYTES // 2:
             sizes = example_sizes(batch.select([feature.name for feature in layout.features]))
             reject(
@@ -241,7 +247,7 @@ def position(batch: pa.RecordBatch, lines: np.ndarray, file: FileRef, layout: Ta
         named, _ = layout.folders.locate(file.name)
         assert named is not None
         split = layout.splits.index(named)
-    return PreparedRows(batch, position_ties(file, lines), input_order(file, lines), np.full(len(lines), split))
+    return PreparedRows(batch, position_ties(file, lines), np.full(len(lines), split), ((file, lines),))
 
 
 def join(parts: Sequence[PreparedRows]) -> PreparedRows:
@@ -250,20 +256,18 @@ def join(parts: Sequence[PreparedRows]) -> PreparedRows:
         return parts[0]
     return PreparedRows(
         pa.concat_batches([part.batch for part in parts]),
-        *(np.concatenate(arrays) for arrays in zip(*((p.ties, p.order, p.folder_splits) for p in parts), strict=True)),
+        np.concatenate([part.ties for part in parts]),
+        np.concatenate([part.folder_splits for part in parts]),
+        tuple(source for part in parts for source in part.sources),
     )
 
 
 def keyed(
     rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions, strata: Divisions | None
-) -> KeyedRecords:
-    """The records of `rows` with their keys and splits; `strata` are how those of --stratify_by are cut."""
-    if options.split.no_shuffle:
-        order = rows.order
-    elif options.key is not None:
-        order = hash_keys(encoded.helpers[options.key], options.split.seed)
-    else:
-        order = encoded.payload_hashes(options.split.seed)
+) -> tuple[KeyedRecords, Contents]:
+    """The records of `rows` with their keys and splits, and what they hold; `strata` are how those of --stratify_by are
+    cut."""
+    order, contents = hashed(rows, encoded, options)
     if layout.fractions is None:
         splits = rows.folder_splits
     elif options.split.stratify_by is not None:
@@ -273,7 +277,24 @@ def keyed(
         splits = np.zeros(len(order), np.int64)
     else:
         splits = keys.assign(split_keys(encoded, options), keys.thresholds(layout.fractions))
-    return KeyedRecords(encoded.framed, order, rows.ties, splits, layout.splits)
+    return KeyedRecords(encoded.framed, order, rows.ties, splits, layout.splits), contents
+
+
+def hashed(rows: PreparedRows, encoded: EncodedRows, options: KeyOptions) -> tuple[np.ndarray, Contents]:
+    """What orders `rows`, uint64, shape (rows,), and what they hold. Where either is a hash of whole records, one hash
+    serves both, and records are read once: a tenth of what staging lines of text takes."""
+    by_record = options.key is None and not options.split.no_shuffle
+    if by_record and encoded.is_all_content(options.apart) and options.split.seed not in SEEDS:
+        order, low = encoded.payload_hashes([options.split.seed, SEEDS[1]])
+        return order, Contents(order, low, rows.ties)
+    if options.split.no_shuffle:
+        order = rows.input_order()
+    elif options.key is not None:
+        order = hash_keys(encoded.helpers[options.key], options.split.seed)
+    else:
+        order = encoded.payload_hashes([options.split.seed])[0]
+    high, low = encoded.content_hashes(SEEDS, options.apart)
+    return order, Contents(high, low, rows.ties)
 
 
 def stratum_keys(rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> KeyedRecords:

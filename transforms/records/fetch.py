@@ -4,14 +4,29 @@ milliseconds, whatever it brings, and a disk of the worker's none."""
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
+from typing import NamedTuple
 
 from transforms.stores import storage
+from transforms.workers.memory import budget
 from transforms.workers.spool import Spool
 
 _REQUESTS_AT_ONCE = 32  # what a store at some distance answers while the first of them is on its way
 _MOST_BYTES = 2 << 20  # of a request: so much is held by each of those under way
 
-Range = tuple[str, int, int]  # path, offset and length in bytes
+
+class Range(NamedTuple):
+    """`length` bytes at `offset` of the file at `path`."""
+
+    path: str
+    offset: int
+    length: int
+
+
+class _Request(NamedTuple):
+    """What is read at once, and where it is put."""
+
+    read: Range
+    target: int
 
 
 def fetch(ranges: Sequence[Range]) -> tuple[Spool, list[int]]:
@@ -21,16 +36,16 @@ def fetch(ranges: Sequence[Range]) -> tuple[Spool, list[int]]:
       OSError: one cannot be read.
     """
     spool = Spool()
-    offsets = list(accumulate((length for _, _, length in ranges), initial=0))
+    offsets = list(accumulate((asked.length for asked in ranges), initial=0))
 
-    def fetch_part(part: tuple[str, int, int, int]) -> None:
-        path, offset, length, target = part
-        spool.write(target, storage.read_range(path, offset, length))
+    def fetch_part(request: _Request) -> None:
+        with budget().take(request.read.length):
+            spool.write(request.target, storage.read_range(*request.read))
 
     parts = [
-        (path, offset + start, min(_MOST_BYTES, length - start), target + start)
-        for (path, offset, length), target in zip(ranges, offsets, strict=False)
-        for start in range(0, length, _MOST_BYTES)
+        _Request(Range(asked.path, asked.offset + start, min(_MOST_BYTES, asked.length - start)), target + start)
+        for asked, target in zip(ranges, offsets, strict=False)
+        for start in range(0, asked.length, _MOST_BYTES)
     ]
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE, "shardmill-fetch") as pool:
         try:

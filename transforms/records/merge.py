@@ -1,11 +1,12 @@
 """Shards of records that lie in runs: slices of many runs merged by key, a segment of some megabytes at a time.
 
 On a local disk each segment reads its pieces of the slices where they lie. Each would be a request of its own to an
-object store, so there a shard's slices are fetched whole first, two requests a slice: its entries, its records.
+object store, so there a shard's slices are fetched whole first, one request each, for their records have their entries
+before them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -14,15 +15,17 @@ import pyarrow as pa
 
 from shardmill.records import spans
 from transforms.records.fetch import Range, fetch
-from transforms.records.run_file import entries, key_order, key_range, read_key_range
+from transforms.records.run_file import columns_of, key_order, read_keys_at
+from transforms.records.self_contained import ENTRY, entries_of
+from transforms.records.slice import Slice, to_slices
 from transforms.sharding.key_histogram import Cuts
 from transforms.stores import storage
 from transforms.workers.batches import concatenate
+from transforms.workers.memory import budget
 from transforms.writing.source import EncodedChunk
 
 SEGMENT_BYTES = 8 << 20  # of a shard, merged at once
-
-Slice = tuple[str, int, int, int, int, int]  # a row of transforms.records.slices.SLICE
+_HELD = 2  # times the size of a segment: as it was read, and in order
 
 
 class Source(Protocol):
@@ -53,9 +56,10 @@ class Piece:
 
     Attributes:
       source: of their bytes.
-      offset: of their first byte.
+      offset: of their first byte, or that of the entry before.
       keys, ties: uint64, shape (n,).
       sizes: framed, in bytes, uint32, shape (n,).
+      gap: bytes before each record that are not of it.
     """
 
     source: Source
@@ -63,6 +67,17 @@ class Piece:
     keys: np.ndarray
     ties: np.ndarray
     sizes: np.ndarray
+    gap: int = 0
+
+    @property
+    def record_bytes(self) -> int:
+        """The bytes of its records."""
+        return int(self.sizes.sum(dtype=np.int64))
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes that it takes where it lies."""
+        return self.record_bytes + self.gap * len(self.sizes)
 
 
 @dataclass(frozen=True)
@@ -80,13 +95,15 @@ class RunShards:
 
     def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[list[Piece]]]:
         """The number of records, and the pieces of each segment."""
-        slices = list(zip(*(column.to_pylist() for column in concatenate(parts).columns), strict=True))
-        pieces = _in_place(slices) if all(storage.is_local(path) for path, *_ in slices) else _fetched(slices)
+        slices = to_slices(concatenate(parts))
+        pieces = [_in_place(part, part.entries_at) for part in slices if part.entries_at is not None]
+        pieces += _fetched([part for part in slices if part.entries_at is None])
         return sum(len(piece.keys) for piece in pieces), segments(pieces, self.segment_bytes)
 
     def encode(self, task: Sequence[Piece]) -> EncodedChunk:
         """Read and merge one segment."""
-        data, order = merged(task)
+        with budget().take(_HELD * sum(piece.size_bytes for piece in task)):
+            data, order = merged(task)
         return EncodedChunk(data, len(order))
 
 
@@ -97,32 +114,30 @@ def merged(pieces: Sequence[Piece]) -> tuple[Any, np.ndarray]:
         *(np.concatenate(arrays) for arrays in zip(*((piece.keys, piece.ties) for piece in pieces), strict=True))
     )
     sizes = np.concatenate([piece.sizes for piece in pieces]).astype(np.int64)
-    ends = np.cumsum(sizes)
+    gaps = np.repeat([piece.gap for piece in pieces], [len(piece.sizes) for piece in pieces])
+    ends = np.cumsum(sizes + gaps)
     data = np.empty(int(ends[-1]), np.uint8)
     start = 0
     for piece in pieces:
-        stop = start + int(piece.sizes.sum(dtype=np.int64))
+        stop = start + piece.size_bytes
         piece.source.read_into(piece.offset, data[start:stop].data)
         start = stop
-    return spans.gather(data, (ends - sizes)[order], sizes[order])[0], order
+    return spans.gather(data, (ends - sizes).take(order), sizes.take(order))[0], order
 
 
-def _in_place(slices: Sequence[Slice]) -> list[Piece]:
-    return [
-        Piece(RunFile(path), offset, *read_key_range(path, index_offset, start, stop))
-        for path, index_offset, start, stop, offset, _ in slices
-    ]
+def _in_place(part: Slice, entries_at: int) -> Piece:
+    return Piece(RunFile(part.path), part.offset, *read_keys_at(part.path, entries_at, part.rows))
 
 
 def _fetched(slices: Sequence[Slice]) -> list[Piece]:
-    keys: list[Range] = [(path, *key_range(index, start, stop)) for path, index, start, stop, _, _ in slices]
-    records: list[Range] = [(path, offset, size) for path, _, _, _, offset, size in slices]
-    spool, offsets = fetch([*keys, *records])
+    if not slices:
+        return []
+    spool, offsets = fetch([Range(part.path, part.offset, part.size_bytes) for part in slices])
     pieces = []
-    for (_, _, length), of_keys, of_records in zip(keys, offsets, offsets[len(keys) :], strict=False):
-        read = bytearray(length)
-        spool.read_into(of_keys, memoryview(read))
-        pieces.append(Piece(spool, of_records, *entries(read)))
+    for part, offset in zip(slices, offsets, strict=True):
+        data = bytearray(part.size_bytes)
+        spool.read_into(offset, memoryview(data))
+        pieces.append(Piece(spool, offset, *columns_of(entries_of(data)), ENTRY.itemsize))
     return pieces
 
 
@@ -131,7 +146,7 @@ def segments(pieces: Sequence[Piece], segment_bytes: int) -> Iterator[list[Piece
 
     The cuts are found in a sample of the keys, so that nothing is sorted but within a segment.
     """
-    total = sum(int(piece.sizes.sum(dtype=np.int64)) for piece in pieces)
+    total = sum(piece.record_bytes for piece in pieces)
     number = -(-total // segment_bytes)
     cuts = _sampled_cuts(pieces, max(number, 1))
     parts = [_cut(piece, cuts) for piece in pieces]
@@ -144,8 +159,9 @@ def _cut(piece: Piece, cuts: Cuts) -> Iterator[Piece]:
     offset = piece.offset
     for start, stop in pairwise(cuts.bounds(piece.keys, piece.ties).tolist()):
         keys, ties, sizes = (array[start:stop] for array in (piece.keys, piece.ties, piece.sizes))
-        yield Piece(piece.source, offset, keys, ties, sizes)
-        offset += int(sizes.sum(dtype=np.int64))
+        part = replace(piece, offset=offset, keys=keys, ties=ties, sizes=sizes)
+        yield part
+        offset += part.size_bytes
 
 
 def _sampled_cuts(pieces: Sequence[Piece], number: int) -> Cuts:

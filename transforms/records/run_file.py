@@ -1,8 +1,8 @@
 """Runs: records of some blocks, framed and sorted by split and key, in a file of the job's temporary directory.
 
-The file is the framed records (a TFRecord file in itself), then an entry of 20 bytes for each: its key, its tie
-(uint64) and its framed size (uint32). A shard is a range of keys of one split, so its part of a run is one range of
-bytes among the records, and one among the entries.
+The file is the framed records (a TFRecord file in itself), then an entry of 20 bytes for each: its key, its tie and its
+framed size. A shard is a range of keys of one split, so its part of a run is one range of bytes among the records, and
+one among the entries. In an object store each record has its entry before it, too, so there the former is enough.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,9 @@ import pyarrow as pa
 from shardmill.records import spans
 from transforms.columns.buffers import data_of, offsets_of
 from transforms.columns.codes import narrow
+from transforms.records.self_contained import ENTRY, with_entries
 from transforms.sharding.divisions import Grouped
 from transforms.stores import storage
-
-ENTRY = np.dtype([("key", "<u8"), ("tie", "<u8"), ("size", "<u4")])  # packed: 20 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +37,13 @@ class Run:
       path: of the file.
       index_offset: where the keys begin; the records lie before, unless the run has keys alone.
       parts: of each split, in their order in the file.
+      self_contained: whether each record has its entry before it; see transforms.records.self_contained.
     """
 
     path: str
     index_offset: int
     parts: tuple[Part, ...]
+    self_contained: bool = False
 
     @property
     def rows(self) -> int:
@@ -86,28 +87,29 @@ class SortedRecords:
 def sort_records(records: KeyedRecords) -> SortedRecords:
     """At least one record, in the order of (group, key, tie)."""
     order = key_order(records.keys, records.ties, records.groups)
-    starts, sizes = offsets_of(records.framed)[:-1][order], sizes_of(records.framed)[order]
+    starts, sizes = offsets_of(records.framed).take(order), sizes_of(records.framed).take(order)
     data, _ = spans.gather(data_of(records.framed), starts, sizes)
     return SortedRecords(data, _index(records, order, sizes), _parts(records, sizes))
 
 
-def write_sorted(path: str, records: SortedRecords) -> Run:
-    """Write records that are sorted."""
-    storage.write_parts(path, [records.data, records.index])
-    return Run(path, len(records.data), records.parts)
+def write_sorted(path: str, records: SortedRecords, self_contained: bool = False) -> Run:
+    """Write records that are sorted, each behind its entry if `self_contained`."""
+    data = with_entries(records.data, records.index) if self_contained else records.data
+    storage.write_parts(path, [data, records.index])
+    return Run(path, len(data), records.parts, self_contained)
 
 
 def write_keys(path: str, records: KeyedRecords) -> Run:
     """As `write_sorted` of `records`, sorted, but of the keys alone, which is all that finding cuts takes."""
     order = key_order(records.keys, records.ties, records.groups)
-    sizes = sizes_of(records.framed)[order]
+    sizes = sizes_of(records.framed).take(order)
     storage.write_parts(path, [_index(records, order, sizes)])
     return Run(path, 0, _parts(records, sizes))
 
 
 def read_keys(run: Run) -> Grouped:
     """The keys, ties and sizes of a run's records by split: transforms.sharding.cuts groups a run by it."""
-    keys, ties, sizes = read_key_range(run.path, run.index_offset, 0, run.rows)
+    keys, ties, sizes = read_keys_at(run.path, run.index_offset, run.rows)
     grouped: Grouped = {}
     start = 0
     for part in run.parts:
@@ -117,20 +119,14 @@ def read_keys(run: Run) -> Grouped:
     return grouped
 
 
-def read_key_range(path: str, index_offset: int, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Keys, ties and framed sizes of rows `start` to `stop` of a run."""
-    return entries(storage.read_range(path, *key_range(index_offset, start, stop)))
+def read_keys_at(path: str, offset: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Keys, ties and framed sizes from the entries of `rows` records, the first of which lies at `offset`."""
+    return columns_of(np.frombuffer(storage.read_range(path, offset, rows * ENTRY.itemsize), ENTRY))
 
 
-def key_range(index_offset: int, start: int, stop: int) -> tuple[int, int]:
-    """Where the entries of rows `start` to `stop` lie in a run, and their bytes."""
-    return index_offset + start * ENTRY.itemsize, (stop - start) * ENTRY.itemsize
-
-
-def entries(data: bytes | bytearray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Keys, ties and framed sizes from the bytes of entries."""
-    rows = np.frombuffer(data, ENTRY)
-    keys, ties, sizes = (np.ascontiguousarray(rows[name]) for name in ENTRY.names or ())
+def columns_of(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Keys, ties and framed sizes of entries."""
+    keys, ties, sizes = (np.ascontiguousarray(entries[name]) for name in ENTRY.names or ())
     return keys, ties, sizes
 
 
@@ -140,13 +136,13 @@ def key_order(keys: np.ndarray, ties: np.ndarray, groups: np.ndarray | None = No
     Keys are hashes, so hardly two are equal: sorting by them alone and mending the rest is three times as fast as a
     sort by all.
     """
-    order = np.argsort(keys)
+    order = np.argsort(keys)  # `take` is twice as fast as indexing by an array
     if groups is not None and len(groups) and groups.min() != (most := groups.max()):
         groups = narrow(groups, int(most) + 1)
-        order = order[np.argsort(groups[order], kind="stable")]
-        same = _is_as_before(keys[order]) & _is_as_before(groups[order])
+        order = order.take(np.argsort(groups.take(order), kind="stable"))
+        same = _is_as_before(keys.take(order)) & _is_as_before(groups.take(order))
     else:
-        same = _is_as_before(keys[order])
+        same = _is_as_before(keys.take(order))
     if same.any():
         if groups is None:
             return np.lexsort((ties, keys))
@@ -167,7 +163,7 @@ def sizes_of(framed: pa.LargeBinaryArray) -> np.ndarray:
 
 def _index(records: KeyedRecords, order: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     index = np.empty(len(order), ENTRY)
-    index["key"], index["tie"], index["size"] = records.keys[order], records.ties[order], sizes
+    index["key"], index["tie"], index["size"] = records.keys.take(order), records.ties.take(order), sizes
     return index
 
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from transforms.records.merge import SEGMENT_BYTES, Piece, merged, segments
-from transforms.records.run_file import ENTRY, KeyedRecords, Part, Run, SortedRecords, sort_records, write_sorted
+from transforms.records.run_file import KeyedRecords, Part, Run, SortedRecords, columns_of, sort_records, write_sorted
+from transforms.records.self_contained import ENTRY, with_entries
 from transforms.stores import storage
 from transforms.workers.spool import Spool
 
@@ -14,13 +15,14 @@ class RunWriter:
     """Gathers records in any order, a batch at a time, and writes them as one run. A run of one batch is written at
     once; of more, each is sorted, put aside, and merged with the others when the run is closed."""
 
-    def __init__(self, path: str, segment_bytes: int = SEGMENT_BYTES) -> None:
+    def __init__(self, path: str, self_contained: bool = False, segment_bytes: int = SEGMENT_BYTES) -> None:
         """Args:
 
         path: of the run, which is not there yet.
+        self_contained: whether each record gets its entry before it, as in an object store.
         segment_bytes: merged at once, about.
         """
-        self._path, self._segment_bytes = path, segment_bytes
+        self._path, self._self_contained, self._segment_bytes = path, self_contained, segment_bytes
         self._first: SortedRecords | None = None
         self._spool: Spool | None = None
         self._pieces: dict[str, list[Piece]] = {}
@@ -45,7 +47,7 @@ class RunWriter:
           FileExistsError: there is a file already.
         """
         if self._first is not None:
-            return write_sorted(self._path, self._first)
+            return write_sorted(self._path, self._first, self._self_contained)
         return self._merge() if self._pieces else None
 
     def _put_aside(self, batch: SortedRecords) -> None:
@@ -54,24 +56,25 @@ class RunWriter:
         start = 0
         for part in batch.parts:
             stop = start + part.rows
-            entries = batch.index[start:stop]
-            keys, ties, sizes = (np.ascontiguousarray(entries[name]) for name in ("key", "tie", "size"))
-            self._pieces.setdefault(part.group, []).append(Piece(self._spool, self._spooled, keys, ties, sizes))
+            keyed = columns_of(batch.index[start:stop])
+            self._pieces.setdefault(part.group, []).append(Piece(self._spool, self._spooled, *keyed))
             self._spooled += part.size_bytes
             start = stop
 
     def _merge(self) -> Run:
-        parts, index = [], []
+        parts, index, written = [], [], 0
         with storage.open_write(self._path) as file:
             for group, pieces in sorted(self._pieces.items()):
-                for data, entries in self._segments(pieces):
+                for records, entries in self._segments(pieces):
+                    data = with_entries(records, entries) if self._self_contained else records
                     file.write(data)
                     index.append(entries)
+                    written += len(data)
                 rows = sum(len(piece.keys) for piece in pieces)
                 parts.append(Part(group, rows, sum(int(piece.sizes.sum(dtype=np.int64)) for piece in pieces)))
             for entries in index:
                 file.write(entries.tobytes())
-        return Run(self._path, self._spooled, tuple(parts))
+        return Run(self._path, written, tuple(parts), self._self_contained)
 
     def _segments(self, pieces: Sequence[Piece]) -> Iterator[tuple[memoryview, np.ndarray]]:
         """The framed records of each segment, and their entries, in the order of their keys."""

@@ -19,7 +19,7 @@ from transforms.inputs.blocks import Task, total_bytes
 from transforms.inputs.files import REJECTS
 from transforms.layout.table_layout import TableLayout
 from transforms.preprocessing.gather import Analysis, Gathered, Gatherer
-from transforms.records.contents import ContentsOfTask, contents_of
+from transforms.records.contents import ContentsOfTask
 from transforms.records.encode import KeyOptions, PreparedRows, RecordEncoder, join, keyed, split_stats, stratum_keys
 from transforms.records.run_file import Run, write_keys
 from transforms.records.run_size import RunSize
@@ -29,6 +29,7 @@ from transforms.sharding.divisions import Divisions
 from transforms.statistics.tables import TableStats
 from transforms.stores import storage
 from transforms.stores.patience import patiently
+from transforms.workers.memory import budget
 from transforms.workers.merging import Merging
 from transforms.workers.progress import ProgressReporter
 from transforms.workers.threads import ThreadedFlatMap
@@ -37,6 +38,7 @@ from transforms.workers.windowed import windowed
 STAGED = "staged"
 # Of a run, about: a row of two bytes of text is fifty as a record, and as much again in keys and positions
 MAX_ROWS = 1 << 19
+_HELD = 10  # times the size of a block: its bytes, the rows, the features, the records, and those sorted
 _RUNS = "runs"
 _CONTENTS = "contents"  # the folder of what records hold
 _GATHERED = "gathered"  # the folder of what --transform takes constants of
@@ -207,26 +209,34 @@ def stage_task(
     staging: Staging, task: Task, layout: TableLayout, temporary: str, strata: Divisions | None = None
 ) -> list[Run | TaggedOutput | Staged]:
     """The runs of one task, its rejects, tagged, and what was seen."""
+    with budget().take(_HELD * staging.block_size):
+        return _stage_task(staging, task, layout, temporary, strata)
+
+
+def _stage_task(
+    staging: Staging, task: Task, layout: TableLayout, temporary: str, strata: Divisions | None
+) -> list[Run | TaggedOutput | Staged]:
     out: list[Any] = []
     staged = Staged()
     most = staging.run_size(total_bytes(task[0].file))
     size = 0
-    run = RunWriter(_new_path(temporary))
+    self_contained = not storage.is_local(temporary)
+    run = RunWriter(_new_path(temporary), self_contained)
     names = names_blob(dict.fromkeys(block.file.name for block in task))
     contents = ContentsOfTask(storage.join(temporary, _CONTENTS), names, layout.splits)
     gatherer = Gatherer(staging.analysis, storage.join(temporary, _GATHERED)) if staging.analysis else None
     rejects = RejectsWriter(temporary)
     for rows in _prepared(staging, task, layout, staged, rejects):
         encoded = staging.encoder.encode(rows.batch, layout)
-        records = keyed(rows, encoded, layout, staging.options, strata)
-        contents.add(contents_of(encoded, rows.ties, staging.options.apart), records.groups)
+        records, held = keyed(rows, encoded, layout, staging.options, strata)
+        contents.add(held, records.groups)
         if gatherer is not None:
             gatherer.add_groups(encoded.features, records.groups, layout.splits)
         run.add(records)
         size += rows.batch.nbytes
         if size >= most or most <= staging.block_size:  # no run is put together of what was encoded apart
             out.append(run.close())
-            run, size = RunWriter(_new_path(temporary)), 0
+            run, size = RunWriter(_new_path(temporary), self_contained), 0
         stats = split_stats(rows, encoded, records.groups, layout)
         images = formats_of(encoded.features)
         staged.take(Staged(stats=stats, inferred=encoded.inferred, kinds=encoded.kinds, images=images))
@@ -242,9 +252,10 @@ def stage_task(
 def key_task(staging: Staging, task: Task, layout: TableLayout, temporary: str) -> list[Run]:
     """The keys of one task by stratum; rejects are for the second pass to tell."""
     runs = []
-    for rows in _prepared(staging, task, layout, Staged(), None):
-        encoded = staging.encoder.encode(rows.batch, layout)
-        runs.append(write_keys(_new_path(temporary), stratum_keys(rows, encoded, layout, staging.options)))
+    with budget().take(_HELD * staging.block_size):
+        for rows in _prepared(staging, task, layout, Staged(), None):
+            encoded = staging.encoder.encode(rows.batch, layout)
+            runs.append(write_keys(_new_path(temporary), stratum_keys(rows, encoded, layout, staging.options)))
     return runs
 
 
@@ -253,7 +264,7 @@ def _prepared(
 ) -> Iterator[PreparedRows]:
     """The good rows of a task, gathered until they are worth a run."""
     gathered: list[PreparedRows] = []
-    size = 0
+    size = count = 0
     for block, rows in _read(staging.format, task, layout):
         staged.read += len(rows.batch) + sum(reject.counted for reject in rows.rejects)
         staged.blank += rows.blank
@@ -264,9 +275,10 @@ def _prepared(
         if len(prepared.batch):
             gathered.append(prepared)
             size += prepared.batch.nbytes
-        if size >= staging.block_size or sum(len(part.batch) for part in gathered) >= MAX_ROWS:
+            count += len(prepared.batch)
+        if size >= staging.block_size or count >= MAX_ROWS:
             yield join(gathered)
-            gathered, size = [], 0
+            gathered, size, count = [], 0, 0
     if gathered:
         yield join(gathered)
 

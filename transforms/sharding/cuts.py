@@ -25,7 +25,7 @@ from transforms.sharding.divisions import Divisions, Grouped, divide, divide_by_
 from transforms.sharding.key_histogram import Histogram, histogram, merge, pick, pick_keys
 from transforms.workers.threads import ThreadedFlatMap
 
-_AGAIN, _REPEATED = "again", "repeated"
+_REPEATED = "repeated"
 _AT_ONCE = 16  # histograms that are merged at once
 _KEYS_AT_ONCE = 1 << 16  # with ties and sizes: 1.5 MB
 MOST_KEYS = 1 << 18  # of a bin that are gathered on one worker: 4 MB, where 10^9 keys that differ leave 15,000 in each
@@ -65,30 +65,35 @@ class FindExampleCuts(beam.PTransform):
         most = self.most_keys if self.repeats else sys.maxsize
         located = histograms | "Locate" >> beam.Map(locate, self.ranks_of, most).with_output_types(Any)
         look = self._look(_look_in_bins, AsSingleton(located))
-        found = pcoll | "LookInCutBins" >> look.with_outputs(_AGAIN, main="keys")
-        picked = found["keys"] | "Pick" >> PickRanks()
-        cuts = picked["cuts"]
-        if self.repeats:
-            cuts = (cuts, self._cuts_among_equals(found[_AGAIN], picked[_REPEATED])) | "Picked" >> beam.Flatten()
+        found = pcoll | "LookInCutBins" >> look.with_output_types(Any)
+        if not self.repeats:
+            cuts = (found | "Pick" >> PickRanks())["cuts"]
+        else:
+            picked = found | "Pick" >> PickRanks(apart=located)
+            cuts = (picked["cuts"], self._cuts_among_equals(found, picked[_REPEATED])) | "Picked" >> beam.Flatten()
         return histograms | "Divide" >> beam.Map(divide, beam.pvalue.AsIter(cuts)).with_output_types(Any)
 
-    def _cuts_among_equals(self, again: beam.PCollection[Any], cut: beam.PCollection[Any]) -> beam.PCollection[Any]:
+    def _cuts_among_equals(self, found: beam.PCollection[Any], cut: beam.PCollection[Any]) -> beam.PCollection[Any]:
         """The cuts in the bins of very many keys, by the ties of the records that share the key; there are none,
         mostly, and nothing is made of nothing."""
         repeated = cut | "GatherKeys" >> beam.CombineGlobally(_gather_ranks).without_defaults()
         histograms = (
-            again
-            | "HistogramOfTies" >> self._look(tie_histograms, AsSingleton(repeated)).with_output_types(Any)
+            found
+            | "HistogramOfTies" >> self._look_again(tie_histograms, AsSingleton(repeated)).with_output_types(Any)
             | "MergeTies" >> beam.CombineGlobally(_MergeHistograms()).without_defaults()
         )
         located = histograms | "LocateTies" >> beam.Map(locate_ties, AsSingleton(repeated)).with_output_types(Any)
-        found = again | "TiesInCutBins" >> self._look(_ties_in_bins, AsSingleton(located)).with_output_types(Any)
-        picked = found | "PickTies" >> PickRanks()
+        ties = found | "TiesInCutBins" >> self._look_again(_ties_in_bins, AsSingleton(located)).with_output_types(Any)
+        picked = ties | "PickTies" >> PickRanks()
         return picked["cuts"] | "OfGroup" >> beam.MapTuple(_of_group).with_output_types(Any)
 
     def _look(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
         """What `function` finds in each batch or run, given the side inputs."""
         return beam.ParDo(ThreadedFlatMap(partial(function, self.group), self.threads), *side)
+
+    def _look_again(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
+        """What `function` finds in each batch or run that is to be looked at again."""
+        return self._look(partial(_again, function), *side)
 
 
 @dataclass(eq=False)
@@ -120,6 +125,14 @@ class FindByteCuts(beam.PTransform):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """A batch or a run, among what was found in others. An output of its own would be a step more on clusters, and two
+    more that hold their memory at once."""
+
+    keyed: Any
+
+
 def _histograms(group: Callable[[Any], Grouped], keyed: Any) -> list[dict[Any, Histogram]]:
     return [{name: histogram(keys, sizes) for name, (keys, _, sizes) in group(keyed).items()}]
 
@@ -131,7 +144,11 @@ def _look_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: Located)
     grouped = group(keyed)
     counted = count_repeats(lambda _: grouped, keyed, located)
     found = [*_of_bins(False, keys_in_bins(lambda _: grouped, keyed, located)), *_of_bins(True, counted)]
-    return [*found, TaggedOutput(_AGAIN, keyed)] if counted else found
+    return [*found, _Again(keyed)] if counted else found
+
+
+def _again(function: Callable[..., Any], group: Callable[[Any], Grouped], item: Any, *side: Any) -> list[Any]:
+    return list(function(group, item.keyed, *side)) if isinstance(item, _Again) else []
 
 
 def _ties_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: Located) -> list[Any]:
@@ -185,17 +202,28 @@ class PickRanks(beam.PTransform):
     """What was found in bins, with the ranks at which they are cut -> `cuts`, (group, (key, tie)).
 
     Of bins of which the repeats of keys were counted it is (group, (key, rank among its equals)), `repeated`.
+
+    Attributes:
+      apart: a collection of one; what is found is read where it is there. A runner does not fuse such a step with the
+        one that has found it, of whose output there is then but one, for all that read it.
     """
+
+    apart: beam.PCollection[Any] | None = None
 
     # Two PCollections; Beam wants one in an annotation
     def expand(self, pcoll: beam.PCollection[Any]) -> Any:
         """Each bin on a worker of its own."""
-        binned = pcoll | "Pair" >> beam.Map(lambda pair: pair).with_output_types(tuple[Any, Any])
+        apart = () if self.apart is None else (AsSingleton(self.apart),)
+        binned = pcoll | "Pair" >> beam.FlatMap(_pairs, *apart).with_output_types(tuple[Any, Any])
         return (
             binned
             | "ByBin" >> beam.GroupByKey()
             | "PickOfBin" >> beam.FlatMap(_pick).with_outputs(_REPEATED, main="cuts")
         )
+
+
+def _pairs(item: Any, *_: Any) -> list[Any]:
+    return [] if isinstance(item, _Again) else [item]
 
 
 def _pick(element: tuple[Any, Iterable[tuple[np.ndarray, ...]]]) -> Iterator[Any]:

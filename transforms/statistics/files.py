@@ -11,7 +11,7 @@ from typing import Protocol, Self, runtime_checkable
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.numbers import Bucket, Numbers
 from transforms.statistics.extremes import Extremes
-from transforms.statistics.tables import TableStats
+from transforms.statistics.gathered import GatheredStats
 
 ClassNames = Mapping[str, Sequence[str]]  # by feature
 
@@ -112,7 +112,7 @@ class ImageStats:
     labels: Counter[int] = field(default_factory=Counter)
     turned: int = 0
     extremes: Extremes = field(default_factory=Extremes)
-    objects: TableStats | None = None
+    objects: GatheredStats | None = None
     boxes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("clipped", "dropped", "cropped"), 0))
 
     def merge(self, other: "ImageStats") -> None:

@@ -14,7 +14,7 @@ from shardmill.statistics.values import FEWEST_SAMPLED, SAMPLED, TopValue
 from transforms.columns.buffers import offsets_of
 from transforms.statistics.hashes import hash_bytes
 from transforms.statistics.sketches import KEPT, DistinctValues, Sample, unique_hashes
-from transforms.statistics.values import RangeStats, Ties, distinct_of, most_frequent
+from transforms.statistics.values import Codes, RangeStats, Ties, distinct_of, most_frequent
 
 SHOWN_BYTES = 48  # of a string, in stats.json
 _FIRST = 2048  # values looked at to tell whether finding equal ones pays
@@ -41,10 +41,10 @@ class StringStats:
         """A word for strings."""
         return "bytes"
 
-    def add(self, values: pa.Array, ties: Ties) -> None:
-        """Count values, of type large_binary."""
+    def add(self, values: pa.Array, ties: Ties) -> Codes | None:
+        """Count values, of type large_binary; returns which are equal, where that was found."""
         if not len(values):
-            return
+            return None
         self.lengths.add(np.diff(offsets_of(values)))
         # Where a part shows that there are too many values to count each, hashing all of them is cheaper than finding
         # equal ones.
@@ -65,6 +65,7 @@ class StringStats:
             rows = np.arange(len(hashes))
         texts = (text[: SHOWN_BYTES + 1] for text in named.take(pa.array(rows)).to_pylist())
         self._keep(self.texts | dict(zip(hashes[rows].tolist(), texts)))
+        return None if encoded is None else Codes(indices.astype(np.int64), hashes)
 
     def merge(self, other: "StringStats") -> None:
         """Add what `other` counted."""

@@ -15,7 +15,7 @@ from shardmill.statistics.feature_summary import FeatureSummary
 from transforms.statistics.hashes import hashes_of, mix
 from transforms.statistics.label_pairs import LabelPairs, Labels
 from transforms.statistics.strings import StringStats
-from transforms.statistics.values import ClassStats, MixedStats, NumericStats, RangeStats, Ties, ValueStats
+from transforms.statistics.values import ClassStats, Codes, MixedStats, NumericStats, RangeStats, Ties, ValueStats
 
 # Values counted at once: what exact sums and `_order` take, and few enough to stay in a processor's cache.
 _AT_ONCE = 1 << 16
@@ -54,18 +54,20 @@ class _Column:
             rows = slice(start, start + _AT_ONCE)
             part = column[rows]
             part = part.cast(pa.large_binary()) if isinstance(self.values, StringStats) else part
-            self.values.add(part, ties[rows])
+            codes = self.values.add(part, ties[rows])
             if labels is not None:
-                self._pair(part, labels.of_rows(rows))
+                self._pair(part, codes, labels.of_rows(rows))
 
-    def _pair(self, values: pa.Array, labels: Labels) -> None:
-        """Count some values, none of them null, with their labels."""
+    def _pair(self, values: pa.Array, codes: Codes | None, labels: Labels) -> None:
+        """Count some values, none of them null, with their labels; `codes` are theirs, where they were found."""
         assert self.pairs is not None
         if isinstance(self.values, NumericStats | StringStats) and self.values.distinct.counts is None:
             self.pairs.give_up()  # more than 1,024 values
         if self.pairs.counts is not None:
-            encoded = values.dictionary_encode()
-            self.pairs.add(encoded.indices.to_numpy().astype(np.int64), hashes_of(encoded.dictionary), labels)
+            if codes is None:
+                encoded = values.dictionary_encode()
+                codes = Codes(encoded.indices.to_numpy().astype(np.int64), hashes_of(encoded.dictionary))
+            self.pairs.add(codes.codes, codes.hashes, labels)
 
     @property
     def kind(self) -> str:

@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,13 @@ _PERCENTS = [1, 5, 10, 25, 50, 75, 90, 95, 99]  # of the quantiles in stats.json
 Ties = NDArray[np.uint64]
 
 
+class Codes(NamedTuple):
+    """Which of some values are equal: by value its index in `hashes`, which has each different value's once."""
+
+    codes: NDArray[np.int64]
+    hashes: NDArray[np.uint64]
+
+
 class ValueStats(Protocol):
     """What a column knows of its values."""
 
@@ -31,9 +38,9 @@ class ValueStats(Protocol):
     def kind(self) -> str:
         """What the values are, in a word."""
 
-    def add(self, values: pa.Array, ties: Ties) -> None:
+    def add(self, values: pa.Array, ties: Ties) -> Codes | None:
         """Count values, at most 2**16 and none of them null, each with its tie: random numbers that samples are drawn
-        by."""
+        by. Returns which of them are equal, if that was found on the way."""
 
     def merge(self, other: Self) -> None:
         """Add what `other` counted."""

@@ -45,6 +45,12 @@ def _store(url: str) -> ObjectStore:
         except ModuleNotFoundError:
             raise UserError(f"{url}: s3:// needs boto3; {install_hint('aws')}") from None
         return S3(_options())
+    if scheme == "az":
+        try:
+            from transforms.stores.azure import AzureBlobs
+        except ImportError:
+            raise UserError(f"{url}: az:// needs Azure's clients; {install_hint('azure')}") from None
+        return AzureBlobs(_options())
     from apache_beam.io.filesystems import FileSystems
 
     from transforms.stores.beam_filesystems import BeamStore
@@ -53,7 +59,8 @@ def _store(url: str) -> ObjectStore:
         FileSystems.get_filesystem(url)
     except ValueError:
         raise UserError(
-            f"{url}: no file system for {scheme}://; expected a local path, gs://, s3://, or what Beam has installed"
+            f"{url}: no file system for {scheme}://; expected a local path, gs://, s3://, az://, or what Beam has"
+            " installed"
         ) from None
     return BeamStore()
 
@@ -110,3 +117,7 @@ def check_url(url: str) -> None:
     object_store(url)
     if url.startswith(("gs://", "s3://")):
         split_url(url)
+    elif url.startswith("az://"):
+        from transforms.stores.azure import split_az_url
+
+        split_az_url(url)

@@ -3,7 +3,6 @@
 import errno
 import os
 import re
-import shutil
 
 from shardmill.errors import JobError, UserError
 
@@ -56,6 +55,8 @@ def _room(path: str) -> str:
     """What is free on the disk of a local path, in words; "" where that cannot be told."""
     while path and not os.path.isdir(path):
         path = os.path.dirname(path)
+    import shutil  # which every command would import for this one sentence
+
     try:
         found = shutil.disk_usage(path or ".")
     except OSError:

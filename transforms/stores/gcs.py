@@ -11,16 +11,20 @@ from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound, Prec
 from google.auth.exceptions import GoogleAuthError
 from google.cloud.storage import Blob
 from google.cloud.storage.exceptions import DataCorruption
+from google.cloud.storage.retry import DEFAULT_RETRY
 from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
 
 from transforms.stores.ahead import one_ahead
+from transforms.stores.patience import PatienceOptions
 from transforms.stores.protocol import CHECKSUM_STAMP, FileStat, Rename, split_url
 from transforms.stores.stored import ChangedError, Stored
 from transforms.stores.transient import StatusError
 
 # A client each thread: cheap to make, keeps one connection open, and is not promised to be safe to share.
 _thread = threading.local()
+_TYPE = "application/octet-stream"
+_CLIENT_SECONDS = 120  # for which the client itself repeats a request at most, as it does unless it is told
 _LOOKS = 10  # at an object that is written anew meanwhile, before that is an error
 # Reasons of a 403 that are not about the object: https://cloud.google.com/storage/docs/json_api/v1/status-codes
 _OF_THE_CALLER = (
@@ -39,34 +43,38 @@ class GoogleStorage:
         if getattr(_thread, "options", None) is not options:
             _thread.io, _thread.options = GcsIO(pipeline_options=options), options
         self._io = _thread.io
+        seconds = min(_CLIENT_SECONDS, options.view_as(PatienceOptions).store_patience)
+        self._retry = DEFAULT_RETRY.with_timeout(seconds) if seconds else None
 
     def read(self, url: str) -> bytes:
         """The object's bytes as they are stored, checked against the store's own checksum."""
         with _errors(url):
-            return bytes(self._blob(url).download_as_bytes(raw_download=True))
+            return bytes(self._blob(url).download_as_bytes(raw_download=True, retry=self._retry))
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
         """Some of the object's bytes; the store has no checksum of a part."""
         with _errors(url):
             blob = self._blob(url)
             return bytes(
-                blob.download_as_bytes(start=offset, end=offset + length - 1, raw_download=True, checksum=None)
+                blob.download_as_bytes(
+                    start=offset, end=offset + length - 1, raw_download=True, checksum=None, retry=self._retry
+                )
             )
 
     def write(self, url: str, data: bytes) -> None:
         """Write an object."""
         with _errors(url):
-            self._blob(url).upload_from_string(data, "application/octet-stream")
+            self._blob(url).upload_from_string(data, _TYPE, retry=self._retry)
 
     def create(self, url: str, data: bytes) -> None:
         """Write an object of generation 0: one that is not there yet."""
         with _errors(url):
             blob = self._blob(url)
             try:
-                blob.upload_from_string(data, "application/octet-stream", if_generation_match=0)
+                blob.upload_from_string(data, _TYPE, retry=self._retry, if_generation_match=0)
             except PreconditionFailed:
                 # Else an answer was lost, and the request repeated
-                if blob.download_as_bytes(raw_download=True) != data:
+                if blob.download_as_bytes(raw_download=True, retry=self._retry) != data:
                     raise FileExistsError(f"{url} is there already") from None
 
     def look(self, url: str) -> Stored:
@@ -79,10 +87,10 @@ class GoogleStorage:
 
     def _look(self, url: str) -> Stored:
         blob = self._blob(url)
-        blob.reload()
+        blob.reload(retry=self._retry)
         # Reading forgets them where an answer has no such headers
         generation, updated = int(blob.generation), blob.updated
-        data = blob.download_as_bytes(raw_download=True, if_generation_match=generation)
+        data = blob.download_as_bytes(raw_download=True, if_generation_match=generation, retry=self._retry)
         return Stored(bytes(data), str(generation), updated.timestamp())
 
     def replace(self, url: str, data: bytes, revision: str) -> None:
@@ -90,10 +98,10 @@ class GoogleStorage:
         with _errors(url):
             blob = self._blob(url)
             try:
-                blob.upload_from_string(data, "application/octet-stream", if_generation_match=int(revision))
+                blob.upload_from_string(data, _TYPE, retry=self._retry, if_generation_match=int(revision))
             except (PreconditionFailed, NotFound):
                 with suppress(NotFound):  # an answer was lost, and the request repeated
-                    if blob.download_as_bytes(raw_download=True) == data:
+                    if blob.download_as_bytes(raw_download=True, retry=self._retry) == data:
                         return
                 raise ChangedError(f"{url} was changed by another process") from None
 
@@ -101,7 +109,7 @@ class GoogleStorage:
         """Delete one generation of an object."""
         with _errors(url):
             try:
-                self._blob(url).delete(if_generation_match=int(revision))
+                self._blob(url).delete(if_generation_match=int(revision), retry=self._retry)
             except (PreconditionFailed, NotFound):
                 raise ChangedError(f"{url} was changed by another process") from None
 
@@ -109,14 +117,14 @@ class GoogleStorage:
         """The size of an object in bytes."""
         with _errors(url):
             blob = self._blob(url)
-            blob.reload()
+            blob.reload(retry=self._retry)
             return int(blob.size)
 
     def stat(self, url: str) -> FileStat:
         """An object's metadata."""
         with _errors(url):
             blob = self._blob(url)
-            blob.reload()
+            blob.reload(retry=self._retry)
             return _stat(url, blob)
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
@@ -124,7 +132,8 @@ class GoogleStorage:
         bucket, start = split_url(prefix)
         fields = "items(name,size,crc32c,generation,updated),nextPageToken"
         with _errors(f"gs://{bucket}"):
-            for page in one_ahead(map(list, self._io.client.list_blobs(bucket, prefix=start, fields=fields).pages)):
+            blobs = self._io.client.list_blobs(bucket, prefix=start, fields=fields, retry=self._retry)
+            for page in one_ahead(map(list, blobs.pages)):
                 for blob in page:
                     yield _stat(f"gs://{bucket}/{blob.name}", blob)
 
@@ -132,14 +141,16 @@ class GoogleStorage:
         """Objects by prefix; only the fields that are needed are asked for."""
         bucket, start = split_url(prefix)
         with _errors(f"gs://{bucket}"):
-            for blob in self._io.client.list_blobs(bucket, prefix=start, fields="items(name,size),nextPageToken"):
+            fields = "items(name,size),nextPageToken"
+            for blob in self._io.client.list_blobs(bucket, prefix=start, fields=fields, retry=self._retry):
                 yield f"gs://{bucket}/{blob.name}", int(blob.size)
 
     def folders(self, prefix: str) -> Sequence[str]:
         """Names of folders below `prefix`, which the store tells apart from what lies in them."""
         bucket, start = split_url(prefix)
         with _errors(f"gs://{bucket}"):
-            blobs = self._io.client.list_blobs(bucket, prefix=start, delimiter="/", fields="prefixes,nextPageToken")
+            fields = "prefixes,nextPageToken"
+            blobs = self._io.client.list_blobs(bucket, prefix=start, delimiter="/", fields=fields, retry=self._retry)
             names = {name[len(start) : -1] for page in blobs.pages for name in page.prefixes}
         return sorted(filter(None, names))
 

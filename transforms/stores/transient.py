@@ -7,6 +7,9 @@ from typing import Any
 _STATUSES = (408, 429)  # and all from 500 on
 _CODES = ("InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown", "Throttling", "ThrottlingException")
 _TYPES = (
+    "azure.core.exceptions.IncompleteReadError",
+    "azure.core.exceptions.ServiceRequestError",
+    "azure.core.exceptions.ServiceResponseError",
     "google.api_core.exceptions.RetryError",
     "google.auth.exceptions.TransportError",
     "google.resumable_media.common.DataCorruption",  # a checksum that differs: of what came, not of what lies there

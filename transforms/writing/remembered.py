@@ -107,9 +107,13 @@ def read_piece(path: str, crc32c: int) -> pa.Table | None:
     return pq.read_table(pa.BufferReader(data))
 
 
-def remembered_batch(rows: Sequence[tuple[Any, ...]], metadata: dict[str, str]) -> pa.RecordBatch:
-    """Rows of REMEMBERED as a batch whose schema has `metadata`."""
+def remembered_batch(
+    rows: Sequence[tuple[Any, ...]], metadata: dict[str, str], first: Sequence[pa.Array] = ()
+) -> pa.RecordBatch:
+    """Rows of REMEMBERED, but for their `first` columns, which are arrays already, as a batch whose schema has
+    `metadata`."""
     schema = REMEMBERED.with_metadata(metadata)
-    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    fields = [schema.field(index) for index in range(len(first), len(schema))]
+    columns = zip(*rows, strict=True) if rows else [()] * len(fields)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
+    return pa.RecordBatch.from_arrays([*first, *arrays], schema=schema)

@@ -70,7 +70,11 @@ def _spread(histogram: Sequence[Bucket], low: float, high: float, bins: int) -> 
     base = low / width
     for bucket in histogram:
         first, last = bucket.low / width - base, bucket.high / width - base
-        index = min(int(first), bins - 1)
+        index = int(first)
+        if last <= index + 1 <= bins:  # as most do
+            found[index] += bucket.count
+            continue
+        index = min(index, bins - 1)
         end = min(math.ceil(last), bins)
         if end <= index + 1 or last - first < 1e-9:
             found[index] += bucket.count

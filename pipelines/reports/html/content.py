@@ -52,8 +52,12 @@ class Sources:
     pictures: Pictures = field(default_factory=Pictures)
 
 
-def content(sources: Sources) -> dict[str, Any]:
+def content(sources: Sources, with_statistics: bool = True) -> dict[str, Any]:
     """All that a report says, in the page's order.
+
+    Args:
+      sources: what it is made of.
+      with_statistics: whether features have, by split, what stats.json says; the page takes that of the profile.
 
     Raises:
       CorruptDataError: a line of rejects/ is none.
@@ -68,7 +72,7 @@ def content(sources: Sources) -> dict[str, Any]:
         "splits": [split_entry(split) for split in manifest.splits],
         "changes": _changes(sources),
         "labels": [_label(profile, feature) for feature in profile.labels],
-        "features": [_feature(profile, feature) for feature in manifest.features],
+        "features": [_feature(profile, feature, with_statistics) for feature in manifest.features],
         "pictures": _pictures(sources.pictures),
         "duplicates": None if profile.stats.duplicates is None else profile.stats.duplicates.to_json(),
         "near_duplicates": near_duplicates_entry(profile.stats),
@@ -101,16 +105,16 @@ def _changes(sources: Sources) -> dict[str, Any]:
 
 
 def _label(profile: Profile, feature: Feature) -> dict[str, Any]:
-    """Examples by class and split; None where a split does not say."""
+    """Examples, or objects, by class and split; None where a split does not say."""
     counts: dict[str, dict[str, int] | None] = {}
     for split, examples in profile.splits.items():
         summary = profile.summary(split, feature.name)
         known = summary.classes if summary is not None else None if examples else {}
         counts[split] = None if known is None else {name: known.get(name, 0) for name in feature.class_names}
-    return {"name": feature.name, "classes": list(feature.class_names), "splits": counts}
+    return {"name": feature.name, "of": f"{feature.unit}s", "classes": list(feature.class_names), "splits": counts}
 
 
-def _feature(profile: Profile, feature: Feature) -> dict[str, Any]:
+def _feature(profile: Profile, feature: Feature, with_statistics: bool) -> dict[str, Any]:
     found = {
         split: (examples, summary)
         for split, examples in profile.splits.items()
@@ -122,7 +126,7 @@ def _feature(profile: Profile, feature: Feature) -> dict[str, Any]:
         "kind": kind_of(feature).words(feature),
         "role": feature.role,
         "alerts": alerts(found, feature.role),
-        "splits": {split: summary.to_json() for split, (_, summary) in found.items()},
+        "splits": {split: summary.to_json() for split, (_, summary) in found.items()} if with_statistics else {},
     }
 
 

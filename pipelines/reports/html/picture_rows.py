@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.reports.html.pictures import Picture, Pictures
-from pipelines.reports.html.thumbnails import thumbnail
 
 _BYTES = 450_000  # of all images on a page, as text
 
@@ -35,6 +34,8 @@ def _apart(bits: int) -> str:
 
 
 def _images(shown: Sequence[Picture], left: int) -> tuple[list[dict[str, Any]], int]:
+    from pipelines.reports.html.thumbnails import thumbnail  # Pillow only where there are images
+
     images = []
     for picture in shown:
         small = thumbnail(picture.image, picture.objects)

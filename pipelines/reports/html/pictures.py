@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice, zip_longest
 from typing import TypeVar, cast
 
-from pipelines.reports.boxes import Drawn, objects_of, words_of
+from pipelines.reports.objects import Drawn, objects_of, words_of
 from shardmill.checks.profile import Profile
 from shardmill.errors import CorruptDataError
 from shardmill.features.feature import of_kind

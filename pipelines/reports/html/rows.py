@@ -25,6 +25,7 @@ def label_rows(label: Mapping[str, Any]) -> dict[str, Any]:
     }
     return {
         "name": label["name"],
+        "unit": label["of"].removesuffix("s"),
         "classes": len(order),
         "splits": list(counts),
         "unknown": [split for split, found in label["splits"].items() if found is None],

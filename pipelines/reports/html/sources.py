@@ -99,20 +99,28 @@ def _results(
     profile: Profile, baseline: Profile | None, record: BuildRecord | None
 ) -> tuple[Sequence[CheckResult], str]:
     """What the checks found, and when they were made: those on record, if there are any."""
-    if record is None or not record.checks:
-        by = "by itself" if baseline is None else f"against {baseline.version}"
-        return (
-            run_checks(profile, baseline, CheckOptions().limits),
-            f"Checked {by} for this page: its build made no checks.",
-        )
+    if record is None or not (record.checks or record.page_checks):
+        return usual_checks(profile, baseline), _for_this_page(None if baseline is None else baseline.version)
     try:
-        stood = [CheckResult.from_json(check) for check in record.checks]
+        stood = [CheckResult.from_json(check) for check in record.checks or record.page_checks]
     except ValueError as error:
         raise CorruptDataError(f"the record of its build has a check that is none: {error}") from error
+    if not record.checks:
+        return stood, _for_this_page(record.before if all(one.check != "baseline" for one in stood) else None)
     of = f", against {record.baseline}" if record.baseline else ""
     if record.status == "checks_failed":
         return stood, f"Checked as it was to be published{of}, and not published."
     return stood, f"Checked before it was published{of}."
+
+
+def usual_checks(profile: Profile, baseline: Profile | None) -> list[CheckResult]:
+    """What the checks say, with their usual thresholds, of a version whose build made none."""
+    return run_checks(profile, baseline, CheckOptions().limits)
+
+
+def _for_this_page(against: str | None) -> str:
+    by = "by itself" if against is None else f"against {against}"
+    return f"Checked {by} for this page: its build made no checks."
 
 
 @dataclass(frozen=True, slots=True)

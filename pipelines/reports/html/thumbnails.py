@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from PIL import Image, ImageOps
 
-from pipelines.reports.boxes import Drawn, draw_objects
+from pipelines.reports.boxes import draw_objects
+from pipelines.reports.objects import Drawn
 from shardmill.media.image_limits import MAX_PIXELS
 from shardmill.media.image_pixels import open_image, to_rgb
 

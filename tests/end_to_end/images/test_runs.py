@@ -18,7 +18,6 @@ from tests.support.command import (
     image,
     image_tree,
     read_back,
-    run_program,
     tree_bytes,
     write_files,
 )
@@ -98,8 +97,8 @@ def test_tree_elsewhere_gives_the_same_records(run: Run, plain: Contents, tmp_pa
     assert contents.dataset.manifest.input["fingerprint"] == plain.dataset.manifest.input["fingerprint"]
 
 
-def test_multi_processing_gives_the_same_bytes(tree: Path, plain: Contents, tmp_path: Path) -> None:
-    result = run_program(
+def test_multi_processing_gives_the_same_bytes(run: Run, tree: Path, plain: Contents, tmp_path: Path) -> None:
+    result = run(
         *("images", "--input", tree, "--output", tmp_path, "--name", "n", *SPLITS, "--num_shards", "2"),
         *("--direct_running_mode", "multi_processing", "--direct_num_workers", "2"),
     )

@@ -17,7 +17,7 @@ from tests.support.buckets import (
     jpeg,
     local_files,
     make_images,
-    s3_described_once,
+    s3_named_once,
     server,
 )
 from tests.support.command import write_files
@@ -54,7 +54,7 @@ def gs_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str,
 
 @pytest.fixture(scope="session")
 def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with server("s3", tmp_path_factory.mktemp("s3") / "log") as endpoint, s3_described_once():
+    with server("s3", tmp_path_factory.mktemp("s3") / "log") as endpoint, s3_named_once():
         yield endpoint
 
 

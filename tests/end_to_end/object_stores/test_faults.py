@@ -1,5 +1,6 @@
 """Stores that fail for a moment: every operation has the outcome of one on a store that does not, and so has a job."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from transforms.stores.clients import object_store, set_options
 from transforms.stores.protocol import Rename
 
 TIMES = 2  # that each request fails
+_OF_THE_BUCKET = re.compile(r"GET /storage/v1/b/[^/?]+\?")
 
 
 @pytest.fixture
@@ -136,3 +138,17 @@ def test_an_answer_is_none_of_that(bucket: Bucket, patient: FaultyStore) -> None
     with pytest.raises(PermissionError):
         storage.read_bytes(f"{bucket.url}/forbidden")
     assert max(patient.asked.values()) == 1
+
+
+@pytest.mark.parametrize("operation", [*READING, "write", "stat"])
+def test_no_client_waits_for_longer_than_is_said(bucket: Bucket, store: FaultyStore, operation: str) -> None:
+    """Clients repeat requests themselves: Google's for two minutes, whatever its user has in mind."""
+    bucket.put("in/a", b"x")
+    set_options(PipelineOptions([*flags(bucket, store), "--store_patience", "0"]))
+    store.fail("503", 1000, bucket.url.partition("://")[2])
+    with pytest.raises(OSError, match=r"503|ServiceUnavailable"):
+        OPERATIONS[operation](f"{bucket.url}/in/a")
+    # A connection that has ended meanwhile is opened again. A thread of Google's client that nobody waits for looks up
+    # the bucket, for traces.
+    asked = [number for request, number in store.asked.items() if not _OF_THE_BUCKET.match(request)]
+    assert max(asked) <= 2

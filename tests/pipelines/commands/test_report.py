@@ -56,6 +56,25 @@ def test_every_build_has_its_page(built: Path, tmp_path: Path, run: Run) -> None
     assert (tmp_path / "page.html").read_text() == second
 
 
+def test_what_the_page_checked_is_on_record(built: Path, tmp_path: Path, run: Run) -> None:
+    """So that it is not measured again whenever somebody asks; what a build itself checked is none of it."""
+    parent = Path(shutil.copytree(built, tmp_path / "zoo"))
+    path = parent / "builds/1.0.1.json"
+    record = json.loads(path.read_text())
+    found = json.loads(run("report", parent, "--json").out)["verdict"]
+
+    assert record["checks"] == []
+    assert record["page_checks"] == found["checks"]
+    path.write_text(json.dumps(record | {"page_checks": [{**found["checks"][0], "sentence": "as it was then"}]}))
+    assert [one["sentence"] for one in json.loads(run("report", parent, "--json").out)["verdict"]["checks"]] == [
+        "as it was then"
+    ]
+    path.write_text(json.dumps(record | {"page_checks": []}))
+    assert json.loads(run("report", parent, "--json").out)["verdict"] == found
+    path.write_text(json.dumps(record | {"page_checks": [{"check": "drift"}]}))
+    assert "the record of its build has a check that is none" in run("report", parent).err
+
+
 def test_a_replaced_version_is_compared_with(built: Path, tmp_path: Path, run: Run) -> None:
     parent = Path(shutil.copytree(built, tmp_path / "zoo"))
     (tmp_path / "rows.jsonl").write_text('{"age": 7, "animal": "cat"}\n' * 40)

@@ -33,7 +33,7 @@ def stages_of(command: str, folder: Path, **values: Any) -> tuple[int, int]:
 
 @pytest.mark.parametrize(
     ("command", "most"),
-    [("images", 21), ("arrays", 22), ("audio", 21), ("csv", 40), ("jsonl", 40), ("text", 37), ("reshard", 37)],
+    [("images", 20), ("arrays", 21), ("audio", 20), ("csv", 39), ("jsonl", 39), ("text", 36), ("reshard", 36)],
 )
 def test_a_graph_has_few_steps_and_no_collection_many_readers(command: str, most: int, tmp_path: Path) -> None:
     steps, readers = stages_of(command, tmp_path)
@@ -43,7 +43,7 @@ def test_a_graph_has_few_steps_and_no_collection_many_readers(command: str, most
 
 def test_with_exact_strata(tmp_path: Path) -> None:
     splits = {"splits": "train=0.8,test=0.2"}
-    for command, stratify_by, most in (("images", "label", 39), ("csv", "word", 65)):
+    for command, stratify_by, most in (("images", "label", 38), ("csv", "word", 57)):
         steps, readers = stages_of(command, tmp_path, stratify_by=stratify_by, **splits)
         assert steps <= most
         assert readers <= 3

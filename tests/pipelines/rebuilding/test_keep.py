@@ -12,6 +12,7 @@ from pipelines.recipes.recipe import Recipe
 from pipelines.running.api import convert
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Manifest
+from shardmill.metadata.seal import seal
 from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run, write_files
 
@@ -104,6 +105,20 @@ def test_columns_keep_their_types(folder: Path) -> None:
         "left out what the kept schema of version 1.0.0 does not have: column 'more'" in notice
         for notice in manifest.notices
     )
+
+
+def test_what_a_kept_schema_wants_is_told_as_its_own(folder: Path) -> None:
+    """Who wrote `schema: keep` never gave --schema."""
+    write_files(folder, {"in/a.csv": b"label,x,note,mark\nb,,n,1\nd,2,o,1\nb,3,p,1\n"})
+    try:
+        _, manifest = build(folder, "1.0.5", "schema: keep", flags="label: label, max_reject_fraction: 1")
+        with pytest.raises(UserError, match=r"^--label mark: the kept schema of version 1[.]0[.]0 has no such feature"):
+            build(folder, "1.0.9", "schema: keep", flags="label: mark")
+    finally:
+        write_files(folder, {"in/a.csv": SECOND.encode()})
+
+    sentence = "column 'x' has no value, which the kept schema of version 1.0.0 wants in every row"
+    assert manifest.rejects["reasons"] == {sentence: 1}
 
 
 @pytest.mark.parametrize("named", ["LATEST", "1.0.0", "good"])
@@ -208,3 +223,19 @@ def test_what_a_schema_asks_for_is_kept_too(run: Run, tmp_path: Path) -> None:
     assert kept.checks(given).schema == given.checks.schema  # the one that the recipe gives
     convert(kept.config(recipe, "1.0.1"))
     assert (parent / "1.0.1/schema.pbtxt").read_text() == text
+
+
+def test_the_schema_of_transformed_examples_is_none_of_the_input(folder: Path) -> None:
+    published = convert(recipe_of(folder, flags="label: label").config("1.0.30"))
+    path = Path(published.directory) / "manifest.json"
+    manifest = path.read_text()
+    assert '"configuration": {' in manifest
+    path.write_text(manifest.replace('"configuration": {', '"configuration": {"materialize": true,', 1))
+    (path.parent / "_SUCCESS").write_text(seal(path.read_bytes()))
+
+    with pytest.raises(UserError, match=r"schema: keep: the schema of 1\.0\.30 is that of transformed examples"):
+        keep(recipe_of(folder, "schema: keep\nlike: 1.0.30", flags="label: label"), str(folder / "out/n"))
+    kept = keep(recipe_of(folder, "like: 1.0.30", flags="label: label"), str(folder / "out/n"))
+    assert "schema" not in kept.changes
+    assert any("1.0.30 has transformed examples" in said for said in kept.said)
+    (folder / "out/n/LATEST").write_text("1.0.0\n")

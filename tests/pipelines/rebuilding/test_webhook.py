@@ -1,6 +1,11 @@
-"""A webhook's own failure is one sentence, without its address."""
+"""A webhook's own failure is one sentence, without its address, and in bounded time."""
 
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
 
 from pipelines.rebuilding.webhook import notify
 from shardmill.versions.build_record import BuildRecord
@@ -8,23 +13,71 @@ from shardmill.versions.build_record import BuildRecord
 RECORD = BuildRecord("n", "1.0.0", "failed", "2026-11-20T03:00:00Z", reason="no such file")
 
 
+@contextmanager
+def hook(*pieces: bytes, pause: float = 0.0) -> Iterator[tuple[str, list[bytes]]]:
+    """The address of a webhook that answers each request with `pieces`, pausing after each; what it was sent."""
+    ended, sent = threading.Event(), list[bytes]()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        sent.append(connection.recv(1 << 16))
+                        for piece in pieces:
+                            connection.sendall(piece)
+                            ended.wait(pause)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}/secret", sent
+        finally:
+            ended.set()
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def test_one_that_answers() -> None:
+    with hook(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n") as (url, sent):
+        assert notify(url, RECORD) is None
+
+    assert sent[0].startswith(b"POST /secret ")
+
+
 def test_nobody_listens() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         said = notify(f"http://127.0.0.1:{taken.getsockname()[1]}/secret", RECORD)
 
-    assert said is not None
-    assert said.startswith("on_failure: the webhook could not be reached: ")
-    assert "secret" not in said
+    assert said == "on_failure: the webhook could not be reached: Connection refused; perhaps nobody was told"
+
+
+def test_an_answer_that_comes_a_byte_at_a_time() -> None:
+    with hook(b"HTTP/1.1 200 OK\r\n", *[b"x"] * 100, pause=0.1) as (url, _):
+        said = notify(url, RECORD, seconds=0.3)
+
+    assert said == "on_failure: the webhook has not answered in 0.3 s; perhaps nobody was told"
 
 
 def test_somebody_listens_and_does_not_answer() -> None:
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
         said = notify(f"http://127.0.0.1:{silent.getsockname()[1]}/secret", RECORD, seconds=0.2)
 
-    assert said == "on_failure: the webhook could not be reached: TimeoutError: timed out"
+    assert said == "on_failure: the webhook has not answered in 0.2 s; perhaps nobody was told"
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_one_that_has_moved_was_not_told(status: int) -> None:
+    """A GET of the other address would be answered, and nobody would have read anything."""
+    moved = f"HTTP/1.1 {status} Moved\r\nLocation: /other\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    with hook(moved.encode()) as (url, sent):
+        said = notify(url, RECORD)
+
+    words = f"answered {status} Moved: it has moved, give its new address"
+    assert said == f"on_failure: the webhook {words}; perhaps nobody was told"
+    assert len(sent) == 1
 
 
 def test_what_is_no_address() -> None:

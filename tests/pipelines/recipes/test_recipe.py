@@ -243,6 +243,18 @@ def test_a_mistake_is_named_with_its_line(case: str, tmp_path: Path) -> None:
     assert sentence in said
 
 
+def test_a_window_that_begins_before_there_are_days(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(f"{TOP}images:\n  input: dt={{YYYY}}-{{MM}}-{{DD}}/*\nwindow: 7d\n")
+
+    for day, ends in ((date(1, 1, 6), Mistaken), (date(1, 1, 7), Recipe)):
+        (made,) = load_recipes([str(tmp_path)], {}, day, {})
+        assert isinstance(made, ends)
+        if isinstance(made, Mistaken):
+            assert str(made.error).endswith(
+                "line 5: window: 7d up to 0001-01-06 begins before there are dates, in the year 1"
+            )
+
+
 def test_several_recipes_in_a_file_and_in_a_folder(tmp_path: Path) -> None:
     (tmp_path / "b.yml").write_text(
         "---\nname: b\noutput: s\nimages:\n  input: a\n---\nname: c\noutput: s\nimages: {}\n"

@@ -28,6 +28,15 @@ def test_no_worker_begins(tmp_path: Path) -> None:
     assert "workers at here:50000 that have apache-beam 2." in str(gave_up)
 
 
+def test_the_environment_of_workers_is_not_said(tmp_path: Path) -> None:
+    config = '{"command": "/opt/boot", "env": {"TOKEN": "secret"}}'
+    process = ["--environment_type", "PROCESS", "--environment_config", config, "--job_server_timeout", "0"]
+    gave_up = Watch(str(tmp_path / "failure"), PipelineOptions([*FLAGS[:2], *process]), threading.Event()).look()
+    assert isinstance(gave_up, JobError)
+    assert "and workers that have apache-beam" in str(gave_up)
+    assert "TOKEN" not in str(gave_up)
+
+
 def test_a_worker_may_take_a_minute_and_an_image_longer(tmp_path: Path) -> None:
     path = str(tmp_path / "failure")
     assert Watch(path, PipelineOptions(FLAGS), threading.Event()).look() is None
@@ -64,6 +73,13 @@ def test_a_mistake_is_not_tried_again_and_a_fault_is(tmp_path: Path) -> None:
         ("java.io.IOException: Insufficient number of network buffers: required 512, but only 9", "memory.network.max"),
         ("java.lang.OutOfMemoryError: Direct buffer memory. The direct", "memory.framework.off-heap.size"),
         ("java.lang.OutOfMemoryError: Metaspace. The", "memory.jvm-metaspace.size"),
+        (
+            "java.io.InvalidClassException: org.apache.flink.api.common.Plan; local class incompatible: stream"
+            " classdesc serialVersionUID = 1, local class serialVersionUID = 2",
+            "job server is for another version of Flink",
+        ),
+        ("RuntimeError: ModuleNotFoundError: No module named 'transforms'", "its workers have no shardmill"),
+        ("ModuleNotFoundError: No module named 'apache_beam'", "its workers have no Beam; let their image"),
         ("org.apache.flink.NoResourceAvailableException: Could not acquire", "taskmanager.numberOfTaskSlots"),
     ],
 )

@@ -87,3 +87,12 @@ def test_the_smallest_class(limit: Limits, severity: str) -> None:
     assert (result.severity, result.value) == (severity, 10)
     if severity == "error":
         assert result.sentence == "class 'buy' of 'action' has 10 examples; 2 classes have fewer than 21"
+
+
+def test_objects_are_counted_as_objects() -> None:
+    found = of(BEFORE)
+    features = tuple(replace(feature, sequence="objects") for feature in found.manifest.features)
+    limits = LIMITS | {"min_examples_per_class": Limits(warn=11)}
+    (result,) = classes.smallest_class(replace(found, manifest=replace(found.manifest, features=features)), limits)
+
+    assert result.sentence == "class 'buy' of 'action' has 10 objects"

@@ -99,7 +99,7 @@ def check(decoded: dict[str, Any], chosen: tuple[Feature, ...], example: dict[st
 
 
 @given(cases())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_it_reads_what_we_write(case: tuple[tuple[Feature, ...], list[dict[str, list[Any]]]]) -> None:
     chosen, examples = case
     decode = ExampleDecoder(chosen)
@@ -118,7 +118,7 @@ def test_it_reads_what_we_write(case: tuple[tuple[Feature, ...], list[dict[str, 
 
 
 @given(cases())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_it_reads_what_tensorflow_writes(case: tuple[tuple[Feature, ...], list[dict[str, list[Any]]]]) -> None:
     chosen, examples = case
     decode = ExampleDecoder(chosen)

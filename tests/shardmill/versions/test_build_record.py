@@ -22,6 +22,7 @@ RECORD = BuildRecord(
     splits={"train": 8, "test": 2},
     rejected=1,
     checks=({"check": "class_vanished", "severity": "error"},),
+    page_checks=({"check": "label_skew", "severity": "ok"},),
     notices=("split 'test' is small",),
     since="since 1.0.20261119: 11 -> 10 examples",
     shardmill="0.1.0",
@@ -34,6 +35,7 @@ def test_round_trip() -> None:
     read = BuildRecord.from_json(text, "builds/1.0.20261120.json")
 
     assert read.before == RECORD.before
+    assert read.page_checks == RECORD.page_checks
     assert (read.splits, read.checks, read.notices) == (RECORD.splits, RECORD.checks, RECORD.notices)
     assert read.seconds == 12.346
     assert read.to_json() == text
@@ -78,3 +80,7 @@ def test_where_it_lies() -> None:
 def test_where_pages_lie() -> None:
     assert page_path(record_path("gs://b/flowers", "1.0.0")) == "gs://b/flowers/builds/1.0.0.html"
     assert page_path(failed_record_path("b", "1.0.0")) == "b/builds/1.0.0.failed.html"
+
+
+def test_what_the_page_alone_shows_is_not_said() -> None:
+    assert json.loads(RECORD.said.to_json()) == {**json.loads(RECORD.to_json()), "page_checks": []}

@@ -11,11 +11,13 @@ import sys
 import time
 import urllib.request
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from tests.support.clusters.installed import flink_jars
+from tests.support.clusters.plans import FlinkPlan
 
 # What bin/flink gives Java 17
 _OPENED = (
@@ -44,6 +46,8 @@ _DEFAULTS = {
     "rest.address": "localhost",
     "rest.bind-address": "localhost",
 }
+_OURS = "SHARDMILL_TEST_CLUSTER"  # in the environment of workers: which cluster's they are
+_POOL = "localhost:50000"
 _SECONDS = 120.0  # until a part of the cluster is there
 
 
@@ -82,6 +86,9 @@ class FlinkCluster:
         for process in self.processes.values():
             process.wait()
         self.processes.clear()
+        for worker in self.workers():
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
 
     def _start(self) -> None:
         rpc, rest, jobs, artifacts, expansion = free_ports(5)
@@ -91,7 +98,7 @@ class FlinkCluster:
         (self.folder / "flink-conf.yaml").write_text("".join(f"{k}: {v}\n" for k, v in settings.items()))
         self.rest, self.job_endpoint = f"localhost:{rest}", f"localhost:{jobs}"
         jars = flink_jars()
-        self._flink = ":".join(str(jar) for jar in sorted(jars.glob("*.jar")) if not jar.name.startswith("beam-"))
+        self._flink = ":".join(str(jar) for jar in sorted(jars.glob("*.jar")))
         main = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
         self.run("jobmanager", [*_JAVA, "-Xmx600m", "-cp", self._flink, main, "--configDir", str(self.folder)])
         self._tuned = self._resources()
@@ -127,7 +134,12 @@ class FlinkCluster:
             command = ["setpriv", "--pdeathsig", "KILL", *command]
         with self.log(name).open("wb") as log:
             self.processes[name] = subprocess.Popen(
-                command, stdout=log, stderr=log, env={**os.environ, **(env or {})}, start_new_session=True
+                command,
+                cwd=self.folder,  # where Beam's `boot` leaves the options of a job
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **(env or {})},
+                start_new_session=True,
             )
 
     def log(self, name: str) -> Path:
@@ -162,6 +174,58 @@ class FlinkCluster:
                 return
             time.sleep(0.2)
         raise TimeoutError(f"{found} of {slots} slots; see the logs in {self.folder}")
+
+    def flags(self) -> list[str]:
+        """Of a job on it. Beam's classes are in the cluster's own path: nothing but one small file is sent with a job,
+        in place of all jars, whose classes each job would load anew.
+        """
+        (small,) = flink_jars().glob("slf4j-simple-*.jar")
+        endpoint = ["--runner", "PortableRunner", "--job_endpoint", self.job_endpoint]
+        return [*endpoint, "--files_to_stage", str(small)]
+
+    def plan(self) -> FlinkPlan:
+        """Of the job that was started last."""
+        newest = max(self.ask("jobs/overview")["jobs"], key=lambda job: job["start-time"])
+        return FlinkPlan.of(self.ask(f"jobs/{newest['jid']}/plan")["plan"]["nodes"])
+
+    def worker_processes(self, boot: Path) -> list[str]:
+        """Flags of a job whose workers are processes that each TaskManager starts, by Beam's `boot`."""
+        script = self.folder / "worker"
+        command = f'"{boot}" --semi_persist_dir="{self.folder / "semi"}" "$@"'
+        script.write_text(f'#!/bin/sh\nexec {command} >>"{self.log("workers")}" 2>&1\n')
+        script.chmod(0o755)
+        config = json.dumps({"command": str(script), "env": self.worker_environment()})
+        return ["--environment_type", "PROCESS", "--environment_config", config]
+
+    def start_pool(self, boot: Path, env: Mapping[str, str] | None = None) -> list[str]:
+        """Flags of a job whose workers are those of a pool, which is started, at the one port that Beam's `boot` has.
+
+        A pool knows its workers by names that each TaskManager gives from one on: it serves one TaskManager.
+        """
+        command = [str(boot), "--worker_pool", f"--semi_persist_dir={self.folder / 'semi'}"]
+        self.run("pool", command, {**self.worker_environment(), **(env or {})})
+        return ["--environment_type", "EXTERNAL", "--environment_config", _POOL]
+
+    def worker_environment(self) -> dict[str, str]:
+        """Of workers that `boot` starts: this Python, and this shardmill."""
+        return {
+            "RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT": "1",
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(Path(__file__).resolve().parents[3]),
+            _OURS: str(self.folder),
+        }
+
+    def workers(self) -> list[int]:
+        """Workers' processes, and those that `boot` has around them."""
+        mark = f"{_OURS}={self.folder}".encode()
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (process / "environ").read_bytes().split(b"\0"):
+                    found.append(int(process.name))
+            except OSError:  # it has ended
+                continue
+        return found
 
     def check_alive(self) -> None:
         """Check that the JobManager runs."""

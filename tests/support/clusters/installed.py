@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import apache_beam
 
 _POM = Path(__file__).with_name("pom.xml")
+_SPARK_POM = Path(__file__).with_name("spark.xml")
 _BOOT = f"github.com/apache/beam/sdks/v2/python/container@v{apache_beam.__version__}"
 
 
@@ -26,7 +28,12 @@ def missing() -> str:
 
 def flink_jars() -> Path:
     """The folder of the jars of Beam's job server and of Flink."""
-    return _kept(f"flink-{_digest(_POM.read_bytes())}", _copy_jars)
+    return _kept(f"flink-{_digest(_POM.read_bytes())}", partial(_copy_jars, _POM))
+
+
+def spark_jars() -> Path:
+    """The folder of the jars of Beam's job server for Spark and of Spark."""
+    return _kept(f"spark-{_digest(_SPARK_POM.read_bytes())}", partial(_copy_jars, _SPARK_POM))
 
 
 def boot() -> Path | None:
@@ -36,8 +43,8 @@ def boot() -> Path | None:
     return _kept(f"boot-{apache_beam.__version__}", _build_boot) / "container"
 
 
-def _copy_jars(folder: Path) -> None:
-    copy = ["mvn", "--batch-mode", "--quiet", "--file", str(_POM), "dependency:copy-dependencies"]
+def _copy_jars(pom: Path, folder: Path) -> None:
+    copy = ["mvn", "--batch-mode", "--quiet", "--file", str(pom), "dependency:copy-dependencies"]
     subprocess.run([*copy, f"-DoutputDirectory={folder}"], check=True)
 
 

@@ -29,7 +29,7 @@ TYPES = st.one_of(
 
 
 @given(COLUMNS)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_the_type_of_a_column_is_that_of_its_values(values: list[Any]) -> None:
     try:
         found = column_type(values)
@@ -43,7 +43,7 @@ def test_the_type_of_a_column_is_that_of_its_values(values: list[Any]) -> None:
 
 
 @given(COLUMNS, TYPES)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_a_column_is_converted_as_its_values_are(values: list[Any], column: ColumnType) -> None:
     array = column_array(values, column)
     if array is not None:

@@ -131,7 +131,7 @@ VALUES = st.one_of(
 
 
 @given(st.lists(st.one_of(st.none(), VALUES), max_size=20), st.integers(0, 20))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_what_lies_beside_a_value_changes_no_key(values: list[Any], cut: int) -> None:
     together = key_texts_of_values(values).to_pylist()
 
@@ -140,7 +140,7 @@ def test_what_lies_beside_a_value_changes_no_key(values: list[Any], cut: int) ->
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=20))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_equal_numbers_have_one_key_and_others_another(numbers: list[int | float]) -> None:
     keys = key_texts_of_values(numbers).to_pylist()
     texts = key_texts(pa.array([repr(number) for number in numbers])).to_pylist()

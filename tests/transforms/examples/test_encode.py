@@ -123,7 +123,7 @@ def check(batch: pa.RecordBatch) -> None:
 
 
 @given(batches())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_bytes_are_those_of_the_plain_encoder(batch: pa.RecordBatch) -> None:
     check(batch)
 
@@ -135,7 +135,7 @@ def parsed(record: bytes) -> dict[str, tuple[str, list[Any]]]:
 
 
 @given(batches())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_tensorflow_reads_the_rows(batch: pa.RecordBatch) -> None:
     for row, record in enumerate(encode_examples(batch).to_pylist()):
         found = parsed(record)

@@ -57,7 +57,7 @@ def expected_entry(name: str, headed: str, length: int) -> bytes:
     some=st.booleans(),
     start=st.integers(0, 7),
 )
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_entries_are_those_of_the_plain_encoder(
     lengths: list[tuple[int, bool]], name: str, headed: str, some: bool, start: int
 ) -> None:

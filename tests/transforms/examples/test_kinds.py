@@ -36,7 +36,7 @@ def counted(records: list[bytes], places: list[tuple[str, int]]) -> Kinds:
 
 
 @given(st.lists(st.tuples(FEATURES, PLACES), max_size=8), st.integers(0, 8))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_the_kinds_are_those_of_every_record(
     rows: list[tuple[dict[str, tuple[str, list[int]]], tuple[str, int]]], cut: int
 ) -> None:

@@ -77,7 +77,7 @@ def masked(draw: st.DrawFn, rows: int) -> Piece:
 
 
 @given(st.data(), st.integers(1, 9), st.integers(0, 40), st.integers(0, 300))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_pieces_stand_side_by_side(data: st.DataObject, rows: int, gap: int, slack: int) -> None:
     parts = data.draw(st.lists(st.one_of(pieces(rows), masked(rows)), max_size=8))
     expected = [b"".join(part.rows[row] for part in parts) for row in range(rows)]

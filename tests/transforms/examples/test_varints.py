@@ -21,7 +21,7 @@ def beginnings(items: np.ndarray, lengths: list[int]) -> list[bytes]:
 
 
 @given(st.one_of(st.lists(NUMBERS, min_size=1, max_size=20), NUMBERS.map(lambda number: [number] * 3)))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_those_of_one_number_each(numbers: list[int]) -> None:
     values = np.array(numbers, np.uint64)
     expected = [varint(number) for number in numbers]

@@ -130,6 +130,8 @@ def test_a_dry_run_says_what_was_understood() -> None:
         ("city: {vocabulary: {num_oov_buckets: 1, default_value: 0}}", "default_value has no effect"),
         ("city: hash", "feature 'city': hash takes hash_buckets"),
         ("city: {tokenize: '('}", "'(' is no regular expression"),
+        ("city: {tokenize: 'x(?=y)'}", "'x(?=y)' is no regular expression of RE2"),
+        ("city: {tokenize: 'x*'}", "'x*' matches nothing at all"),
         ("city: {tokenize: ' *'}", "matches nothing at all"),
         ("age: [z_score, drop]", "feature 'age': drop stands among other steps"),
         ("age: {output: x}", "output x: no step stands before it"),

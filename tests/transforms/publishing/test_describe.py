@@ -189,6 +189,12 @@ def test_classes_in_one_split_or_none_are_said() -> None:
     assert notices(single, FEATURES, OPTIONS) == []
 
 
+def test_classes_of_objects_have_objects() -> None:
+    objects = tuple(replace(one, sequence="objects") if one.name == "label" else one for one in FEATURES)
+
+    assert notices(BUILD, objects, OPTIONS) == ["class 'cow' has no objects"]
+
+
 def test_the_route_s_notices_come_first() -> None:
     build = replace(BUILD, notices=("passed over 1 hidden file, such as '.x'",))
 

@@ -16,13 +16,14 @@ from transforms.records.run_file import (
     Part,
     Run,
     key_order,
-    read_key_range,
     read_keys,
+    read_keys_at,
     sort_records,
     write_keys,
     write_sorted,
 )
-from transforms.records.slices import SLICE, slice_run
+from transforms.records.self_contained import ENTRY, entries_of
+from transforms.records.slice import SLICE, Slice, slice_run
 from transforms.sharding.divisions import Division
 from transforms.sharding.key_histogram import Cuts, to_cuts
 from transforms.workers.batches import to_batch
@@ -37,8 +38,8 @@ def records(keys: list[Key], groups: list[int], names: tuple[str, ...] = ("train
     return KeyedRecords(pa.array(framed, pa.large_binary()), arrays[0], arrays[1], np.array(groups), names)
 
 
-def write_run(path: str, keyed: KeyedRecords) -> Run:
-    return write_sorted(path, sort_records(keyed))
+def write_run(path: str, keyed: KeyedRecords, self_contained: bool = False) -> Run:
+    return write_sorted(path, sort_records(keyed), self_contained)
 
 
 def keys_of(data: bytes) -> list[Key]:
@@ -79,7 +80,19 @@ def test_a_run_is_sorted_and_knows_its_keys(tmp_path: Path) -> None:
     sizes = [len(record) for record in records(expected, [0] * 5).framed.to_pylist()]
     assert np.concatenate([sizes for _, _, sizes in grouped.values()]).tolist() == sizes
     assert run.parts == (Part("train", 3, sum(sizes[:3])), Part("test", 2, sum(sizes[3:])))
-    assert read_key_range(path, run.index_offset, 1, 3)[0].tolist() == [9, 2**64 - 1]
+    assert read_keys_at(path, run.index_offset + ENTRY.itemsize, 2)[0].tolist() == [9, 2**64 - 1]
+
+
+def test_a_self_contained_run_says_its_keys_twice(tmp_path: Path) -> None:
+    made = records([(5, 1), (9, 0), (5, 0)], [1, 0, 1])
+    run = write_run(str(tmp_path / "run"), made, self_contained=True)
+    data = (tmp_path / "run").read_bytes()
+
+    assert run.self_contained
+    assert entries_of(data[: run.index_offset]).tobytes() == data[run.index_offset :]
+    assert [part.rows for part in run.parts] == [1, 2]
+    with pytest.raises(ValueError, match="expected them to at"):
+        entries_of(data[: run.index_offset - 1])
 
 
 def test_keys_alone_have_no_records(tmp_path: Path) -> None:
@@ -112,12 +125,13 @@ def test_boundaries_are_where_part_of_changes(keys: list[Key], cuts: list[Key]) 
 
 
 @settings(max_examples=40, deadline=None)
-@given(keys_and_groups, st.integers(1, 5), st.integers(1, 400), st.data())
+@given(keys_and_groups, st.integers(1, 5), st.integers(1, 400), st.booleans(), st.data())
 def test_slices_of_any_runs_merge_to_the_same_shards(
     tmp_path_factory: pytest.TempPathFactory,
     rows: list[tuple[Key, int]],
     number: int,
     segment_bytes: int,
+    self_contained: bool,
     data: st.DataObject,
 ) -> None:
     folder = tmp_path_factory.mktemp("runs")
@@ -126,12 +140,13 @@ def test_slices_of_any_runs_merge_to_the_same_shards(
         split: data.draw(st.lists(st.sampled_from([key for key, _ in rows]), max_size=2)) for split in ("train", "test")
     }
     divisions = {split: Division(0, 0, to_cuts(keys)) for split, keys in cuts.items()}
-    slices: dict[tuple[str, int], list[tuple[object, ...]]] = {}
+    slices: dict[tuple[str, int], list[Slice]] = {}
     for run_number in set(place):
         mine = [row for row, where in zip(rows, place, strict=True) if where == run_number]
-        run = write_run(str(folder / str(run_number)), records([key for key, _ in mine], [group for _, group in mine]))
-        for shard, values in slice_run(run, divisions):
-            slices.setdefault(shard, []).append(values)
+        made = records([key for key, _ in mine], [group for _, group in mine])
+        run = write_run(str(folder / str(run_number)), made, self_contained)
+        for shard, part in slice_run(run, divisions):
+            slices.setdefault(shard, []).append(part)
 
     written: dict[str, list[Key]] = {"train": [], "test": []}
     for shard, rows_of in sorted(slices.items()):
@@ -140,8 +155,8 @@ def test_slices_of_any_runs_merge_to_the_same_shards(
         chunks = [source.encode(task) for task in tasks]
         found = keys_of(b"".join(bytes(chunk.framed) for chunk in chunks))
         assert planned == len(found) == sum(chunk.examples for chunk in chunks)
-        part = divisions[shard[0]].cuts.part_of(*(np.array([key[i] for key in found], np.uint64) for i in (0, 1)))
-        assert set(part.tolist()) == {shard[1]}
+        parts = divisions[shard[0]].cuts.part_of(*(np.array([key[i] for key in found], np.uint64) for i in (0, 1)))
+        assert set(parts.tolist()) == {shard[1]}
         written[shard[0]] += found
     for group, split in enumerate(("train", "test")):
         assert written[split] == sorted(key for key, where in rows if where == group)

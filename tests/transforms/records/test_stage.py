@@ -80,9 +80,9 @@ def test_runs_of_many_tiny_rows_are_bounded(tmp_path: Path, monkeypatch: pytest.
     one = convert("csv", source, tmp_path / "one", "--num_shards", 3)
     rows: list[int] = []
 
-    def counting(path: str, records: SortedRecords) -> Run:
+    def counting(path: str, records: SortedRecords, self_contained: bool) -> Run:
         rows.append(len(records.index))
-        return write_sorted(path, records)
+        return write_sorted(path, records, self_contained)
 
     monkeypatch.setattr(run_writer, "write_sorted", counting)
     monkeypatch.setattr(stage_runs, "MAX_ROWS", 1000)

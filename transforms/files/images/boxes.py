@@ -1,10 +1,14 @@
 """Where boxes are once a picture was turned, cropped, padded or scaled. Pure.
 
-An edge is a fraction of the picture's height or width, from its upper left corner.
+An edge is a fraction of the picture's height or width, from its upper left corner. A Box may be that of one thing,
+or of many: its edges are then arrays, and so is what becomes of them.
 """
 
-import math
-from typing import NamedTuple
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from transforms.files.images.errors import ImageError
 from transforms.files.images.exif import UPRIGHT
@@ -15,12 +19,22 @@ FRAMES = ("", "stored", "upright")
 
 
 class Box(NamedTuple):
-    """The edges of a box."""
+    """The edges of a box: numbers, or of many boxes arrays of float64."""
 
-    top: float
-    left: float
-    bottom: float
-    right: float
+    top: Any
+    left: Any
+    bottom: Any
+    right: Any
+
+    @property
+    def area(self) -> Any:
+        """Of the picture's."""
+        return (self.bottom - self.top) * (self.right - self.left)
+
+    @property
+    def is_empty(self) -> Any:
+        """Whether there is nothing in it."""
+        return ~np.less(self.top, self.bottom) | ~np.less(self.left, self.right)
 
 
 class Picture(NamedTuple):
@@ -82,16 +96,15 @@ def turned(box: Box, orientation: int) -> Box:
     return box
 
 
-def turned_back(box: Box, orientation: int) -> Box:
-    """A box of an upright picture in the stored one: what `turned` undoes."""
-    return turned(box, _INVERSE.get(orientation, orientation))
+def turns_back(orientation: int) -> int:
+    """The orientation by which `turned` undoes what it does by another: boxes of an upright picture are then in the
+    stored one."""
+    return _INVERSE.get(orientation, orientation)
 
 
-def clipped(box: Box) -> Box | None:
-    """What of a box is in the picture; None where nothing is."""
-    top, left = max(box.top, 0.0), max(box.left, 0.0)
-    bottom, right = min(box.bottom, 1.0), min(box.right, 1.0)
-    return Box(top, left, bottom, right) if top < bottom and left < right else None
+def clipped(box: Box) -> Box:
+    """What of a box is in the picture: empty where nothing is."""
+    return Box(*(np.minimum(np.maximum(edge, 0.0), 1.0) for edge in box))
 
 
 class Fitting(NamedTuple):
@@ -143,14 +156,14 @@ def fitting(size: tuple[int, int], target: tuple[int, int] | None, mode: str) ->
     )
 
 
-def fault(box: Box) -> str:
-    """What is wrong with a box, wherever it is; "" if nothing is."""
-    if not all(map(math.isfinite, box)):
-        return "is not of numbers"
-    if box.bottom < box.top or box.right < box.left:
-        return "ends before it begins"
-    if box.bottom == box.top or box.right == box.left:
-        return "is empty"
-    if box.bottom <= 0 or box.right <= 0 or box.top >= 1 or box.left >= 1:
-        return "lies outside the picture"
-    return ""
+FAULTS = ("", "is not of numbers", "ends before it begins", "is empty", "lies outside the picture")
+
+
+def faults(box: Box) -> NDArray[np.int8]:
+    """What is wrong with boxes, wherever they are: for each its place in FAULTS, 0 if nothing is."""
+    finite = reduce(np.logical_and, map(np.isfinite, box))
+    early = np.less(box.bottom, box.top) | np.less(box.right, box.left)
+    empty = np.equal(box.bottom, box.top) | np.equal(box.right, box.left)
+    outside = np.less_equal(box.bottom, 0) | np.less_equal(box.right, 0)
+    outside |= np.greater_equal(box.top, 1) | np.greater_equal(box.left, 1)
+    return np.select([~finite, early, empty, outside], range(1, len(FAULTS)), 0).astype(np.int8)

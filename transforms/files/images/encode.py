@@ -1,7 +1,7 @@
 """Images as examples: read, checked, re-encoded if asked. Pure but for reading the files."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -18,8 +18,7 @@ from transforms.files.images.errors import ImageError
 from transforms.files.images.exif import UPRIGHT
 from transforms.files.images.header import ImageHeader, check_structure, read_header
 from transforms.files.images.limits import MAX_PIXELS
-from transforms.files.images.objects import ObjectEncoder, Placed
-from transforms.inputs.annotations.objects import Noted, noted
+from transforms.files.images.objects import ObjectEncoder
 from transforms.layout.coordinates import turned_reason
 from transforms.statistics.extremes import Extremes
 from transforms.statistics.files import ImageStats, SplitStats
@@ -86,15 +85,23 @@ class ImageEncoder(FileEncoder):
         own = {name: value for name, value in told.items() if name not in ("near_duplicates", "objects")}
         return own if self.objects is None else {**own, "objects": "noted"}
 
-    def noted(self, batch: pa.RecordBatch) -> Iterable[Noted | None]:
-        """The objects in each image of a batch."""
-        return super().noted(batch) if self.objects is None else noted(batch)
+    def prepare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """As the base says: with where objects will be."""
+        return batch if self.objects is None else self.objects.prepare(batch, self.reencode)
 
-    def note(self, encoded: Encoded, noted: Noted) -> Encoded:
-        """An image with the objects that are noted of it; raises ImageError where they cannot be."""
-        assert self.objects is not None
-        placed = self.objects.place(noted, encoded.seen.picture, self.reencode)
-        return encoded._replace(entries=encoded.entries + self.objects.entries(placed), noted=placed)
+    def note(self, batch: pa.RecordBatch, files: Sequence[Encoded | Exception]) -> Sequence[Encoded | Exception]:
+        """As the base says: images with the objects that are noted of them."""
+        if self.objects is None:
+            return files
+        pictures = [file.seen.picture if isinstance(file, Encoded) else None for file in files]
+        rows, places, errors = self.objects.note(batch, pictures, self.reencode)
+        entries = rows["entries"].to_pylist()
+        return [
+            file
+            if place is None or isinstance(file, Exception)
+            else errors.get(number) or file._replace(entries=file.entries + entries[place], noted=(rows, place))
+            for number, (file, place) in enumerate(zip(files, places, strict=True))
+        ]
 
     def looks(self, files: Sequence[Encoded]) -> list[str] | None:
         """As the base says."""
@@ -133,10 +140,10 @@ class ImageEncoder(FileEncoder):
     def point_out(self, stats: SplitStats, files: Sequence[Encoded], laid: Sequence[Laid]) -> SplitStats:
         """The extreme ones, of images that are measured, and the objects in them."""
         if self.objects is not None and isinstance(stats, ImageStats) and files:
-            placed: list[Placed] = [file.noted for file in files]
-            stats.objects = self.objects.stats(placed, [name for name, _, _ in laid])
-            for what in stats.boxes:
-                stats.boxes[what] = sum(getattr(item, what) for item in placed)
+            places = [file.noted[1] for file in files]
+            rows = files[0].noted[0].take(pa.array(places))  # all share the rows
+            stats.objects = self.objects.stats(rows, [name for name, _, _ in laid])
+            stats.boxes = {what: sum(rows[what].to_pylist()) for what in stats.boxes}
         if self.measures and isinstance(stats, ImageStats):
             headers: list[ImageHeader] = [file.seen for file in files]
             widths, heights = [header.width for header in headers], [header.height for header in headers]

@@ -1,41 +1,56 @@
 """The objects in an image as features of its example: their boxes checked, and moved with the picture."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from shardmill.features.feature import DType, Feature, Features, Kind
 from shardmill.features.renames import NO_RENAMES, Renames
-from shardmill.records import example
-from transforms.files.images.boxes import Box, Picture, clipped, fault, fitting, frame_of, turned, turned_back
+from transforms.examples.encode import encode_entries
+from transforms.files.images.boxes import Picture
 from transforms.files.images.codec import Reencode
 from transforms.files.images.errors import ImageError
-from transforms.inputs.annotations.objects import RELATIVE, Member, Noted, Object
+from transforms.files.images.exif import UPRIGHT
+from transforms.files.images.placing import Placing, place
+from transforms.inputs.annotations.objects import RELATIVE, Member, NotedObjects, noted_objects, sizes_of
 from transforms.sharding.keys import hash_strings
-from transforms.statistics.tables import TableStats
+from transforms.statistics.gathered import GatheredStats
 
 SEQUENCE = "objects"  # as TFDS's own data sets call it
 ON_BAD_BOX = ("reject", "drop")
-_EDGE = 1e-6  # of a side: less beyond it is a matter of rounding
+_ENTRIES = "entries"
+_PREPARED = "prepared"  # beside what is planned of an image
 
 
 class Placed(NamedTuple):
-    """What became of the objects in an image.
+    """What became of the objects in some images.
 
     Attributes:
-      values: of each member, those of all objects.
-      clipped: boxes that reached out of the picture.
-      dropped: objects left out, for their boxes are no good.
-      cropped: objects left out, for they are not in what is kept of the picture.
+      rows: one an image: its features, serialized (`entries`), how many of its objects were `clipped`, `dropped` or
+        `cropped`, see Placing, and a list for each member, by its name.
+      errors: why an image is refused for its objects, by its place among them.
     """
 
-    values: Mapping[Member, Sequence[Any]]
-    clipped: int = 0
-    dropped: int = 0
-    cropped: int = 0
+    rows: pa.RecordBatch
+    errors: Mapping[int, ImageError]
+
+
+class Noted(NamedTuple):
+    """What became of the objects in the images of a batch.
+
+    Attributes:
+      rows: as Placed has them, in any order.
+      places: of each image its row; None of one that is no good.
+      errors: why an image is refused for its objects, by its place in the batch.
+    """
+
+    rows: pa.RecordBatch
+    places: Sequence[int | None]
+    errors: Mapping[int, ImageError]
 
 
 class _Kind(NamedTuple):
@@ -95,100 +110,88 @@ class ObjectEncoder:
     boxes_seen: str = ""
     renames: Renames = NO_RENAMES
 
-    def place(self, noted: Noted, picture: Picture, how: Reencode | None) -> Placed:
-        """The objects where they are in the image as it will be stored.
+    def place(self, noted: NotedObjects, pictures: Sequence[Picture], how: Reencode | None) -> Placed:
+        """The objects where they are in images as these will be stored.
 
         Args:
           noted: them, as they are annotated.
-          picture: the image as it was found.
-          how: it is re-encoded; None where it is stored as it is.
-
-        Raises:
-          ImageError: the annotation is not of this image, or a box is no good.
+          pictures: the images as they were found.
+          how: they are re-encoded; None where they are stored as they are.
         """
-        if not noted.objects:
-            return Placed({member: [] for member in self.members})
-        move, scale, (width, height) = self._way(noted, picture, how)
-        kept: list[tuple[Object, Box, float]] = []
-        counts = {"clipped": 0, "dropped": 0, "cropped": 0}
-        for item in noted.objects:
-            box = Box(item.top / height, item.left / width, item.bottom / height, item.right / width)
-            if problem := fault(box):
-                if self.on_bad_box == "reject":
-                    raise ImageError(_said(item, problem, noted.size))
-                counts["dropped"] += 1
-                continue
-            inside = clipped(box)
-            assert inside is not None
-            counts["clipped"] += max(map(abs, map(float.__sub__, inside, box))) > _EDGE
-            moved = move(inside)
-            seen = clipped(moved)
-            if seen is None:
-                counts["cropped"] += 1
-                continue
-            kept.append((item, seen, scale * _area(seen) / (_area(moved) or 1.0)))
-        return Placed({member: self._values(member, kept) for member in self.members}, **counts)
+        placing = place(noted, pictures, how, self.boxes_seen, self.on_bad_box == "drop")
+        offsets = np.zeros(len(pictures) + 1, np.int64)
+        np.cumsum(placing.lengths, out=offsets[1:])
+        members = sorted(self.members)
+        lists = [_list(member, self._values(member, noted, placing), offsets) for member in members]
+        named = pa.RecordBatch.from_arrays(lists, [self.renames(_name(member)) for member in members])
+        columns = [encode_entries(named), *map(pa.array, placing.changed.values()), *lists]
+        names = [_ENTRIES, *placing.changed, *map(_name, members)]
+        return Placed(pa.RecordBatch.from_arrays(columns, names), placing.errors)
 
-    def _way(
-        self, noted: Noted, picture: Picture, how: Reencode | None
-    ) -> tuple[Callable[[Box], Box], float, tuple[int, int]]:
-        """What moves a box, by how much an area grows, and the size in which edges are counted."""
-        said = None if noted.size == RELATIVE else noted.size
-        frame = frame_of(picture, said, self.boxes_seen)
-        own = picture.upright if frame == "upright" else (picture.width, picture.height)
-        unit = RELATIVE if noted.size == RELATIVE else own
-        if how is None:
-            back = frame == "upright"
-            return (lambda box: turned_back(box, picture.orientation) if back else box), 1.0, unit
-        target = how.size or picture.upright
-        fit = fitting(picture.upright, how.size, how.mode)
-        grown = (target[0] * target[1] * _area(fit.put)) / (picture.width * picture.height * _area(fit.kept))
-        forward = frame == "stored"
-        return (lambda box: fit(turned(box, picture.orientation) if forward else box)), grown, unit
+    def prepare(self, batch: pa.RecordBatch, how: Reencode | None) -> pa.RecordBatch:
+        """A planned batch with where its objects are if its images are what is said of them; see `usual`.
 
-    def _values(self, member: Member, kept: Sequence[tuple[Object, Box, float]]) -> Sequence[Any]:
+        That is to say at once of many images, where those that are read and stored at once are few.
+        """
+        noted = noted_objects(batch)
+        pictures = [Picture(*(size or RELATIVE)) for size in noted.sizes]
+        placed = self.place(noted, pictures, how)
+        known = np.array([self._says_all(size, how) for size in noted.sizes], bool)
+        known[list(placed.errors)] = False
+        rows = pa.StructArray.from_arrays(placed.rows.columns, placed.rows.schema.names, mask=pa.array(~known))
+        return batch.append_column(_PREPARED, rows)
+
+    def note(self, batch: pa.RecordBatch, pictures: Sequence[Picture | None], how: Reencode | None) -> "Noted":
+        """What becomes of the objects of a batch from `prepare`, once its images are read.
+
+        Args:
+          batch: some of it.
+          pictures: the images as they were found; None for one that is no good.
+          how: as there.
+        """
+        prepared = batch[_PREPARED]
+        usual = [
+            picture is not None and there and _is_usual(size, picture)
+            for picture, there, size in zip(pictures, prepared.is_valid().to_pylist(), sizes_of(batch), strict=True)
+        ]
+        rows = pa.RecordBatch.from_arrays(prepared.flatten(), [field.name for field in prepared.type])
+        places: list[int | None] = [place if fine else None for place, fine in enumerate(usual)]
+        errors: dict[int, ImageError] = {}
+        odd = [(place, picture) for place, picture in enumerate(pictures) if picture is not None and not usual[place]]
+        if odd:
+            others = noted_objects(batch.take(pa.array([place for place, _ in odd])))
+            placed = self.place(others, [picture for _, picture in odd], how)
+            rows = pa.concat_batches([rows, placed.rows])
+            for number, (place, _) in enumerate(odd):
+                places[place] = len(batch) + number
+            errors = {odd[number][0]: error for number, error in placed.errors.items()}
+        return Noted(rows, places, errors)
+
+    def _says_all(self, size: tuple[int, int] | None, how: Reencode | None) -> bool:
+        """Whether where the objects will be depends on nothing but what is said of an image that EXIF does not turn."""
+        return size is not None and (size != RELATIVE or how is None)
+
+    def _values(self, member: Member, noted: NotedObjects, placing: Placing) -> Any:
+        """A member's values of all objects that are kept."""
         if member == "bbox":
-            return [edge for _, box, _ in kept for edge in box]
+            return np.stack(placing.boxes, axis=1).ravel().astype(np.float32)
+        values = noted.columns[member].take(pa.array(placing.kept))
         if member == "area":
-            return [(item.area or 0.0) * scale for item, _, scale in kept]
-        values = [getattr(item, member) for item, _, _ in kept]
-        if member == "pose":
-            return [text.encode() for text in values]
-        return [int(value) for value in values]
+            return (values.fill_null(0.0).to_numpy() * placing.scales).astype(np.float32)
+        return values.cast(_KINDS[member].arrow)
 
-    def entries(self, placed: Placed) -> bytes:
-        """The features, serialized."""
-        return b"".join(
-            example.entry(self.renames(_name(member)), _ENCODERS[_KINDS[member].dtype](placed.values[member]))
-            for member in sorted(self.members)
-        )
-
-    def stats(self, placed: Sequence[Placed], names: Sequence[str]) -> TableStats:
-        """The statistics of the objects in some images, `names` theirs."""
-        columns = []
-        for member in sorted(self.members):
-            lengths = [len(item.values[member]) for item in placed]
-            values = pa.array([value for item in placed for value in item.values[member]], _KINDS[member].arrow)
-            offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int64))
-            columns.append(pa.LargeListArray.from_arrays(offsets, values))
-        batch = pa.RecordBatch.from_arrays(columns, list(map(_name, sorted(self.members))))
-        ties = hash_strings(names, 0)
-        return TableStats.of(batch, ties, [_name("label")])
+    def stats(self, rows: pa.RecordBatch, names: Sequence[str]) -> GatheredStats:
+        """The statistics of the objects in images of which `rows` are those of Placed; `names` are theirs."""
+        columns = rows.select(list(map(_name, sorted(self.members))))
+        return GatheredStats.of(columns, hash_strings(names, 0), [_name("label")])
 
 
-_ENCODERS: dict[DType, Callable[[Any], bytes]] = {
-    "int64": example.int64_feature,
-    "float32": example.float_feature,
-    "bytes": example.bytes_feature,
-}
+def _list(member: Member, values: Any, offsets: NDArray[np.int64]) -> pa.LargeListArray:
+    if member == "bbox":
+        offsets = 4 * offsets
+    return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values, _KINDS[member].arrow))
 
 
-def _area(box: Box) -> float:
-    return (box.bottom - box.top) * (box.right - box.left)
-
-
-def _said(item: Object, problem: str, size: tuple[int, int] | None) -> str:
-    edges = ", ".join(f"{edge:g}" for edge in (item.left, item.top, item.right, item.bottom))
-    of = "" if size is None or size == RELATIVE else f" of {size[0]} x {size[1]} pixels"
-    what = problem if problem != "lies outside the picture" else f"{problem}{of}"
-    return f"object {item.id}: the box from left, top to right, bottom {edges} {what}"
+def _is_usual(size: tuple[int, int] | None, picture: Picture) -> bool:
+    """Whether an image is what is said of it."""
+    return picture.orientation == UPRIGHT and size in (RELATIVE, (picture.width, picture.height))

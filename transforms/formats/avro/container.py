@@ -45,7 +45,10 @@ _HEADER = parse_schema(
 _HEAD_BYTES = 64 << 10  # of a file, read at first: most headers are a few KB
 _MAX_HEAD_BYTES = 64 << 20  # of a header
 _LONG_BYTES = 10  # of the longest varint
-_MAX_BLOCK_BYTES = 1 << 30  # writers end a block after some 16 to 64 KB; a header that says more is damaged
+# Of a block, as it is stored and as it is decompressed: writers end one after some 16 to 64 KB, so what has more is
+# damaged, or made to fill a worker's memory
+_MAX_BLOCK_BYTES = 1 << 30
+_CHUNK_BYTES = 1 << 20  # decompressed at once, where the library would have room for all there may be
 # What fastavro, the decompressors and Arrow raise for bytes that are none of theirs; bz2: OSError.
 _DAMAGE = (
     *(EOFError, OSError, ValueError, LookupError, TypeError, OverflowError, MemoryError, RecursionError),
@@ -210,13 +213,47 @@ def _unsnap(data: bytes) -> bytes:
     return raw
 
 
+def _expanded(start: Callable[[], Any], several: bool, data: bytes) -> bytes:
+    """What `data` is decompressed to; raises ValueError for more than a block may hold, EOFError where it ends early.
+
+    Args:
+      start: makes what decompresses one stream.
+      several: whether streams may follow each other. Behind one of deflate some writers leave a part of its checksum.
+      data: of a block.
+    """
+    found = bytearray()
+    while data and (several or not found):
+        stream = start()
+        found += stream.decompress(data, _MAX_BLOCK_BYTES + 1 - len(found))
+        _check_size(len(found))
+        if not stream.eof:
+            raise EOFError
+        data = stream.unused_data
+    return bytes(found)
+
+
+def _unzstd(data: bytes) -> bytes:
+    """As `_expanded`, of Zstandard."""
+    found = bytearray()
+    with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+        while chunk := reader.read(_CHUNK_BYTES):
+            found += chunk
+            _check_size(len(found))
+    return bytes(found)
+
+
+def _check_size(size: int) -> None:
+    if size > _MAX_BLOCK_BYTES:
+        raise ValueError(f"it is decompressed to more than {_MAX_BLOCK_BYTES:,} bytes")
+
+
 _DECOMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "null": bytes,
-    "deflate": partial(zlib.decompress, wbits=-zlib.MAX_WBITS),
-    "bzip2": bz2.decompress,
+    "deflate": partial(_expanded, partial(zlib.decompressobj, wbits=-zlib.MAX_WBITS), False),
+    "bzip2": partial(_expanded, bz2.BZ2Decompressor, True),
     "snappy": _unsnap,
-    "xz": lzma.decompress,
-    "zstandard": lambda data: zstandard.ZstdDecompressor().decompressobj().decompress(data),
+    "xz": partial(_expanded, lzma.LZMADecompressor, True),
+    "zstandard": _unzstd,
 }
 
 

@@ -3,15 +3,17 @@
 import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
 from transforms.inputs.annotations.coco_file import CocoFile, CocoImage, read_coco
-from transforms.inputs.annotations.objects import Annotated, Member, Object
-from transforms.inputs.annotations.source import Categories, LeftOut, Listed, Notice
+from transforms.inputs.annotations.objects import Annotated, AnnotatedFiles, Member, Object, lists_of
+from transforms.inputs.annotations.source import Categories, LeftOut, Notice
 from transforms.stores import storage
 
 _AT_ONCE = 1_000  # images whose objects are looked for at once
@@ -41,7 +43,7 @@ class CocoSource:
         """As the protocol says."""
         return (path for _, path in self.files)
 
-    def listed(self) -> Iterator[Annotated | Categories | LeftOut | Notice | Reject]:
+    def listed(self) -> Iterator[AnnotatedFiles | Categories | LeftOut | Notice | Reject]:
         """As the protocol says."""
         before = 0
         for split, path in self.files:
@@ -53,14 +55,6 @@ class CocoSource:
             folder = self._folder(found, split, path)
             yield from annotated(found, folder, split or None, before)
             before += len(found.images)
-
-    def opened(self) -> Self:
-        """As the protocol says."""
-        return self
-
-    def parsed(self, data: bytes, listed: Listed) -> Annotated | Reject:
-        """No image has an annotation's file of its own."""
-        raise NotImplementedError
 
     def _folder(self, found: CocoFile, split: str, path: str) -> str:
         """The folder of a file's images, as seen from the root: that in which one of the first of them is."""
@@ -92,7 +86,7 @@ class CocoSource:
         return list(dict.fromkeys(joined(seen_from(self.root, start), name) for start in starts for name in inside))
 
 
-def annotated(found: CocoFile, folder: str, split: str | None, before: int) -> Iterator[Annotated | Reject]:
+def annotated(found: CocoFile, folder: str, split: str | None, before: int) -> Iterator[AnnotatedFiles | Reject]:
     """The images of a file with their objects, in its order, then what is said of images that there are not.
 
     Args:
@@ -108,15 +102,17 @@ def annotated(found: CocoFile, folder: str, split: str | None, before: int) -> I
     for start in range(0, len(found.images), _AT_ONCE):
         part = found.images[start : start + _AT_ONCE]
         wanted = np.array([image.id for image in part], np.int64)
-        firsts, lasts = (np.searchsorted(owners, wanted, side).tolist() for side in ("left", "right"))
-        for place, (image, first, last) in enumerate(zip(part, firsts, lasts, strict=True), before + start + 1):
-            name = joined(folder, image.name) if image.name else found.path
+        firsts, lasts = (np.searchsorted(owners, wanted, side) for side in ("left", "right"))
+        good, images = [], []
+        for index, image in enumerate(part):
+            name, place = joined(folder, image.name) if image.name else found.path, before + start + index + 1
             problem = image.problem or _twice(found, image, first_of) or found.problems.get(image.id, "")
             if problem:
                 yield Reject(name, place, "index", problem)
                 continue
-            objects = _objects(found, order[first:last])
-            yield Annotated(name, place, image.size, objects, split, {"image/id": image.id})
+            good.append(index)
+            images.append(Annotated(name, place, image.size, split=split, columns={"image/id": image.id}))
+        yield AnnotatedFiles(images, _objects(found, order, firsts[good], lasts[good]))
     yield from _strays(found, owners, order)
 
 
@@ -132,14 +128,31 @@ def _twice(found: CocoFile, image: CocoImage, first_of: dict[int, CocoImage]) ->
     )
 
 
-def _objects(found: CocoFile, rows: np.ndarray) -> list[Object]:
-    objects = []
-    for row in rows.tolist():
-        x, y, width, height = found.boxes[4 * row : 4 * row + 4]
-        label = found.categories[found.category_ids[row]]
-        crowd = bool(found.crowds[row])
-        objects.append(Object(label, y, x, y + height, x + width, found.ids[row], found.areas[row], crowd))
-    return objects
+def _objects(
+    found: CocoFile, order: NDArray[np.int64], firsts: NDArray[np.int64], lasts: NDArray[np.int64]
+) -> pa.ListArray:
+    """The objects of images, whose annotations are those from `firsts` to `lasts` in the order of their images."""
+    lengths = lasts - firsts
+    rows = order[np.repeat(firsts - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())]
+    x, y, width, height = np.frombuffer(found.boxes, np.float64).reshape(-1, 4)[rows].T
+    numbers, labels = np.unique(np.frombuffer(found.category_ids, np.int64)[rows], return_inverse=True)
+    names = pa.array([found.categories[number] for number in numbers.tolist()], pa.string())
+    ids, areas = np.frombuffer(found.ids, np.int64)[rows], np.frombuffer(found.areas, np.float64)[rows]
+    crowds = np.frombuffer(found.crowds, np.int8)[rows] != 0
+    columns = Object(
+        label=names.take(pa.array(labels, pa.int64())),
+        top=pa.array(y),
+        left=pa.array(x),
+        bottom=pa.array(y + height),
+        right=pa.array(x + width),
+        id=pa.array(ids),
+        area=pa.array(areas),
+        is_crowd=pa.array(crowds),
+        is_difficult=pa.nulls(len(rows)),
+        is_truncated=pa.nulls(len(rows)),
+        pose=pa.nulls(len(rows)),
+    )
+    return lists_of(columns, lengths)
 
 
 def _strays(found: CocoFile, owners: np.ndarray, order: np.ndarray) -> Iterator[Reject]:

@@ -1,11 +1,13 @@
 """The one form that all annotations are brought to: an image's file, and a list of typed objects in it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from transforms.inputs.found import FOUND
 
@@ -58,6 +60,14 @@ class Annotated:
     left_out: Sequence[str] = ()
 
 
+class AnnotatedFiles(NamedTuple):
+    """Images and what is in them, many at once: that of each is not in `images` but in `objects`, a list for each, as
+    `lists_of` makes them."""
+
+    images: Sequence[Annotated]
+    objects: pa.ListArray
+
+
 RELATIVE = (1, 1)  # the size of a picture whose boxes are fractions of it
 
 _TYPES = {
@@ -97,25 +107,48 @@ def planned_objects(batch: pa.RecordBatch, ids: Mapping[str, int]) -> pa.RecordB
     return pa.RecordBatch.from_arrays([batch["box_width"], batch["box_height"], lists], schema=PLANNED_OBJECTS)
 
 
-class Noted(NamedTuple):
-    """What is planned of one image: the size of the picture in the unit of its boxes, and its objects, their classes by
-    id."""
+class NotedObjects(NamedTuple):
+    """What is planned of the objects in some images.
 
-    size: tuple[int, int] | None
-    objects: list[Object]
+    Attributes:
+      sizes: of each picture, (width, height) in the unit of its boxes; None where nothing says it.
+      lengths: how many objects each image has.
+      columns: of all objects, a field of Object each: `label` the id of the class.
+    """
+
+    sizes: list[tuple[int, int] | None]
+    lengths: NDArray[np.int64]
+    columns: dict[str, pa.Array]
 
 
-def noted(batch: pa.RecordBatch) -> Iterator[Noted | None]:
-    """What is planned of the objects of each image of a batch; None of all where none are annotated."""
-    if "objects" not in batch.schema.names:
-        yield from [None] * len(batch)
-        return
+def noted_objects(batch: pa.RecordBatch) -> NotedObjects:
+    """What a batch with PLANNED_OBJECTS says of the objects in its images."""
     lists = batch["objects"]
-    items = list(map(Object, *(column.to_pylist() for column in lists.flatten().flatten())))
-    start = 0
-    for width, height, length in zip(
-        batch["box_width"].to_pylist(), batch["box_height"].to_pylist(), lists.value_lengths().to_pylist(), strict=True
-    ):
-        size = None if width is None or height is None else (width, height)
-        yield Noted(size, items[start : start + length])
-        start += length
+    lengths = lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
+    return NotedObjects(sizes_of(batch), lengths, dict(zip(Object._fields, lists.flatten().flatten(), strict=True)))
+
+
+def sizes_of(batch: pa.RecordBatch) -> list[tuple[int, int] | None]:
+    """As NotedObjects has them."""
+    widths, heights = batch["box_width"].to_pylist(), batch["box_height"].to_pylist()
+    return [
+        None if width is None or height is None else (width, height)
+        for width, height in zip(widths, heights, strict=True)
+    ]
+
+
+def object_lists(objects: Sequence[Sequence[Object]]) -> pa.ListArray:
+    """Objects of some images, as an ANNOTATED batch has them."""
+    columns = zip(*chain.from_iterable(objects), strict=True) if any(objects) else [[]] * len(_TYPES)
+    return lists_of(columns, [len(each) for each in objects])
+
+
+def lists_of(columns: Iterable[Any], lengths: Sequence[int] | NDArray[np.int64]) -> pa.ListArray:
+    """As `object_lists`, from the columns of all objects in the order of Object's fields, and how many of them each
+    image has."""
+    arrays = [
+        column.cast(dtype) if isinstance(column, pa.Array) else pa.array(column, dtype)
+        for column, dtype in zip(columns, _TYPES.values(), strict=True)
+    ]
+    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(arrays, fields=list(_OBJECT)))

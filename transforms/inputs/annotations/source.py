@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.annotations.objects import Annotated, Member
+from transforms.inputs.annotations.objects import Annotated, AnnotatedFiles, Member
 from transforms.inputs.listing import Skipped
 
 
@@ -72,13 +72,18 @@ class AnnotationSource(Protocol):
     def beside(self) -> Iterator[str]:
         """The paths of the files that are read beside images and their own annotations."""
 
-    def listed(self) -> Iterator[Annotated | Listed | Categories | LeftOut | Notice | Reject | Skipped]:
+    def listed(self) -> Iterator[AnnotatedFiles | Listed | Categories | LeftOut | Notice | Reject | Skipped]:
         """What there is, on one worker: images with what is in them, or where it says what is in each.
 
         Raises:
           UserError: there is no such input, or it is none.
           OSError: a store failed.
         """
+
+
+@runtime_checkable
+class AnnotationFiles(Protocol):
+    """A source that lists images whose annotations are files of their own."""
 
     def opened(self) -> Self:
         """The source with all that `parsed` needs, of which a worker calls it once."""

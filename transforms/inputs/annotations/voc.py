@@ -51,25 +51,35 @@ class VocSource:
         """As the protocol says."""
         files = sorted(name for name, _ in storage.list_files(self.root))
         folder = _folder_of_annotations(files)
-        annotations = {_stem(name): name for name in files if name.lower().endswith(".xml") and _in(name, folder)}
+        annotations = sorted(
+            (name for name in files if _is_annotation(name, folder)), key=lambda name: (_stem(name), name)
+        )
         if not annotations:
             raise UserError(f"--voc {self.path}: there is no .xml file in it, nor in a folder {_ANNOTATIONS} of it")
         images = _images_by_stem(files, folder)
         sets = self._sets(files) if self.heeds_sets else {}
         named = {stem: split for split, stems in sets.items() for stem in stems}
-        for place, (stem, annotation) in enumerate(sorted(annotations.items()), 1):
+        taken: dict[str, str] = {}
+        annotated = set[str]()
+        for place, annotation in enumerate(annotations, 1):
+            stem = _stem(annotation)
+            meant = _meant(annotation, images.get(stem, []))
+            annotated.update(meant)
             if sets and stem not in named:
                 yield Skipped(annotation, _NO_SET)
-            elif stem not in images:
-                yield Reject(annotation, None, "index", f"there is no image {stem}.jpg, or of another format, to it")
+            elif len(meant) != 1:
+                yield Reject(annotation, None, "index", _not_known(stem, meant))
+            elif (other := taken.setdefault(meant[0], annotation)) != annotation:
+                yield Reject(annotation, None, "index", f"its image, {meant[0]}, is that of {other}, too")
             else:
-                yield Listed(images[stem], annotation, place, named.get(stem))
-        for stem in sorted(images.keys() - annotations.keys()):
-            if stem not in named:
-                yield Skipped(images[stem], _NO_ANNOTATION)
-        for stem in sorted(named.keys() - annotations.keys()):
+                yield Listed(meant[0], annotation, place, named.get(stem))
+        stems = set(map(_stem, annotations))
+        for stem in sorted(images):
+            if stem in stems or stem not in named:
+                yield from (Skipped(image, _NO_ANNOTATION) for image in images[stem] if image not in annotated)
+        for stem in sorted(named.keys() - stems):
             what = f"{_SETS}/{named[stem]}.txt names {stem!r}, of which there is no annotation"
-            yield Reject(images.get(stem, stem), None, "index", what)
+            yield Reject(next(iter(images.get(stem, [stem]))), None, "index", what)
 
     def opened(self) -> Self:
         """As the protocol says."""
@@ -119,12 +129,40 @@ def _in(name: str, folder: str | None) -> bool:
     return folder is None or name.startswith(f"{folder}/")
 
 
-def _images_by_stem(files: list[str], folder: str | None) -> dict[str, str]:
+def _is_annotation(name: str, folder: str | None) -> bool:
+    return name.lower().endswith(".xml") and _in(name, folder)
+
+
+def _images_by_stem(files: list[str], folder: str | None) -> dict[str, list[str]]:
+    """All images by what they are called without their folder and the end of their name."""
     images = [name for name in files if IMAGES.accepts(name)]
     if folder is not None:
         of_folder = next((name for name in _IMAGES if any(_in(image, name) for image in images)), None)
         images = [image for image in images if _in(image, of_folder) and not image.startswith("Segmentation")]
-    return {_stem(name): name for name in reversed(images)}
+    found: dict[str, list[str]] = {}
+    for image in images:
+        found.setdefault(_stem(image), []).append(image)
+    return found
+
+
+def _meant(annotation: str, images: list[str]) -> list[str]:
+    """The images of its name that an annotation may be of: those beside it, if there are any; else those in a folder
+    that is called as its own; else all."""
+    folder = posixpath.dirname(annotation)
+    beside = [image for image in images if posixpath.dirname(image) == folder]
+    alike = [image for image in images if _inner(image) == _inner(annotation)]
+    return beside or alike or images
+
+
+def _inner(name: str) -> str:
+    """The folder of a file as seen from the first one."""
+    return posixpath.dirname(name).partition("/")[2]
+
+
+def _not_known(stem: str, images: list[str]) -> str:
+    if not images:
+        return f"there is no image {stem}.jpg, or of another format, to it"
+    return f"which is its image cannot be known: {images[0]} or {images[1]}"
 
 
 def _stem(name: str) -> str:

@@ -13,9 +13,10 @@ import yaml
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
+from shardmill.printable import beginning
 from transforms.columns.nested import shown
 from transforms.inputs.annotations.coco import joined, seen_from
-from transforms.inputs.annotations.objects import RELATIVE, Annotated, Member, Object
+from transforms.inputs.annotations.objects import RELATIVE, Annotated, AnnotatedFiles, Member, Object, object_lists
 from transforms.inputs.annotations.source import Categories, Listed, Notice
 from transforms.inputs.listing import IMAGES
 from transforms.stores import storage
@@ -55,13 +56,13 @@ class YoloSource:
             if entry.endswith(_LIST):
                 yield storage.join(self.root, joined(folder, posixpath.normpath(entry)))
 
-    def listed(self) -> Iterator[Annotated | Listed | Categories | Notice | Reject]:
+    def listed(self) -> Iterator[AnnotatedFiles | Listed | Categories | Notice | Reject]:
         """As the protocol says."""
         described = describe(self.path)
         yield Categories(described.names, self.path)
         folder = self._folder(described)
         files = {joined(folder, name) for name, _ in storage.list_files(storage.join(self.root, folder))}
-        place, bare = 0, list[str]()
+        place, bare = 0, list[Annotated]()
         wanted = set[str]()
         for split, entries in described.splits.items():
             for image in self._images(entries, folder, files):
@@ -71,12 +72,12 @@ class YoloSource:
                 if annotation in files:
                     yield Listed(image, annotation, place, split)
                 else:
-                    bare.append(image)
-                    yield Annotated(image, place, RELATIVE, (), split)
+                    bare.append(Annotated(image, place, RELATIVE, (), split))
         if bare:
+            yield AnnotatedFiles(bare, object_lists([()] * len(bare)))
             yield Notice(
                 f"{len(bare):,} image{' has' if len(bare) == 1 else 's have'} no file of annotations, such as"
-                f" {bare[0]!r}, and so no objects, as YOLO takes it"
+                f" {bare[0].name!r}, and so no objects, as YOLO takes it"
             )
         folders = {posixpath.dirname(name) for name in wanted}
         for name in sorted(files - wanted):
@@ -203,7 +204,7 @@ def _object(words: list[str], number: int, names: tuple[str, ...]) -> Object:
     try:
         index, *numbers = int(words[0]), *map(float, words[1:])
     except ValueError:
-        raise ValueError(f"line {number} holds {' '.join(words)[:60]!r}; expected an id and numbers") from None
+        raise ValueError(f"line {number} holds {beginning(' '.join(words))!r}; expected an id and numbers") from None
     if not 0 <= index < len(names):
         raise ValueError(f"line {number} is of class {index}; data.yaml names {len(names)}")
     if len(numbers) == 4:

@@ -172,6 +172,15 @@ def test_over_fifty_classes_the_ends_are_shown() -> None:
     assert "1 without an example in train: class 999" in text
 
 
+def test_what_objects_have_is_counted_as_objects() -> None:
+    found = profile(label(1_000))
+    objects = tuple(replace(feature, sequence="objects") for feature in found.manifest.features)
+    text = Tags(shown(sources(replace(found, manifest=replace(found.manifest, features=objects))))).text
+
+    assert " objects each." in text
+    assert "1 without an object in train: class 999" in text
+
+
 def test_all_of_fifty_classes_are_shown() -> None:
     assert "classes between" not in shown(sources(profile(label(50))))
 

@@ -1,10 +1,11 @@
 """Boxes move with their picture: held against Pillow in tests/end_to_end/test_detection.py, here against themselves."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.files.images.boxes import Box, Picture, clipped, fault, fitting, frame_of, turned, turned_back
+from transforms.files.images.boxes import FAULTS, Box, Picture, clipped, faults, fitting, frame_of, turned, turns_back
 from transforms.files.images.errors import ImageError
 
 _EDGES = st.tuples(*[st.floats(0, 1)] * 4)
@@ -21,7 +22,7 @@ def test_what_is_turned_back_is_where_it_was(edges: tuple[float, ...], orientati
     box = box_of(edges)
     moved = turned(box, orientation)
 
-    assert turned_back(moved, orientation) == pytest.approx(box, abs=1e-12)
+    assert turned(moved, turns_back(orientation)) == pytest.approx(box, abs=1e-12)
     assert moved.top <= moved.bottom
     assert moved.left <= moved.right
 
@@ -55,8 +56,15 @@ def test_the_whole_picture_fills_the_new_one_or_lies_within(
     ],
 )
 def test_faults(box: Box, said: str) -> None:
-    assert fault(box) == said
-    assert said or clipped(box) is not None
+    assert FAULTS[faults(box)] == said
+    assert said or not clipped(box).is_empty
+
+
+def test_many_boxes_are_looked_at_at_once() -> None:
+    boxes = Box(*np.array([(0.1, 0.1, 0.2, 0.2), (0.3, 0.1, 0.1, 0.2), (-1, 0.5, 2, 0.75)]).T)
+    assert faults(boxes).tolist() == [0, FAULTS.index("ends before it begins"), 0]
+    assert [edge[2] for edge in clipped(boxes)] == [0, 0.5, 1, 0.75]
+    assert turned(boxes, 3).area == pytest.approx(boxes.area)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,20 @@
 """Avro files that are damaged, or no tables: which records are lost, and what is said of them."""
 
+import bz2
 import io
 import json
+import lzma
+import tracemalloc
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +23,10 @@ from shardmill.metadata.rejects import Reject
 from shardmill.records.example import varint
 from tests.support.avro_files import SYNC, array, avro, file_ref, infer, read, record
 from transforms.columns.types import ColumnType
+from transforms.formats.avro.container import Frame, read_header
 from transforms.formats.avro.format import AvroFormat
+from transforms.formats.base import FileRef
+from transforms.formats.damage import UnreadableError
 
 GOOD = avro(record(x="long"), [{"x": n} for n in range(100)], block_bytes=20)
 START = GOOD.index(SYNC) + 16
@@ -141,3 +152,52 @@ def test_any_byte_that_is_damaged_is_no_crash(
     infer(file, format_)
     rows, rejects = read(file, {"x": ColumnType("int64", None, 100)}, format_)
     assert len(rows) == 100 or rejects
+
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "deflate": lambda data: zlib.compress(data)[2:-1],  # as fastavro does: a part of the checksum stays behind
+    "bzip2": bz2.compress,
+    "snappy": lambda data: pa.compress(data, codec="snappy", asbytes=True) + zlib.crc32(data).to_bytes(4, "big"),
+    "xz": lzma.compress,
+    "zstandard": zstandard.compress,
+}
+MEGABYTE = 1_000_000
+
+
+def decode(codec: str, text: bytes, most: int, monkeypatch: pytest.MonkeyPatch, cut: int = 0) -> list[Any]:
+    """The value of a block of one record, where one may hold `most` bytes and `cut` of it are missing."""
+    monkeypatch.setattr("transforms.formats.avro.container._MAX_BLOCK_BYTES", most)
+    data = avro(record(x="string"), [])
+    header = replace(read_header(io.BytesIO(data), FileRef("a.avro", "a.avro", len(data))), codec=codec)
+    packed = PACK[codec](varint(2 * len(text)) + text)
+    frame = Frame(0, len(packed), 1, packed[: len(packed) - cut])
+    values: list[Any] = header.decode(frame, ["x"])["x"].to_pylist()
+    return values
+
+
+@pytest.mark.parametrize("codec", PACK)
+def test_a_block_holds_so_much_and_no_more(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b"a" * 1000
+    assert decode(codec, text, 1002, monkeypatch) == [text]  # two bytes say how long it is
+    with pytest.raises(UnreadableError, match=r"hold 1,002 bytes" if codec == "snappy" else "to more than 1,001 bytes"):
+        decode(codec, text, 1001, monkeypatch)
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "zstandard"])  # whose libraries' memory is not Python's
+def test_no_more_of_a_block_is_held_than_one_may_hold(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b"a" * 30 * MEGABYTE
+    packed = PACK[codec](varint(2 * len(text)) + text)
+    monkeypatch.setitem(PACK, codec, lambda _: packed)
+    text = b""
+    tracemalloc.start()
+    with pytest.raises(UnreadableError):
+        decode(codec, text, MEGABYTE, monkeypatch)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10 * MEGABYTE
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz"])
+def test_a_compressed_block_that_ends_early_is_said_to(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnreadableError, match="its bytes end too early"):
+        decode(codec, b"abc" * 1000, MEGABYTE, monkeypatch, cut=20)

@@ -1,0 +1,104 @@
+"""What annotations cost: `shardmill images` of a plain folder against the same images with COCO's objects in them.
+
+Both on the same files in one run, as processes of their own with start-up included, in turns. An image has as many
+objects as one of COCO's train2017 has, 7.3 in the mean, each with a polygon, which is left out.
+"""
+
+import argparse
+import json
+import random
+import shutil
+import statistics
+import sys
+from pathlib import Path
+
+from measure import SHARDMILL, Measured, machine, make_images, measure
+
+_SPLITS = "train=0.8,validation=0.1,test=0.1"
+_OBJECTS = 7.3  # an image's of COCO's train2017: 860,001 annotations of 118,287 images
+_CATEGORIES = 80
+_CORNERS = 20  # of a polygon
+
+
+def make_coco(images: Path, side: int) -> Path:
+    """COCO's file of a folder of square images, made unless it is there already."""
+    path = images.with_name(f"{images.name}-{side}.json")
+    if path.exists():
+        return path
+    chance = random.Random(0)
+    listed: list[dict[str, object]] = []
+    annotations: list[dict[str, object]] = []
+    for number, image in enumerate(sorted(images.glob("*/*.jpg")), 1):
+        name = image.relative_to(images).as_posix()
+        listed.append({"id": number, "file_name": name, "width": side, "height": side, "date_captured": "2013-11-14"})
+        for _ in range(min(int(chance.expovariate(1 / _OBJECTS)), 90)):
+            annotations.append(_annotation(len(annotations) + 1, number, side, chance))
+    chance.shuffle(annotations)
+    categories = [{"id": 2 * number + 1, "name": f"thing {number:02d}"} for number in range(_CATEGORIES)]
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps({"images": listed, "annotations": annotations, "categories": categories}))
+    temporary.rename(path)
+    return path
+
+
+def _annotation(number: int, image: int, side: int, chance: random.Random) -> dict[str, object]:
+    width, height = (round(chance.uniform(2, side / 2), 2) for _ in range(2))
+    x, y = round(chance.uniform(0, side - width), 2), round(chance.uniform(0, side - height), 2)
+    return {
+        "id": number,
+        "image_id": image,
+        "category_id": 2 * chance.randrange(_CATEGORIES) + 1,
+        "bbox": [x, y, width, height],
+        "area": round(width * height * chance.uniform(0.3, 1), 4),
+        "iscrowd": int(chance.random() < 0.01),
+        "segmentation": [[round(chance.uniform(0, side), 2) for _ in range(2 * _CORNERS)]],
+    }
+
+
+def table(runs: dict[str, list[Measured]]) -> str:
+    """A row each: medians of the rounds, and against the first row."""
+    rows = {
+        name: [statistics.median(getattr(run, what) for run in rounds) for what in ("seconds", "core_seconds")]
+        for name, rounds in runs.items()
+    }
+    first = next(iter(rows.values()))
+    lines = ["| | seconds | of the plain folder's | seconds of all cores | of the plain folder's | peak memory, MB |"]
+    lines.append("|---|---:|---:|---:|---:|---:|")
+    for name, (seconds, cores) in rows.items():
+        peak = max(run.peak_bytes for run in runs[name]) / 1e6
+        shares = f"{seconds / first[0]:.2f}", f"{cores / first[1]:.2f}"
+        lines.append(f"| {name} | {seconds:.1f} | {shares[0]} | {cores:.1f} | {shares[1]} | {peak:.0f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", type=int, default=100_000, help="(default: %(default)s)")
+    parser.add_argument("--kilobytes", type=float, default=25, help="the mean size of one (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="of which the median counts (default: %(default)s)")
+    parser.add_argument("--data", type=Path, default=Path("bench-data"), help="for images and outputs")
+    args = parser.parse_args()
+
+    images = make_images(args.data, args.images, kilobytes=args.kilobytes, links=True)
+    side = round(256 * (args.kilobytes / 25) ** 0.5)  # as make_images.py has it
+    coco = make_coco(images, side)
+    output = args.data / "output"
+    common = ["--input", str(images), "--output", str(output), "--name", "bench", "--splits", _SPLITS]
+    commands = {"a plain folder": [], "COCO's objects": ["--coco", str(coco)]}
+    runs: dict[str, list[Measured]] = {}
+    for number in range(args.rounds):
+        for name, flags in commands.items():
+            shutil.rmtree(output, ignore_errors=True)
+            measured = measure([SHARDMILL, "images", *common, *flags])
+            print(f"round {number + 1}: {name}: {measured.seconds:.1f} s", file=sys.stderr)
+            runs.setdefault(name, []).append(measured)
+    shutil.rmtree(output, ignore_errors=True)
+    size = coco.stat().st_size / 1e6
+    print(
+        f"{args.images:,} JPEGs of {args.kilobytes:g} KB, {size:.0f} MB of COCO; median of {args.rounds}; {machine()}\n"
+    )
+    print(table(runs))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""What one worker takes to find equal contents among those of very many rows: core seconds, memory, and bytes that lie
+in the temporary directory, of which what 3 * 10^9 rows take is told. A hundredth of a thousandth are equal.
+"""
+
+import argparse
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from measure import machine
+
+from transforms.contents.find import find_duplicates
+from transforms.contents.hashes import Contents
+from transforms.contents.section import Section, in_parts, layout_section, names_blob
+from transforms.stores import storage
+
+_A_TASK = 250_000  # rows
+
+
+def write(folder: Path, rows: int) -> list[Section]:
+    """What tasks leave of so many rows; ten of each fourth task are those of the others."""
+    chance = np.random.default_rng(1)
+    sections = []
+    for number in range(rows // _A_TASK):
+        high, low, places = (chance.integers(0, (1 << 64) - 1, _A_TASK, np.uint64) for _ in range(3))
+        if number % 4 == 0:
+            high[:10], low[:10] = np.arange(10, dtype=np.uint64) << np.uint64(50), 7
+        (mine,) = in_parts(Contents(high, low, places), np.zeros(_A_TASK, np.int64), 1)
+        path = str(folder / f"{number}")
+        section, parts = layout_section(mine, "train", path, 0, names_blob([f"{number}.csv"]))
+        storage.write_parts(path, parts)
+        sections.append(section)
+    return sections
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000, help="(default: %(default)s)")
+    args = parser.parse_args()
+    print(machine())
+    with tempfile.TemporaryDirectory() as folder:
+        sections = write(Path(folder), args.rows)
+        size = sum(section.size_bytes for section in sections)
+        before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+        found = find_duplicates("rows", sections)
+        seconds = time.process_time() - start
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    equal = sum(repeated.examples for repeated in found.within.values())
+    print(
+        f"{args.rows:,} rows, {equal:,} of them equal: {seconds:.2f} s of core, {(peak - before) / 1024:.0f} MB,"
+        f" {size / args.rows:.1f} bytes a row in the temporary directory"
+    )
+
+
+if __name__ == "__main__":
+    main()

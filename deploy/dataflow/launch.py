@@ -1,0 +1,15 @@
+"""What a Flex Template's launcher runs, in the image that the workers run in too: from parameters to a job, which is
+written where the launcher says."""
+
+import sys
+
+from pipelines.cli import main
+from pipelines.commands.template import command_line
+from shardmill.errors import UserError
+
+if __name__ == "__main__":
+    try:
+        words = command_line(sys.argv[1:])
+    except UserError as error:
+        sys.exit(f"shardmill: error: {error}")
+    sys.exit(main([*words, "--log_format=json"]))

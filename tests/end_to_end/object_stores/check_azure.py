@@ -1,0 +1,117 @@
+"""Azure's Blob Storage, by its emulator, which npm has: `make azure`. Tests of other stores, and its own."""
+
+import hashlib
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from tests.end_to_end.object_stores.test_faults import store, test_every_operation
+from tests.end_to_end.object_stores.test_images import (
+    test_failed_job_leaves_its_rejects_and_nothing_else,
+    test_manifest_gives_the_bytes_of_a_local_run_and_rejects_what_is_missing,
+    test_next_run_clears_what_a_killed_one_left,
+    test_rerun_refuses_and_overwrite_replaces_that_version_only,
+    test_tree_gives_the_bytes_of_a_local_run,
+)
+from tests.end_to_end.object_stores.test_leases import (
+    test_a_change_needs_what_was_read,
+    test_a_pair_of_builders,
+    test_one_of_many_has_the_lease,
+    test_the_second_command_names_the_first,
+)
+from tests.end_to_end.object_stores.test_operations import (
+    test_a_file_is_written_as_its_bytes_come,
+    test_listing_finds_what_a_local_one_finds,
+    test_missing_objects,
+    test_operations_on_more_objects_than_a_request_holds,
+    test_ranges,
+    test_rename_may_be_repeated,
+)
+from tests.end_to_end.object_stores.test_rebuild import test_three_nights
+from tests.end_to_end.object_stores.test_records import (
+    made_locally,
+    test_a_failed_table_leaves_no_runs,
+    test_records_inside_objects_give_the_bytes_of_a_local_run,
+)
+from tests.end_to_end.object_stores.test_versions import parent, test_deletion, test_versions_tags_and_rollback
+from tests.support.buckets import AzureBucket, Files, azure_connection, below, local_files, server
+from tests.support.command import Run, check_mistake
+from tests.support.faulty_store import FaultyStore
+from tests.support.golden_cases import CASES, DIGESTS
+from tests.support.golden_inputs import write_inputs
+from transforms.stores import patience
+from transforms.stores.clients import set_options
+
+GOLDEN = json.loads(DIGESTS.read_text())
+NAME_THE_INPUT = ("d/1.0.0/_SUCCESS", "d/1.0.0/dataset_info.json", "d/1.0.0/manifest.json")  # a URL here
+
+
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with server("az", tmp_path_factory.mktemp("az") / "log") as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="session")
+def photos(photos: Files) -> Files:
+    """Those of other stores, but that no name has a backslash, which Azure does not keep."""
+    return {name.replace("\\", "-"): data for name, data in photos.items()}
+
+
+@pytest.fixture
+def bucket(azurite: str) -> Iterator[AzureBucket]:
+    """A new container for each test."""
+    made = AzureBucket(f"container-{random.SystemRandom().getrandbits(64):x}", azurite)
+    set_options(PipelineOptions(made.flags))
+    yield made
+    set_options(None)
+
+
+@pytest.fixture
+def patient(bucket: AzureBucket, store: FaultyStore) -> Iterator[FaultyStore]:
+    """The store, failing, as a step of a job reaches it."""
+    set_options(PipelineOptions([f"--azure_connection_string={azure_connection(store.endpoint)}"]))
+    patience.grant()
+    yield store
+    patience.grant(False)
+
+
+@pytest.mark.parametrize("case", ["images-splits", "csv-label", "text", "reshard"])
+def test_the_bytes_that_were_promised(run: Run, bucket: AzureBucket, tmp_path: Path, case: str) -> None:
+    write_inputs(tmp_path)
+    bucket.put_all("in", local_files(tmp_path))
+    command, _, source, *flags = CASES[case]
+    source = f"{source.removesuffix('v')}[v]" if source.endswith(".csv") else source  # a store has no single files
+    places = ["--input", f"{bucket.url}/in/{source}", "--output", f"{bucket.url}/out", "--name", "d"]
+    result = run(command, *places, *flags, "--max_reject_fraction", "0.9", *bucket.flags)
+    assert result.status == 0, result.err
+    found = {name: data for name, data in below(bucket.files(), "out").items() if "/builds/" not in name}
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in found.items()}
+    assert digests.keys() == GOLDEN[case].keys()
+    for name in set(digests) - set(NAME_THE_INPUT):
+        assert digests[name] == GOLDEN[case][name], name
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("az://another/box/out", "the connection string of Azure is of the account devstoreaccount1; expected one of"),
+        ("az://devstoreaccount1", "there is no account or no container in it; expected az://account/container/path"),
+        ("az://devstoreaccount1/B/out", "cannot be listed: az://devstoreaccount1/B: "),
+        ("az://devstoreaccount1/no-such-box/out", "cannot be listed: az://devstoreaccount1/no-such-box: not found"),
+    ],
+)
+def test_mistakes(run: Run, bucket: AzureBucket, output: str, words: str) -> None:
+    bucket.put("in/a/1.jpg", b"x")
+    places = ("--input", f"{bucket.url}/in", "--output", output, "--name", "d")
+    check_mistake(run("images", *places, *bucket.flags), words)
+    assert bucket.names() == ["in/a/1.jpg"]
+
+
+def test_a_connection_string_that_is_none(run: Run) -> None:
+    places = ("--input", "az://a/box/in", "--output", "az://a/box/out", "--name", "d")
+    check_mistake(run("images", *places, "--azure_connection_string=x"), "the connection string of Azure is no good")

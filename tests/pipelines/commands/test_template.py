@@ -1,0 +1,94 @@
+"""The commands as a Flex Template: its metadata is what the flags declare, and a launch is a command line."""
+
+import json
+import re
+import subprocess
+from typing import Any
+
+import pytest
+from google.cloud.dataflow_v1beta3.types import ParameterType, TemplateMetadata
+from google.protobuf import json_format
+
+from pipelines.commands.convert import parser_of
+from pipelines.commands.template import command_line, metadata
+from pipelines.flags.beam import beam_parser
+from pipelines.kinds.registry import KINDS
+from shardmill.errors import UserError
+from tests.support.command import REPOSITORY
+
+FILE = REPOSITORY / "deploy" / "dataflow" / "metadata.json"
+PARAMETERS: list[dict[str, Any]] = metadata()["parameters"]
+
+
+def test_the_file_is_what_the_flags_declare() -> None:
+    assert json.loads(FILE.read_text()) == metadata(), "run deploy/dataflow/write_metadata.py"
+
+
+def test_google_reads_it() -> None:
+    """As the service's own message, which has no field that the message lacks."""
+    found = json_format.ParseDict(json.loads(FILE.read_text()), TemplateMetadata.pb(TemplateMetadata()))
+    assert len({parameter.name for parameter in found.parameters}) == len(found.parameters) > 60
+    for parameter in found.parameters:
+        assert parameter.name
+        assert parameter.label
+        assert parameter.help_text
+        assert re.fullmatch(r"[a-zA-Z][-_a-zA-Z0-9]*", parameter.name)
+        assert (parameter.param_type == ParameterType.ENUM) == bool(parameter.enum_options)
+    required = [parameter.name for parameter in found.parameters if not parameter.is_optional]
+    assert required == ["command", "output", "name"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "matches"),
+    [("input", "gs://b/p/*.jpg", True), ("output", "here", False), ("seed", "7", True), ("seed", "x", False)],
+)
+def test_regexes_are_of_egrep(name: str, value: str, matches: bool) -> None:
+    (pattern,) = next(parameter["regexes"] for parameter in PARAMETERS if parameter["name"] == name)
+    done = subprocess.run(["grep", "-E", pattern], input=value, text=True, capture_output=True)
+    assert (done.returncode == 0) is matches
+
+
+@pytest.mark.parametrize("command", KINDS)
+def test_every_flag_of_a_command_is_a_parameter(command: str) -> None:
+    parser = parser_of(KINDS[command])
+    by_name = {parameter["name"]: parameter for parameter in PARAMETERS}
+    for option in (option for option in KINDS[command].options if not option.flag.hidden):
+        parameter = by_name[option.name]
+        value = {"BOOLEAN": "true", "ENUM": (parameter.get("enumOptions") or [{}])[0].get("value")}.get(
+            parameter["paramType"], "7"
+        )
+        needed = [f"--{name}=x" for name in ("input", "output", "name") if name != option.name]
+        line = command_line([f"--command={command}", *needed, f"--{option.name}={value}"])
+        parsed, rest = parser.parse_known_args(line[1:])
+        assert (line[0], rest, option.field in vars(parsed)) == (command, [], True)
+
+
+def test_a_launch_is_a_command_line() -> None:
+    """Options of Beam, as Google's launcher adds them, are left as they are."""
+    launch = (
+        "--command=images --coco=train=a.json;val=b.json --output=gs://b/o --name=n --overwrite=true --no_shuffle=False"
+        ' --runner=DataflowRunner --template_location=gs://b/job --labels={"a":"b=c"} --streaming'
+    )
+    line = command_line(launch.split())
+    assert line == [
+        "images",
+        *("--coco=train=a.json", "--coco=val=b.json", "--output=gs://b/o", "--name=n", "--overwrite"),
+        *("--runner=DataflowRunner", "--template_location=gs://b/job", '--labels={"a":"b=c"}', "--streaming"),
+    ]
+    own, rest = parser_of(KINDS["images"]).parse_known_args(line[1:])
+    assert own.coco == ["train=a.json", "val=b.json"]
+    assert beam_parser().parse_known_args(rest)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("launch", "words"),
+    [
+        ("--name=n", "the parameter command is ''; expected one of images, arrays"),
+        ("--command=image", "the parameter command is 'image'; expected one of images, arrays"),
+        ("--command=csv --resize=8x8", "the parameter resize has no meaning for the command csv"),
+        ("--command=csv --overwrite=yes", "the parameter overwrite is 'yes'; expected true or false"),
+    ],
+)
+def test_mistakes(launch: str, words: str) -> None:
+    with pytest.raises(UserError, match=re.escape(words)):
+        command_line(launch.split())

@@ -1,0 +1,159 @@
+"""Golden cases on a real Flink cluster, again and again, undisturbed or with something killed at a random moment.
+
+`python -m tests.support.clusters.runs 50` runs them undisturbed, on Flink as it comes; with `--kill taskmanager` or
+`--kill worker`, SIGKILL meets one at a random moment, on a cluster with a spare TaskManager and a restart strategy.
+Workers are threads of the launcher, or where one is to be killed processes that each TaskManager starts.
+Each run must end with the digests of golden.json, or, where something was killed, within two minutes with a sentence
+and without any file, after which the same command must succeed. Status 1 if any did otherwise.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests.support.clusters.flink import FlinkCluster
+from tests.support.clusters.installed import boot
+from tests.support.golden_cases import DIGESTS, command, digests_in
+from tests.support.golden_inputs import write_inputs
+
+_CASES = ("csv", "images-splits", "csv-label", "images-stratified")
+_MOST_SECONDS = 120.0  # from what is killed to a job that has ended
+_JOBS_A_CLUSTER = 6  # each leaves memory of its TaskManagers for Java to collect, see docs/clusters.md
+_RESTARTS = {
+    "restart-strategy": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "5",
+    "restart-strategy.fixed-delay.delay": "1 s",
+    "taskmanager.memory.framework.off-heap.size": "512m",
+    "taskmanager.memory.jvm-metaspace.size": "512m",
+    "taskmanager.memory.process.size": "2368m",  # by what these two are more
+    "heartbeat.timeout": "10000",
+    "heartbeat.interval": "2000",
+}
+
+
+def launch(
+    cluster: FlinkCluster, case: str, inputs: Path, output: Path, flags: Sequence[str]
+) -> "subprocess.Popen[str]":
+    """The command of a case, begun."""
+    endpoint = [*cluster.flags(), "--job_server_timeout", "500"]
+    words = [sys.executable, "-m", "pipelines", *command(case), "--output", str(output), *endpoint, *flags]
+    env = {**os.environ, "PYTHONPATH": cluster.worker_environment()["PYTHONPATH"]}
+    return subprocess.Popen(words, cwd=inputs, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def kill_one(cluster: FlinkCluster, what: str, chance: random.Random) -> str:
+    """SIGKILL a TaskManager, in whose place another starts, or a worker; says which, "" where there is none."""
+    if what == "taskmanager":
+        name = chance.choice(
+            [
+                name
+                for name, process in cluster.processes.items()
+                if name.startswith("taskmanager") and process.poll() is None
+            ]
+        )
+        cluster.kill(name)
+        cluster.add_task_manager()
+        return name
+    workers = [pid for pid in cluster.workers() if b"sdk_worker_main" in _command_line(pid)]
+    if not workers:
+        return ""
+    worker = chance.choice(workers)
+    with suppress(ProcessLookupError):
+        os.kill(worker, signal.SIGKILL)
+    return f"worker {worker}"
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def outcome(status: int, said: str, output: Path, case: str, golden: dict[str, dict[str, str]]) -> str:
+    """How a run ended: "equal", "failed clearly", or what is wrong with it."""
+    found = digests_in(output)
+    if status == 0:
+        return "equal" if found == golden[case] else f"OTHER BYTES: {sorted(found.keys() ^ golden[case].keys())}"
+    if found:
+        return f"STRAY FILES: {sorted(found)[:5]}"
+    last = said.strip().splitlines()[-1] if said.strip() else ""
+    return "failed clearly" if last.startswith("shardmill: error: ") else f"NO SENTENCE: {last[:200]}"
+
+
+@contextmanager
+def _cluster(folder: Path, kill: str | None) -> Iterator[FlinkCluster]:
+    with FlinkCluster(folder, 3, _RESTARTS) if kill else FlinkCluster(folder, 2) as cluster:
+        yield cluster
+
+
+def main() -> int:
+    """Run, count, and say what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", type=int)
+    parser.add_argument("--kill", choices=("taskmanager", "worker"))
+    parser.add_argument("--case", action="append", help="of golden_cases; may be repeated")
+    parser.add_argument("--parallelism", default="4,3,1", help="in turns")
+    parser.add_argument("--seconds", type=float, default=1e9, help="after which no further run begins")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    chance, golden = random.Random(args.seed), json.loads(DIGESTS.read_text())
+    cases, parallel = args.case or _CASES, args.parallelism.split(",")
+    began, counts, longest, done = time.monotonic(), Counter[str](), dict[str, float](), 0
+    with tempfile.TemporaryDirectory(prefix="shardmill-runs-") as temporary:
+        root = Path(temporary)
+        write_inputs(root / "inputs")
+        while done < args.runs and time.monotonic() - began < args.seconds:
+            with _cluster(root / f"cluster{done}", args.kill) as cluster:
+                workers = cluster.worker_processes(found) if args.kill == "worker" and (found := boot()) else None
+                for _ in range(min(_JOBS_A_CLUSTER, args.runs - done)):
+                    if time.monotonic() - began >= args.seconds:
+                        break
+                    case, parallelism = cases[done % len(cases)], parallel[done % len(parallel)]
+                    flags = [*(workers or ["--environment_type", "LOOPBACK"]), "--parallelism", parallelism]
+                    output, started, killed, at = root / f"out{done}", time.monotonic(), "", 0.0
+                    process = launch(cluster, case, root / "inputs", output, flags)
+                    if args.kill:
+                        wait = chance.uniform(2.0, longest.get(case, 30.0))
+                        with suppress(subprocess.TimeoutExpired):
+                            process.wait(wait)
+                        while process.poll() is None and not killed:
+                            killed = kill_one(cluster, args.kill, chance)
+                            at = time.monotonic()
+                            time.sleep(0 if killed else 0.1)
+                    said, _ = process.communicate()
+                    ended = time.monotonic()
+                    came = outcome(process.returncode, said, output, case, golden)
+                    if came == "equal":
+                        longest[case] = max(longest.get(case, 0.0), 0.0 if killed else ended - started)
+                    elif came == "failed clearly" and not killed:
+                        came = f"FAILED: {said.strip().splitlines()[-1][:300]}"
+                    elif killed and ended - at > _MOST_SECONDS:
+                        came += f" AFTER {ended - at:.0f} s"
+                    if came == "failed clearly":
+                        again = launch(cluster, case, root / "inputs", output, flags)
+                        later, _ = again.communicate()
+                        came += f", then {outcome(again.returncode, later, output, case, golden)}"
+                    counts[came + (" though killed" if killed else "")] += 1
+                    done += 1
+                    what = f", {killed} killed after {at - started:.1f} s" if killed else ""
+                    print(f"{done} {case} at {parallelism}: {came}, {ended - started:.1f} s{what}", flush=True)
+                    if came not in ("equal", "failed clearly, then equal"):
+                        print(said[-2000:], flush=True)
+    for came, number in sorted(counts.items()):
+        print(f"{number:4} {came}")
+    return int(any(word.isupper() for came in counts for word in came.replace(":", "").split()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

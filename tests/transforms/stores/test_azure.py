@@ -1,0 +1,53 @@
+"""az://, as far as it needs no server; tests/end_to_end/object_stores/check_azure.py has one."""
+
+import pytest
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
+from azure.core.exceptions import HttpResponseError, IncompleteReadError, ServiceRequestError
+
+from shardmill.errors import UserError
+from transforms.stores.azure import blob_client, split_az_url, telling
+from transforms.stores.clients import check_url
+from transforms.stores.transient import is_transient
+
+
+@pytest.mark.parametrize(
+    ("url", "parts"),
+    [("az://a/c/d/e f.jpg", ("a", "c", "d/e f.jpg")), ("az://a/c", ("a", "c", "")), ("az://a/c/", ("a", "c", ""))],
+)
+def test_parts_of_a_url(url: str, parts: tuple[str, str, str]) -> None:
+    assert split_az_url(url) == parts
+    check_url(url)
+
+
+@pytest.mark.parametrize("url", ["az://", "az://account", "az://account/", "az:///container/x"])
+def test_a_url_without_an_account_or_a_container(url: str) -> None:
+    with pytest.raises(UserError, match="expected az://account/container/path"):
+        check_url(url)
+
+
+def test_where_an_account_is_without_a_connection_string(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials are looked for as requests are made, not before."""
+    monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING", raising=False)
+    public = blob_client("az://pictures/raw/a [1].jpg", PipelineOptions([]))
+    assert public.url == "https://pictures.blob.core.windows.net/raw/a%20%5B1%5D.jpg"
+    private = blob_client("az://pictures/raw/x", PipelineOptions(["--blob_service_endpoint", "https://blobs.example"]))
+    assert private.url == "https://blobs.example/raw/x"
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [(ServiceRequestError("no route"), True), (IncompleteReadError("cut"), True), (HttpResponseError("odd"), False)],
+)
+def test_which_errors_may_be_gone_in_a_minute(error: Exception, again: bool) -> None:
+    with pytest.raises(OSError, match="az://a/c/x: ") as raised, telling("az://a/c/x"):
+        raise error
+    assert is_transient(raised.value) is again
+
+
+def test_beam_writes_to_it_and_asks_for_nothing_else() -> None:
+    system = FileSystems.get_filesystem("az://a/c/x")
+    assert FileSystems.join("az://a/c", "x", "y") == "az://a/c/x/y"
+    assert FileSystems.split("az://a/c/x") == ("az://a/c", "x")
+    with pytest.raises(OSError, match=r"az:// is read and listed by transforms\.stores\.azure"):
+        system.open("az://a/c/x")

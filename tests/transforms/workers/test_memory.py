@@ -1,0 +1,84 @@
+"""What a process holds at once follows its container, or --worker_memory, and jobs keep to it."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Run, check_mistake, write_files
+from transforms.workers import memory
+from transforms.workers.budget import Budget
+from transforms.workers.memory import container_bytes
+
+MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "expected"),
+    [
+        ("0::/\n", {"memory.max": b"1048576\n"}, 1 << 20),  # a container of its own
+        ("0::/\n", {"memory.max": b"max\n"}, MACHINE),
+        ("0::/pod/main\n", {"pod/memory.max": b"2097152", "pod/main/memory.max": b"max"}, 2 << 20),  # of the pod
+        ("0::/pod/main\n", {"memory.max": b"4096"}, 4096),  # its own folder is mounted in place of all
+        ("9:memory:/docker/1\n0::/\n", {"memory/docker/1/memory.limit_in_bytes": b"3145728\n"}, 3 << 20),
+        ("9:memory:/\n", {"memory/memory.limit_in_bytes": b"9223372036854771712\n"}, MACHINE),  # none, in version 1
+        ("4:cpu:/\n", {"memory/memory.limit_in_bytes": b"4096\n"}, MACHINE),  # of another controller
+        ("", {}, MACHINE),
+    ],
+)
+def test_the_least_limit_counts(tmp_path: Path, own: str, files: dict[str, bytes], expected: int) -> None:
+    write_files(tmp_path, {"own": own.encode(), **{f"cgroup/{name}": data for name, data in files.items()}})
+    assert container_bytes(tmp_path / "cgroup", tmp_path / "own") == expected
+
+
+@pytest.mark.parametrize("command", ["csv", "arrays"])
+def test_a_job_keeps_to_what_it_is_given(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, arrays_of_a_mebibyte: Path
+) -> None:
+    """Four threads go on at once where there is room for their blocks, and in turns where there is none."""
+    source = arrays_of_a_mebibyte if command == "arrays" else tmp_path / "in"
+    write_files(tmp_path / "in", {f"{n}.csv": b"x,y\n" + b"1,2\n" * 50 for n in range(12)})
+    monkeypatch.setattr(memory, "_LEAST_BYTES", 4 << 20)
+    take = Budget.take
+    held: list[int] = []
+
+    @contextmanager
+    def counted(budget: Budget, size_bytes: int) -> Iterator[None]:
+        with take(budget, size_bytes):
+            held.append(min(size_bytes, budget.size_bytes))
+            most.append(sum(held))
+            time.sleep(0.01)
+            yield
+            held.remove(min(size_bytes, budget.size_bytes))
+
+    monkeypatch.setattr(Budget, "take", counted)
+    found = []
+    for number, given in enumerate(("1KiB", "8GiB")):
+        most: list[int] = []
+        words = ("--input", source, "--output", tmp_path / str(number), "--name", "n", "--num_shards", 2)
+        sized = ("--block_size", "1MiB") if command == "csv" else ()
+        result = run(command, *words, *sized, "--threads", 4, "--worker_memory", given)
+        assert result.status == 0, result.err
+        found.append(max(most))
+    assert found[0] <= 4 << 20 < found[1], found
+
+
+@pytest.fixture
+def arrays_of_a_mebibyte(tmp_path: Path) -> Path:
+    import io
+
+    import numpy as np
+
+    data = io.BytesIO()
+    np.save(data, np.zeros(1 << 18, np.float32))
+    return write_files(tmp_path / "arrays", {f"{n}.npy": data.getvalue() for n in range(12)})
+
+
+@pytest.mark.parametrize("value", ["lots", "-1"])
+def test_a_size_that_is_none_is_a_mistake(run: Run, value: str) -> None:
+    check_mistake(
+        run("images", "--input", "a", "--output", "b", "--name", "n", f"--worker_memory={value}"), "--worker_memory"
+    )

@@ -1,0 +1,63 @@
+"""A shard's part of a run: what describes it, and how a run is cut into such."""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from transforms.records.run_file import Run, read_keys
+from transforms.records.self_contained import ENTRY
+from transforms.sharding.divisions import Divisions
+from transforms.sharding.shards import ShardKey
+
+
+class Slice(NamedTuple):
+    """A shard's part of a run.
+
+    Attributes:
+      path: of the run.
+      entries_at: the offset of its first entry; None where its records have their entries before them.
+      rows: its records.
+      offset: of their first byte, or that of the entry before.
+      size_bytes: of all of them, and the entries between.
+    """
+
+    path: str
+    entries_at: int | None
+    rows: int
+    offset: int
+    size_bytes: int
+
+
+SLICE = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("entries_at", pa.int64()),
+        pa.field("rows", pa.int64()),
+        pa.field("offset", pa.int64()),
+        pa.field("size_bytes", pa.int64()),
+    ]
+)
+
+
+def to_slices(batch: pa.RecordBatch) -> list[Slice]:
+    """The rows of a SLICE batch."""
+    return [Slice(*values) for values in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+
+
+def slice_run(run: Run, divisions: Divisions) -> list[tuple[ShardKey, Slice]]:
+    """A run's slices, by shard."""
+    slices: list[tuple[ShardKey, Slice]] = []
+    between = ENTRY.itemsize if run.self_contained else 0
+    first = offset = 0
+    for split, (keys, ties, sizes) in read_keys(run).items():
+        ends = offset + np.concatenate(([0], np.cumsum(sizes + between)))
+        for shard, (start, stop) in enumerate(pairwise(divisions[split].cuts.bounds(keys, ties).tolist())):
+            if start < stop:
+                entries_at = None if run.self_contained else run.index_offset + (first + start) * ENTRY.itemsize
+                begin, end = int(ends[start]), int(ends[stop])
+                slices.append(((split, shard), Slice(run.path, entries_at, stop - start, begin, end - begin)))
+        first += len(keys)
+        offset = int(ends[-1])
+    return slices

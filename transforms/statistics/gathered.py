@@ -1,0 +1,69 @@
+"""Statistics of small batches, gathered and counted together: to count one takes as long as some hundred rows."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from shardmill.statistics.feature_summary import FeatureSummary
+from transforms.statistics.tables import TableStats
+from transforms.statistics.values import Ties
+
+_ROWS = 4096  # examples that are counted at once
+_BYTES = 4 << 20  # of them, if they are large
+
+
+@dataclass(slots=True)
+class GatheredStats:
+    """A TableStats of batches of one schema, which wait until there are enough of them.
+
+    Attributes:
+      labels: features that hold ids of classes.
+      counted: the statistics of those that were counted.
+      waiting: the others, with their ties.
+    """
+
+    labels: tuple[str, ...] = ()
+    counted: TableStats = field(default_factory=TableStats)
+    waiting: list[tuple[pa.RecordBatch, Ties]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch, ties: Ties, labels: Sequence[str] = ()) -> "GatheredStats":
+        """The statistics of a batch; see TableStats.add."""
+        return cls(tuple(labels), waiting=[(batch, ties)])
+
+    def merge(self, other: "GatheredStats") -> None:
+        """Add what `other` counted, or was to count; it stays as it is."""
+        self.labels = self.labels or other.labels
+        self.counted.merge(other.counted)
+        self.waiting += other.waiting
+        rows, size = (sum(measure(batch) for batch, _ in self.waiting) for measure in (len, _size))
+        if rows >= _ROWS or size >= _BYTES:
+            self._count()
+
+    def label_counts(self, feature: str) -> Counter[int]:
+        """As TableStats has it."""
+        return self._count().label_counts(feature)
+
+    def summary(self, class_names: Mapping[str, Sequence[str]] = {}) -> dict[str, FeatureSummary]:
+        """As TableStats has it."""
+        return self._count().summary(class_names)
+
+    def __getstate__(self) -> tuple[tuple[str, ...], TableStats]:
+        return self.labels, self._count()
+
+    def __setstate__(self, state: tuple[tuple[str, ...], TableStats]) -> None:
+        (self.labels, self.counted), self.waiting = state, []
+
+    def _count(self) -> TableStats:
+        if self.waiting:
+            batches, ties = zip(*self.waiting, strict=True)
+            self.counted.add(pa.concat_batches(batches), np.concatenate(ties), self.labels)
+            self.waiting = []
+        return self.counted
+
+
+def _size(batch: pa.RecordBatch) -> int:
+    return int(batch.nbytes)

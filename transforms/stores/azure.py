@@ -1,0 +1,270 @@
+"""Azure's Blob Storage by exact names: az://ACCOUNT/CONTAINER/PATH, as Beam's azfs:// names them.
+
+Beam's own file system copies by addresses of Azure's public cloud alone, knows one account, and asks for an object's
+metadata before it reads it. A backslash in a name is a slash to Azure itself.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from os import environ
+from typing import TYPE_CHECKING, Any
+
+from azure.core import MatchConditions
+from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError, ResourceNotFoundError
+from azure.core.pipeline.transport import RequestsTransport
+from azure.storage.blob import BlobClient, BlobServiceClient, ContainerClient, ExponentialRetry
+from requests import Session
+from requests.adapters import HTTPAdapter
+
+from shardmill.errors import UserError
+from transforms.stores.ahead import one_ahead
+from transforms.stores.protocol import FileStat, Rename
+from transforms.stores.stored import ChangedError, Stored
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+_TOGETHER = 16  # copies or deletions
+_SINGLE_BYTES = 64 << 20  # read or written in one request
+_CONNECTIONS = 256  # kept open: as many as threads of one process may want at once
+_POLL_SECONDS = 0.2  # between looks at a copy that the store makes by itself
+_RETRIES = {"initial_backoff": 1, "increment_base": 2, "retry_total": 4}  # 1, 3, 5 and 9 seconds; then see patience.py
+_CHANGED = (404, 409, 412)  # statuses of a condition that does not hold
+# Of a 403, what is about who asks rather than the object:
+# https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes
+_OF_THE_CALLER = ("AuthenticationFailed", "InvalidAuthenticationInfo", "AccountIsDisabled")
+
+_lock = threading.Lock()
+_shared: "tuple[PipelineOptions, dict[str, BlobServiceClient]] | None" = None
+
+
+def split_az_url(url: str) -> tuple[str, str, str]:
+    """(account, container, name) of a URL; the name is empty for a container.
+
+    Raises:
+      UserError: there is no account or no container in it.
+    """
+    account, _, path = url.partition("://")[2].partition("/")
+    container, _, name = path.partition("/")
+    if not account or not container:
+        raise UserError(f"{url}: there is no account or no container in it; expected az://account/container/path")
+    return account, container, name
+
+
+def blob_client(url: str, options: "PipelineOptions") -> BlobClient:
+    """The client of an object."""
+    account, container, name = split_az_url(url)
+    return _service(account, options).get_blob_client(container, name)
+
+
+def _service(account: str, options: "PipelineOptions") -> BlobServiceClient:
+    """The client of an account, which threads share."""
+    global _shared
+    with _lock:
+        if _shared is None or _shared[0] is not options:
+            _shared = options, {}
+        clients = _shared[1]
+        if account not in clients:
+            clients[account] = _made(account, options)
+        return clients[account]
+
+
+def _made(account: str, pipeline_options: "PipelineOptions") -> BlobServiceClient:
+    from apache_beam.options.pipeline_options import AzureOptions
+
+    options = pipeline_options.view_as(AzureOptions)
+    session = Session()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))
+    more = {
+        "transport": RequestsTransport(session=session, session_owner=False),
+        "retry_policy": ExponentialRetry(**_RETRIES),
+        "max_single_get_size": _SINGLE_BYTES,
+        "max_single_put_size": _SINGLE_BYTES,
+    }
+    told = options.azure_connection_string or environ.get("AZURE_STORAGE_CONNECTION_STRING")
+    if not told:
+        from azure.identity import DefaultAzureCredential
+
+        address = options.blob_service_endpoint or f"https://{account}.blob.core.windows.net"
+        of_whom = {"managed_identity_client_id": options.azure_managed_identity_client_id}
+        return BlobServiceClient(address, DefaultAzureCredential(**of_whom), **more)
+    try:
+        made = BlobServiceClient.from_connection_string(told, **more)
+    except ValueError as error:
+        raise UserError(f"az://{account}: the connection string of Azure is no good: {error}") from None
+    if made.account_name != account:
+        raise UserError(
+            f"az://{account}: the connection string of Azure is of the account {made.account_name}; expected one of"
+            f" {account}"
+        )
+    return made
+
+
+class AzureBlobs:
+    """transforms.stores.protocol.ObjectStore for az://."""
+
+    def __init__(self, options: "PipelineOptions") -> None:
+        self._options = options
+
+    def read(self, url: str) -> bytes:
+        """The bytes of an object, as they are stored."""
+        with telling(url):
+            return bytes(self._blob(url).download_blob(decompress=False).readall())
+
+    def read_range(self, url: str, offset: int, length: int) -> bytes:
+        """Some of an object's bytes."""
+        with telling(url):
+            return bytes(self._blob(url).download_blob(offset, length, decompress=False).readall())
+
+    def write(self, url: str, data: bytes) -> None:
+        """Write an object."""
+        with telling(url):
+            self._blob(url).upload_blob(data, overwrite=True)
+
+    def create(self, url: str, data: bytes) -> None:
+        """Write an object if none is there."""
+        with telling(url):
+            try:
+                self._blob(url).upload_blob(data, overwrite=False)
+            except ResourceExistsError:
+                if self.read(url) != data:  # else an answer was lost, and the request repeated
+                    raise FileExistsError(f"{url} is there already") from None
+
+    def look(self, url: str) -> Stored:
+        """A small object and its ETag."""
+        with telling(url):
+            found = self._blob(url).download_blob(decompress=False)
+            return Stored(
+                bytes(found.readall()), str(found.properties.etag), found.properties.last_modified.timestamp()
+            )
+
+    def replace(self, url: str, data: bytes, revision: str) -> None:
+        """Write an object in the place of one with that ETag."""
+        with telling(url):
+            try:
+                self._blob(url).upload_blob(data, overwrite=True, **_unchanged(revision))
+            except HttpResponseError as error:
+                if error.status_code not in _CHANGED:
+                    raise
+                with suppress(FileNotFoundError):  # an answer was lost, and the request repeated
+                    if self.read(url) == data:
+                        return
+                raise ChangedError(f"{url} was changed by another process") from None
+
+    def delete_unchanged(self, url: str, revision: str) -> None:
+        """Delete an object with that ETag."""
+        with telling(url):
+            try:
+                self._blob(url).delete_blob(**_unchanged(revision))
+            except HttpResponseError as error:
+                if error.status_code not in _CHANGED:
+                    raise
+                raise ChangedError(f"{url} was changed by another process") from None
+
+    def size(self, url: str) -> int:
+        """The size of an object in bytes."""
+        return self.stat(url).size_bytes
+
+    def stat(self, url: str) -> FileStat:
+        """An object's properties."""
+        with telling(url):
+            return _stat(url, self._blob(url).get_blob_properties())
+
+    def stats(self, prefix: str) -> Iterator[FileStat]:
+        """Objects by prefix."""
+        bucket, container, start = self._container(prefix)
+        with telling(bucket):
+            for page in one_ahead(map(list, container.list_blobs(name_starts_with=start).by_page())):
+                for item in page:
+                    yield _stat(f"{bucket}/{item.name}", item)
+
+    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Objects by prefix."""
+        return ((found.path, found.size_bytes) for found in self.stats(prefix))
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        """Names of folders below `prefix`, which the store tells apart from what lies in them."""
+        bucket, container, start = self._container(prefix)
+        with telling(bucket):
+            found = [item.name for item in container.walk_blobs(name_starts_with=start, delimiter="/")]
+        return sorted(filter(None, {name[len(start) : -1] for name in found if name.endswith("/")}))
+
+    def delete(self, urls: Sequence[str]) -> None:
+        """Delete objects, many at once."""
+        _each(self._delete, urls)
+
+    def _delete(self, url: str) -> None:
+        with suppress(FileNotFoundError), telling(url):
+            self._blob(url).delete_blob()
+
+    def rename(self, moves: Sequence[Rename]) -> None:
+        """Copy, within the store and many at once, and delete."""
+        _each(self._copy, moves)
+        self.delete([move.source for move in moves])
+
+    def _copy(self, move: Rename) -> None:
+        source, destination = self._blob(move.source), self._blob(move.destination)
+        with telling(move.source):
+            status = destination.start_copy_from_url(source.url)["copy_status"]
+            while status == "pending":
+                time.sleep(_POLL_SECONDS)
+                status = destination.get_blob_properties().copy.status
+            if status != "success":
+                raise OSError(f"{move.source}: its copy ended with status {status}")
+
+    def abort_uploads(self, prefix: str) -> None:
+        """Nothing to do: blocks of uploads never completed are gone within a week."""
+
+    def _blob(self, url: str) -> BlobClient:
+        return blob_client(url, self._options)
+
+    def _container(self, prefix: str) -> tuple[str, ContainerClient, str]:
+        """The URL of a container, its client, and how names begin that have the prefix."""
+        account, container, start = split_az_url(prefix)
+        return f"az://{account}/{container}", _service(account, self._options).get_container_client(container), start
+
+
+def _each(function: Any, items: Sequence[Any]) -> None:
+    if len(items) < 2:
+        for item in items:
+            function(item)
+        return
+    with ThreadPoolExecutor(_TOGETHER, "shardmill-azure") as pool:
+        for _ in pool.map(function, items):
+            pass
+
+
+def _unchanged(revision: str) -> dict[str, Any]:
+    return {"etag": revision, "match_condition": MatchConditions.IfNotModified}
+
+
+def _stat(url: str, item: Any) -> FileStat:
+    etag = str(item.etag).strip('"')  # which a listing writes without the marks
+    return FileStat(url, int(item.size), f"etag:{etag}", item.last_modified.timestamp())
+
+
+@contextmanager
+def telling(url: str) -> Iterator[None]:
+    """Errors of Azure's client as those of ObjectStore."""
+    try:
+        yield
+    except ResourceNotFoundError as error:
+        raise FileNotFoundError(f"{url}: not found") from error
+    except HttpResponseError as error:
+        code = getattr(error, "error_code", None)
+        code = getattr(code, "value", code) or ""  # of those that the library knows, it is one of an enumeration
+        forbidden = error.status_code == 403 and code not in _OF_THE_CALLER
+        raise (PermissionError if forbidden else OSError)(
+            f"{url}: {f'{code}: ' if code else ''}{_said(error)}"
+        ) from error
+    except AzureError as error:
+        raise OSError(f"{url}: {_said(error)}") from error
+
+
+def _said(error: AzureError) -> str:
+    """The first line of its text: those after it are of the request."""
+    return str(error.message).partition("\n")[0]
