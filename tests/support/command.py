@@ -9,8 +9,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import chdir
 from dataclasses import dataclass
 from importlib.util import find_spec
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,6 +78,8 @@ class Process:
         self._out.touch()
         self._err.touch()
         words = [str(argument) for argument in arguments]
+        with chdir(REPOSITORY):  # a server finds `tests` where it starts, and elsewhere one that others have installed
+            forkserver.ensure_running()
         self._process = _forks.Process(target=_in_process, args=(str(self._out), str(self._err), words, before))
         self._process.start()
 
