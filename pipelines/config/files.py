@@ -2,6 +2,7 @@
 
 from abc import ABC
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from pipelines.config.job import JobConfig
@@ -183,7 +184,7 @@ class ListedFilesConfig(FilesConfig, ABC):
         """The input as errors call it."""
         return f"--input {self.input}" if self.input is not None else f"--manifest {self.manifest}"
 
-    @property
+    @cached_property
     def root(self) -> str:
         """The folder that names are relative to."""
         if self.input is not None:

@@ -3,6 +3,7 @@
 import uuid
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
@@ -139,9 +140,9 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
         """The input as errors call it."""
         return f"--input {self.input}"
 
-    @property
+    @cached_property
     def root(self) -> str:
-        """The folder that names are relative to."""
+        """The folder that names are relative to; of a URL the store may be asked what it is."""
         assert self.input is not None
         return input_root(self.input)
 

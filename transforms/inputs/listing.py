@@ -94,13 +94,32 @@ def is_glob(pattern: str) -> bool:
 
 
 def input_root(pattern: str) -> str:
-    """The folder that names are relative to: `pattern` itself, or the part of a glob before its first wildcard."""
+    """The folder that names are relative to: `pattern` itself, that of a file, or the part of a glob before its first
+    wildcard.
+
+    Raises:
+      OSError: a store does not say whether `pattern` is a file.
+    """
     if not is_glob(pattern):
-        if storage.is_local(pattern) and os.path.isfile(pattern):
-            return os.path.dirname(pattern) or "."
+        if _is_file(pattern):
+            return posixpath.dirname(pattern) or "."
         return pattern.rstrip("/") or "/"
     before = pattern[: _first_wildcard(pattern)]
     return before.rpartition("/")[0] or ("/" if pattern.startswith("/") else ".")
+
+
+def _is_file(path: str) -> bool:
+    """Whether `path`, without wildcards, is a file. On a store, which is asked, its name has a suffix, and it is not
+    empty: some tools mark a folder by an empty object of its name."""
+    if storage.is_local(path):
+        return os.path.isfile(path)
+    _, _, name = path.partition("://")[2].partition("/")
+    if not posixpath.splitext(name)[1]:
+        return False
+    try:
+        return storage.size(path) > 0
+    except FileNotFoundError:
+        return False
 
 
 def _first_wildcard(pattern: str) -> int:
@@ -155,7 +174,7 @@ def _list_choice(choice: str, root: str, kind: FileKind) -> Iterator[Listed]:
     if is_glob(choice):
         yield from _list_one(choice, root, kind)
     elif not storage.is_local(choice):
-        yield from _list_remote(choice, root, kind, choice.rstrip("/"))
+        yield from _list_store(choice, root, kind, choice.rstrip("/"))
     elif os.path.isdir(choice):
         yield from _walk(choice, f"{os.path.relpath(choice, root)}/", frozenset(), kind)
     elif os.path.lexists(choice):
@@ -164,7 +183,7 @@ def _list_choice(choice: str, root: str, kind: FileKind) -> Iterator[Listed]:
 
 def _list_one(pattern: str, root: str, kind: FileKind) -> Iterator[Listed]:
     if not storage.is_local(pattern):
-        yield from _list_remote(pattern, root, kind, root)
+        yield from _list_store(pattern, root, kind, root)
     elif not is_glob(pattern) and not os.path.isfile(pattern):
         yield from _walk(root, "", frozenset(), kind)
     elif "**" in pattern.split("/"):  # which the glob module would follow round every symbolic link loop
@@ -175,8 +194,13 @@ def _list_one(pattern: str, root: str, kind: FileKind) -> Iterator[Listed]:
                 yield _stat(os.path.relpath(path, root) if root != "." else os.path.normpath(path), path)
 
 
-def _list_remote(pattern: str, root: str, kind: FileKind, folder: str) -> Iterator[Listed]:
-    """Objects by their names relative to `root`: those that a glob matches, else those below `folder`."""
+def _list_store(pattern: str, root: str, kind: FileKind, folder: str) -> Iterator[Listed]:
+    """Objects by their names relative to `root`: those that a glob matches, the one of that name, or those below
+    `folder`."""
+    if not is_glob(pattern) and _is_file(pattern):
+        one = storage.stat_file(pattern)
+        yield Found(pattern[len(root) + 1 :], one.size_bytes, one.stamp, one.modified)
+        return
     by_glob = is_glob(pattern)
     wanted = pattern[len(root) + 1 :]
     prefix = pattern[: _first_wildcard(pattern)] if by_glob else f"{folder}/"

@@ -40,7 +40,6 @@ class Dataflow:
         """The command of a golden case, run by Dataflow."""
         command, flag, source, *flags = CASES[case]
         assert flag == "--input"
-        source = f"{source.removesuffix('v')}[v]" if source.endswith(".csv") else source  # a store has no single files
         places = ["--input", f"{self.bucket.url}/in/{source}", "--output", f"{self.bucket.url}/{output}"]
         google = ["--project", project, "--region", "europe-west1", "--temp_location", f"{self.bucket.url}/tmp"]
         runner = ["--runner", "DataflowRunner", "--dataflow_endpoint", self.endpoint, *google]

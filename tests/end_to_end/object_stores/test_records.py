@@ -4,6 +4,7 @@ import gzip
 import urllib.parse
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -56,6 +57,23 @@ def made_locally(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Fi
         return local_files(output)
 
     return run
+
+
+@pytest.mark.parametrize("pattern", ["csv/c.csv.gz", "{csv/b/%41.csv,csv/c.csv.gz}", "text/a.txt", "parquet/a.parquet"])
+def test_one_object_gives_the_bytes_of_one_file(bucket: Bucket, tmp_path: Path, pattern: str) -> None:
+    command = pattern.lstrip("{").partition("/")[0]
+    files = _tables()
+    source = upload(bucket, "in", {**files, "text/a.txt/below.txt": b"not of this file\n"})
+    write_files(tmp_path / "in", files)
+    assert _records(bucket, command, f"{source}/{pattern}", f"{bucket.url}/sets", *_flags(command)) == 0
+    assert _records(None, command, f"{tmp_path}/in/{pattern}", str(tmp_path / "sets"), *_flags(command)) == 0
+    assert without_source(below(bucket.files(), "sets")) == without_source(local_files(tmp_path / "sets"))
+
+
+def test_an_empty_object_that_marks_a_folder_is_no_file(bucket: Bucket) -> None:
+    source = upload(bucket, "in", {"v1.0": b"", "v1.0/a.csv": b"x\n1\n2\n"})
+    assert _records(bucket, "csv", f"{source}/v1.0", f"{bucket.url}/sets") == 0
+    assert b'"examples": 2' in bucket.files()["sets/csv/1.0.0/manifest.json"]
 
 
 @pytest.mark.parametrize("command", ["csv", "text", "jsonl", "parquet"])
