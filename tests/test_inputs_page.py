@@ -41,6 +41,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "folder/metadata.jsonl": named.encode(),
             "train.csv": b"id,breed\n0,pug\n1,lab\n",
             "rows.csv": b"n,city\n1,Rome\n2,Oslo\n",
+            "tags.csv": b"n,tags\n1,red;green\n2,\n",
+            "tags.jsonl": b'{"n": 1, "tags": ["red", "green"]}\n{"n": 2, "tags": []}\n',
             "reviews.txt": b"good\nbad\n",
             "sounds/dog/1.wav": wav(),
         },
@@ -57,7 +59,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_are_rows() -> None:
-    assert len(ROWS) == 13
+    assert len(ROWS) == 16
 
 
 @pytest.mark.parametrize(("command", "wanted"), ROWS)

@@ -1,6 +1,6 @@
 """What a job over records inside files is told: tables, lines of text, existing TFRecords."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,7 +12,7 @@ from shardmill.features.renames import Renames
 from transforms.formats.csv.dialect import MISSING
 from transforms.inputs.listing import FileKind
 from transforms.options.columns import parse_delimiter, parse_fill, parse_missing, parse_names, parse_quote
-from transforms.options.declare import flag
+from transforms.options.declare import ValueMistake, flag
 from transforms.options.labels import LabelOptions
 from transforms.options.output import parse_path
 from transforms.options.shards import parse_size
@@ -133,6 +133,26 @@ def _check_block_size(size: int) -> str | None:
     return None if _MIN_BLOCK_SIZE <= size < _MAX_BLOCK_SIZE else "expected 1KiB to 1GiB"
 
 
+def _parse_separators(value: Any) -> dict[str, str]:
+    """Separators by label, "" of the only one, from `;`, or `tags=;` of one of several, or a mapping."""
+    if isinstance(value, Mapping):
+        found = {str(name): str(separator) for name, separator in value.items()}
+    else:
+        name, _, separator = str(value).rpartition("=")
+        found = {name: separator} if name and separator else {"": str(value)}
+    if not all(separator.strip() for separator in found.values()):
+        raise ValueMistake(f"{value!r}: expected what stands between classes, such as ';' or '|'")
+    return found
+
+
+def _separators_to_json(separators: Mapping[str, str]) -> str | dict[str, str]:
+    return separators[""] if "" in separators else dict(separators)
+
+
+def _one_or_list(names: tuple[str, ...]) -> str | list[str]:
+    return names[0] if len(names) == 1 else list(names)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RecordsConfig(TransformOptions, JobConfig):
     """What a job over records inside files is told; of what a format has no flag for, it is told the default."""
@@ -174,7 +194,20 @@ class RecordsConfig(TransformOptions, JobConfig):
     )
     drop: tuple[str, ...] = flag((), "column,… to leave out", parse=parse_names, to_json=list)
     only: tuple[str, ...] = flag((), "column,… to keep alone", parse=parse_names, to_json=list)
-    label: str | None = flag(None, "the column or feature that is the label: strings become ids, integers stay")
+    label: tuple[str, ...] | None = flag(
+        None,
+        "column,… or feature that is the label: strings become ids, numbers stay; a list is several classes",
+        parse=parse_names,
+        to_json=_one_or_list,
+    )
+    label_separator: Mapping[str, str] | None = flag(
+        None,
+        "between the classes in a text that names several; of one of several labels tags=;",
+        parse=_parse_separators,
+        to_json=_separators_to_json,
+        group="labels",
+        told=False,
+    )
     key: str | None = flag(None, "the column that is a record's identity", default_words="all of the record")
     line_numbers: bool = flag(False, "features filename and line_number, too", group="input")
     on_mixed: str = flag(
@@ -203,6 +236,7 @@ class RecordsConfig(TransformOptions, JobConfig):
                 f"--materialize: {self.schema.said} asks for more of raw values than their types, and transformed"
                 " examples have none of them; leave the constraints out of the schema, or --materialize"
             )
+        self._check_separators()
         if self.delimiter == self.quote and self.quote:
             raise UserError(f"--delimiter and --quote are both {self.quote!r}")
         if self.delimiter is None and self.quote in (",", "\t"):
@@ -225,6 +259,19 @@ class RecordsConfig(TransformOptions, JobConfig):
                 "--rename: reshard passes records through untouched, and names stand in each of them; rename where the"
                 " reader parses them, or convert what these records were made of"
             )
+
+    def _check_separators(self) -> None:
+        for name, separator in (self.label_separator or {}).items():
+            if not self.table_labels:
+                raise UserError(f"--label_separator {separator!r} splits a label; name its column with --label")
+            if not name and len(self.table_labels) > 1:
+                each = f"{self.table_labels[-1]}={separator}"
+                raise UserError(
+                    f"--label_separator {separator!r}: which of {', '.join(self.table_labels)}? Give --label_separator"
+                    f" {each!r} if it is that one"
+                )
+            if name and name not in self.table_labels:
+                raise UserError(f"--label_separator {name}={separator}: --label names no {name}")
 
     @property
     def format_name(self) -> str:  # type: ignore[override]
@@ -261,10 +308,10 @@ class RecordsConfig(TransformOptions, JobConfig):
         return to_pbtxt(self.schema.features, self.schema.asked)
 
     @property
-    def _schema_label(self) -> str | None:
+    def _schema_labels(self) -> tuple[str, ...]:
         """The class label of --schema: what the command that wrote it was given as --label."""
-        labels = [feature.name for feature in of_kind(self._own_schema or (), "class_label")]
-        return labels[0] if len(labels) == 1 and not self.spec.untouched else None
+        labels = tuple(feature.name for feature in of_kind(self._own_schema or (), "class_label"))
+        return labels if len(labels) == 1 and not self.spec.untouched else ()
 
     @property
     def _own_schema(self) -> Features | None:
@@ -281,14 +328,14 @@ class RecordsConfig(TransformOptions, JobConfig):
         return asked_of(self.schema.asked, lambda name: self.renames(self.renames.original(name)))
 
     @property
-    def table_label(self) -> str | None:
-        """The column that is the label."""
-        return self.label or self._schema_label
+    def table_labels(self) -> tuple[str, ...]:
+        """The columns that are labels."""
+        return self.label or self._schema_labels
 
     @property
     def _split(self) -> SplitOptions:
-        """How records are dealt out to splits; the column that is named `label` is the one of --label."""
-        split, label = self.part(SplitOptions), self.table_label or "label"
+        """How records are dealt out to splits; the column that is named `label` is the first of --label."""
+        split, label = self.part(SplitOptions), next(iter(self.table_labels), "label")
         return replace(
             split,
             group_by=label if split.group_by == "label" else split.group_by,
@@ -308,7 +355,8 @@ class RecordsConfig(TransformOptions, JobConfig):
             drop=self.drop,
             only=self.only,
             fill=self.fill,
-            label=self.table_label,
+            label_columns=self.table_labels,
+            separators={name or self.table_labels[0]: text for name, text in (self.label_separator or {}).items()},
             says_label=tuple(name for name, column in named.items() if column == "label"),
             key=self.key,
             split=self._split,

@@ -2,7 +2,7 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -24,7 +24,7 @@ from transforms.files.images.found import mark_images
 from transforms.inputs.blocks import IndexBlocks, IndexedBlocks, Task
 from transforms.inputs.summary import InputSummary
 from transforms.layout.columns import wanted_columns
-from transforms.layout.notices import skipped_notices
+from transforms.layout.notices import label_notices, skipped_notices
 from transforms.layout.splits import DEFAULT_SPLITS
 from transforms.layout.table_layout import TableLayout
 from transforms.layout.table_options import TableOptions
@@ -73,7 +73,7 @@ def read_layout(root: beam.Pipeline, config: RecordsConfig, temporary: str | Non
     inferred: Any = ()
     if config.spec.infers and options.needs_inference:
         columns = wanted_columns(options)
-        infer = InferColumns(config.format, columns, options.label, config.threads)
+        infer = InferColumns(config.format, columns, options.label_values, config.threads)
         inferred = AsIter(indexed.tasks | "Infer" >> infer)
     kinds: Any = ()
     if config.on_mixed == "reject" and config.schema is None:
@@ -235,9 +235,11 @@ def _publish(
     notices = list(layout.notices)
     if staged.blank:
         notices.append(f"passed over {staged.blank:,} blank line{'' if staged.blank == 1 else 's'}")
+    notices += label_notices(staged.odd, {name: how.separator for name, how in layout.separated.items()})
     features, found = _marked(layout, staged, table)
     notices += found
-    _check_ids(staged, layout, table.classes.labels)
+    for label in layout.labels:
+        _check_ids(staged, layout, label, table)
     graph = only(graphs, StagedGraph())
     gathered, records = gather(rejects, staged.read + indexed.rejected, indexed.size_bytes)
     build = Build(
@@ -268,10 +270,10 @@ def _marked(layout: TableLayout, staged: Staged, table: TableOptions) -> tuple[F
     return (features, []) if table.schema is not None else mark_images(features, staged.images)
 
 
-def _check_ids(staged: Staged, layout: TableLayout, names: Sequence[str] | None) -> None:
+def _check_ids(staged: Staged, layout: TableLayout, label: str, table: TableOptions) -> None:
     """Check that --labels_file names all ids: those of existing records may be any; raises UserError."""
-    label = layout.label
-    if label is None or names is None or layout.class_names is not None:
+    names = table.classes.names_of(label, table.label_columns)
+    if names is None or label in layout.class_names:
         return
     counts: Counter[int] = Counter()
     for stats in staged.stats.values():
@@ -307,8 +309,8 @@ def _features(layout: TableLayout, inferred: Inferred, kinds: Kinds, table: Tabl
     if table.schema is not None:
         _check_schema(table.schema, features, table.schema_said)
         features = {feature.name: feature for feature in table.schema}
-    if table.label is not None:
-        features[table.label] = _labelled(features, table)
+    for label in table.label_columns:
+        features[label] = _labelled(label, features, table)
     return tuple(features.values())
 
 
@@ -331,15 +333,13 @@ def _check_schema(schema: Features, found: Mapping[str, Feature], said: str) -> 
             )
 
 
-def _labelled(features: Mapping[str, Feature], table: TableOptions) -> Feature:
-    assert table.label is not None
-    feature = features.get(table.label)
+def _labelled(label: str, features: Mapping[str, Feature], table: TableOptions) -> Feature:
+    feature = features.get(label)
     if feature is None:
-        raise UserError(f"--label {table.label}: no example has such a feature; {_they_have(table.label, features)}")
-    if table.classes.labels is None:
+        raise UserError(f"--label {label}: no example has such a feature; {_they_have(label, features)}")
+    names = table.classes.names_of(label, table.label_columns)
+    if names is None:
         return feature
     if feature.dtype != "int64":
-        raise UserError(
-            f"{table.classes.given}, but feature {table.label!r} holds {feature.dtype}; expected ids, int64"
-        )
-    return replace(feature, kind="class_label", class_names=table.classes.labels)
+        raise UserError(f"{table.classes.given}, but feature {label!r} holds {feature.dtype}; expected ids, int64")
+    return replace(feature, kind="class_label", class_names=names)

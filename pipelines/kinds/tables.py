@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 COMPRESSED = r"(?:\.(?:gz|bz2|zst))?"
 _COLUMNS = (
     "label",
+    "label_separator",
     "fill",
     "drop",
     "only",

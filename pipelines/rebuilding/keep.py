@@ -1,6 +1,6 @@
 """What a build keeps of a version before: the ids of its classes, the types of its columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,9 +14,10 @@ from shardmill.errors import CorruptDataError, UserError
 from shardmill.features.feature import Feature
 from shardmill.metadata import naming
 from shardmill.reading.dataset import Dataset, open_dataset
-from shardmill.reading.selection import label_of
+from shardmill.reading.selection import labels_of
 from shardmill.versions.tags import find_version
 from transforms.options.checks import CheckOptions
+from transforms.options.labels import Labels
 from transforms.publishing.before import version_before
 from transforms.stores import storage
 
@@ -131,15 +132,18 @@ def _has(recipe: Recipe, name: str) -> bool:
     return any(option.field == name for option in recipe.kind.options)
 
 
-def _class_names(dataset: Dataset) -> tuple[str, ...]:
-    """The classes of the label; () where it has no names."""
-    label = label_of(dataset.manifest)
-    return () if label is None else label.class_names
+def _class_names(dataset: Dataset) -> Labels:
+    """The classes of the label, by its name in the input where there are several; () where none has names."""
+    labels = labels_of(dataset.manifest)
+    if len(labels) == 1:
+        return labels[0].class_names
+    return {label.original or label.name: label.class_names for label in labels if label.class_names} or ()
 
 
-def _labels_said(names: Sequence[str], version: str, on_new_label: str) -> str:
-    if not names:
+def _labels_said(kept: Labels, version: str, on_new_label: str) -> str:
+    if not kept:
         return f"{version} has no names of classes that could be kept"
+    names = kept if isinstance(kept, tuple) else tuple(name for of_one in kept.values() for name in of_one)
     new = {"fail": "a new one fails", "append": "a new one gets the next id", "reject": "a new one is rejected"}
     return (
         f"the ids of {len(names):,} class{'' if len(names) == 1 else 'es'} are those of {version}; {new[on_new_label]}"
@@ -159,7 +163,9 @@ def _given(dataset: Dataset, labels: bool) -> GivenSchema:
     if labels:
         return given
     features = tuple(
-        Feature(feature.name, "bytes", "text", (), feature.required) if feature.name in named else feature
+        Feature(feature.name, "bytes", "tensor" if feature.shape else "text", feature.shape, feature.required)
+        if feature.name in named
+        else feature
         for feature in given.features
     )
     return replace(given, features=features)

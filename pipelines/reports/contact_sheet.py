@@ -93,7 +93,7 @@ def to_sample(example: dict[str, FeatureValue], features: Features, name_feature
         elif is_drawable(feature) and len(values) and not image:
             image = picture(feature, cast(bytes, values[0]))
         elif kind_of(feature).has_classes and len(values) and not label:
-            label = _label(int(values[0]), feature.class_names)
+            label = ", ".join(_label(int(value), feature.class_names) for value in values)
     filename = example.get(name_feature, ())
     text = filename[0].decode(errors="replace") if len(filename) and isinstance(filename[0], bytes) else ""
     objects = objects_of(example, features)

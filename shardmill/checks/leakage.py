@@ -23,7 +23,7 @@ def label_leakage(new: Profile, limits: LimitsByCheck, own: ByFeature = ALIKE) -
     """How well each feature tells the label; `own` are limits that hold for single features."""
     for feature, known in new.features.items():
         limit, found = limits_of(feature, limits, own)["label_leakage"], tells_label(new, feature)
-        if limit.is_off or found is None or known.role == "source":  # such as `filename`, in the label's folder
+        if limit.is_off or found is None or known.role != "input":  # such as `filename`, in the label's folder
             continue
         severity, threshold = limit.over(found)
         said = f"who knows {feature!r} guesses the label wrongly {found:.1%} less often than who knows nothing"

@@ -18,9 +18,10 @@ _SOURCES = {
 
 
 def with_label(features: Features, configuration: Mapping[str, Any]) -> Features:
-    """The features, of which one is the label: that of `--label`, or `label`, by the names of the input."""
-    name = Renames.of(configuration)(configuration.get("label") or "label")
-    return tuple(replace(feature, role="label") if feature.name == name else feature for feature in features)
+    """The features, of which those of `--label`, or `label`, by the names of the input, are labels."""
+    given = configuration.get("label") or "label"
+    names = tuple(map(Renames.of(configuration), [given] if isinstance(given, str) else given))
+    return tuple(replace(feature, role="label") if feature.name in names else feature for feature in features)
 
 
 def assumed(features: Features, configuration: Mapping[str, Any]) -> Features:

@@ -21,14 +21,12 @@ _MAX_DIMENSIONS = 64  # NumPy's
 
 
 def features(values: Value, configured: Mapping[str, Any]) -> Features:
-    """The features; no name is there twice, nor a label. Where a manifest, an old one, says no roles, `configured`
+    """The features; no name is there twice. Where a manifest, an old one, says no roles, `configured`
     tells them."""
     found = tuple(map(_feature, values.items()))
     _check_once(values, (feature.name for feature in found))
     if found and not any("role" in value.mapping() for value in values.items()):
         return roles.assumed(found, configured)
-    if len(labels := [feature.name for feature in found if feature.role == "label"]) > 1:
-        raise ValueError(f"{values.where} has several labels, {', '.join(labels)}; expected one at most")
     return found
 
 
@@ -100,9 +98,11 @@ def files(value: Value) -> dict[str, str]:
 
 def configuration(value: Value) -> dict[str, Any]:
     """The options that shaped the output; those that readers go by are of their types."""
-    for key in ("label", "format"):
-        if (option := value.get(key, None)).value is not None:
-            option.text()
+    if (written := value.get("format", None)).value is not None:
+        written.text()
+    if (label := value.get("label", None)).value is not None:
+        for name in label.items() if isinstance(label.value, list) else [label]:
+            name.text()
     if (pixels := value.get("max_pixels", None)).value is not None:
         pixels.integer(1)
     return value.mapping()

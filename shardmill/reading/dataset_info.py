@@ -11,7 +11,7 @@ from shardmill.kinds.registry import kind_of
 from shardmill.metadata.manifest import SplitEntry
 from shardmill.printable import printable
 from shardmill.reading.dataset import open_dataset
-from shardmill.reading.selection import label_of
+from shardmill.reading.selection import labels_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class DatasetInfo:
       compression: of the shards, "" or "gzip".
       splits: by name; each has `examples`, `size_bytes` and `shards`.
       features: by name; each has `dtype`, `kind`, `shape`, `required`, `class_names` and `element`.
-      label: the name of the feature to predict, or None.
+      label: the name of the feature to predict, the first of several, or None.
     """
 
     name: str
@@ -46,7 +46,7 @@ class DatasetInfo:
             lines.append(f"  split {split.name}: {amount}")
         for feature in self.features.values():
             lines.append(
-                f"  feature {feature.name}: {_describe(feature)}{', the label' if feature.name == self.label else ''}"
+                f"  feature {feature.name}: {_describe(feature)}{', the label' if feature.role == 'label' else ''}"
             )
         return "\n".join(map(printable, lines))
 
@@ -65,7 +65,7 @@ def info(directory: str | os.PathLike[str], *, version: str | None = None, files
     """
     dataset = open_dataset(directory, files or files_for(directory), version)
     manifest = dataset.manifest
-    label = label_of(manifest)
+    labels = labels_of(manifest)
     return DatasetInfo(
         manifest.name,
         manifest.version,
@@ -73,7 +73,7 @@ def info(directory: str | os.PathLike[str], *, version: str | None = None, files
         manifest.compression,
         {split.name: split for split in manifest.splits},
         {feature.name: feature for feature in manifest.features},
-        None if label is None else label.name,
+        labels[0].name if labels else None,
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shardmill.errors import UserError
-from shardmill.features.feature import Feature, Features
+from shardmill.features.feature import Features
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.metadata.tfds_metadata import supervised_keys
 
@@ -27,15 +27,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Features as a model wants them: its inputs, and the label if there is one."""
+    """Features as a model wants them: its inputs, and the labels, () if there is none."""
 
     inputs: Features
-    label: Feature | None
+    labels: Features = ()
 
     @property
     def all(self) -> Features:
-        """Inputs and label, each once."""
-        return (*self.inputs, *(() if self.label is None or self.label in self.inputs else (self.label,)))
+        """Inputs and labels, each once."""
+        return (*self.inputs, *(label for label in self.labels if label not in self.inputs))
 
 
 def find_split(manifest: Manifest, name: str) -> SplitEntry:
@@ -90,32 +90,35 @@ def find_features(manifest: Manifest, names: Sequence[str]) -> Features:
     return tuple(known[name] for name in names)
 
 
-def label_of(manifest: Manifest) -> Feature | None:
-    """The feature that the data set was built to predict."""
-    return next((feature for feature in manifest.features if feature.role == "label"), None)
+def labels_of(manifest: Manifest) -> Features:
+    """The features that the data set was built to predict."""
+    return tuple(feature for feature in manifest.features if feature.role == "label")
 
 
 def supervised_of(manifest: Manifest) -> tuple[str, str] | None:
-    """Input and target of TFDS's `as_supervised=True`, if there are such."""
-    label = label_of(manifest)
+    """Input and target of TFDS's `as_supervised=True`, if there are such; of several labels that is the first."""
+    label = next(iter(labels_of(manifest)), None)
     return None if label is None else supervised_keys(manifest.features, label.name)
 
 
-def choose_columns(manifest: Manifest, names: Sequence[str] | None, label: str | None, supervised: bool) -> Columns:
-    """Inputs and label.
+def choose_columns(
+    manifest: Manifest, names: Sequence[str] | None, label: str | Sequence[str] | None, supervised: bool
+) -> Columns:
+    """Inputs and labels.
 
     Args:
       names: the inputs; None for all features but the label and those that shardmill added itself: `filename`,
         `height`, `width`, `line_number`.
-      label: its name, None for the one the data set was built with.
+      label: its name, or those of several; None for those the data set was built with.
       supervised: whether there is to be a label at all.
 
     Raises:
       UserError: an unknown name, or no inputs; the message names the features there are.
     """
-    found = None
+    found: Features = ()
     if supervised:
-        found = find_features(manifest, [label])[0] if label is not None else label_of(manifest)
+        given = [label] if isinstance(label, str) else label
+        found = find_features(manifest, given) if given is not None else labels_of(manifest)
     elif label is not None:
         raise UserError(f"label={label!r} makes no sense with supervised=False, which asks for no label")
     if isinstance(names, str):
@@ -123,9 +126,10 @@ def choose_columns(manifest: Manifest, names: Sequence[str] | None, label: str |
     if names is not None:
         inputs = find_features(manifest, names)
     else:
-        inputs = tuple(feature for feature in manifest.features if feature != found and feature.role != "source")
+        inputs = tuple(feature for feature in manifest.features if feature not in found and feature.role != "source")
     if not inputs:
         raise UserError(
-            f"{manifest.name} has no input beside the label {found.name if found else None!r}; give features=[…]"
+            f"{manifest.name} has no input beside the label {', '.join(repr(label.name) for label in found) or None};"
+            " give features=[…]"
         )
     return Columns(inputs, found)

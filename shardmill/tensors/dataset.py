@@ -10,13 +10,13 @@ from shardmill.features.feature import of_kind
 from shardmill.filesystems.gfile import files_for
 from shardmill.filesystems.local import Files, LocalFiles
 from shardmill.installation.lazy_tensorflow import tf
-from shardmill.kinds.registry import kind_of
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.reading.missing_values import check_complete, check_defaults
 from shardmill.reading.selection import Columns, choose_columns, find_split, part_of
 from shardmill.reading.shard_checks import check_contents, check_sizes
 from shardmill.tensors.examples import Assembler
 from shardmill.tensors.images import ImageDecoder, ImageDType, Size, common_size
+from shardmill.tensors.multi_hot import classes_of
 from shardmill.tensors.records import Epochs, mean_bytes, read_part
 from shardmill.tensors.transform import TransformGraph
 
@@ -33,10 +33,11 @@ def load(
     channels: int = 3,
     antialias: bool = False,
     features: Sequence[str] | None = None,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     supervised: bool = True,
     defaults: Mapping[str, Any] | None = None,
     pad: bool = False,
+    multi_hot: bool | int = False,
     augment: Callable[..., Any] | None = None,
     shuffle: bool | None = None,
     shuffle_buffer_size: int | None = None,
@@ -82,12 +83,16 @@ def load(
         tf.image.resize and Keras, with which the images of the trained model's users will be scaled.
       features: names of the inputs; None for all but the label and what shardmill added to describe the source:
         `filename`, `height`, `width`, `line_number`.
-      label: the label's name; None for that of `--label` or else the feature `label`.
+      label: the label's name; None for that of `--label` or else the feature `label`. Several labels are a dictionary
+        by name, which Keras takes for a model of as many outputs.
       supervised: whether to give pairs. Without, the label is one of the features.
       defaults: what stands for a missing value, by name. Every feature that some examples lack needs one, but for lists
         of any length, which are then empty; for these it is what `pad` fills with.
       pad: whether lists of any length are filled up to the longest of their batch, with 0 or "", instead of being
         ragged tensors.
+      multi_hot: whether a label, or another feature, that is a list of classes is float32 (number of classes,), 1 for
+        each class that the example has and 0 for all others, instead of ragged ids. A number is that of the classes of
+        lists of integers that have no names.
       augment: a function from one example's features to its features, called before batching, `augment(features)` or
         `augment(features, seed)`; the seed, int64 (2,), differs for each example and epoch and is for
         tf.image.stateless_*. To change whole batches, use the dataset's `map`.
@@ -133,7 +138,7 @@ def load(
         dataset, columns, split, batch_size, ImageDecoder(image_dtype, channels, image_size, None, antialias)
     )
     check_complete(columns.all, fills)
-    assembler = Assembler(columns, fills, decoder, pad, graph)
+    assembler = Assembler(columns, fills, decoder, pad, graph, classes_of(columns.all, multi_hot))
     shuffle = split == "train" if shuffle is None else shuffle
     epochs = Epochs(shuffle, shuffle_buffer_size, seed, repeat, cache)
     _check_options(assembler, epochs, batch_size, drop_remainder)
@@ -201,7 +206,7 @@ def _check_options(assembler: Assembler, epochs: Epochs, batch_size: int | None,
         raise UserError(f"{'pad' if assembler.pad else 'drop_remainder'} is for batches; give batch_size")
     if size is not None and not epochs.shuffle:
         raise UserError(f"shuffle_buffer_size is {size}, but nothing is shuffled; give shuffle=True")
-    variable = [feature.name for feature in assembler.columns.all if kind_of(feature).is_variable(feature)]
+    variable = assembler.variable
     if assembler.pad and not variable:
         raise UserError("pad fills up lists of any length, and no feature that is read is one")
     if not assembler.pad and (unused := [name for name in variable if name in assembler.defaults]):

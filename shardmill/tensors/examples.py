@@ -3,14 +3,16 @@ label."""
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from shardmill.errors import UserError
+from shardmill.features.feature import Features
 from shardmill.installation.lazy_tensorflow import tf
 from shardmill.kinds.registry import kind_of
 from shardmill.reading.selection import Columns
 from shardmill.tensors.images import ImageDecoder
+from shardmill.tensors.multi_hot import multi_hot
 from shardmill.tensors.parsing_spec import to_spec
 from shardmill.tensors.shapes import Tensors, shape_values
 from shardmill.tensors.transform import TransformGraph
@@ -27,6 +29,7 @@ class Assembler:
       pad: whether lists of any length are filled up, with their default or else 0 or "", ids of
         classes with -1.
       graph: what examples are put through, whose outputs the columns are; None where they stay as they are.
+      multi_hot: how many classes those lists of ids may have that are given as zeros and ones, by name.
     """
 
     columns: Columns
@@ -34,11 +37,18 @@ class Assembler:
     decoder: ImageDecoder | None
     pad: bool
     graph: TransformGraph | None = None
+    multi_hot: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_variable(self) -> bool:
         """Whether there are lists of any length."""
-        return any(kind_of(feature).is_variable(feature) for feature in self.columns.all)
+        return bool(self.variable)
+
+    @property
+    def variable(self) -> list[str]:
+        """The lists of any length among what is given."""
+        names = (feature.name for feature in self.columns.all if kind_of(feature).is_variable(feature))
+        return [name for name in names if name not in self.multi_hot]
 
     @property
     def is_single(self) -> bool:
@@ -48,9 +58,12 @@ class Assembler:
     def parse(self, records: Any) -> Tensors:
         """A batch of serialized examples, parsed; arrays are decoded, and lists of any length ragged."""
         if self.graph is not None:
-            return self.graph(records, self.columns.all, self.defaults)
-        parsed = tf.io.parse_example(records, to_spec(self.columns.all, self.defaults, ragged=True))
-        return shape_values(self.columns.all, parsed)
+            values = self.graph(records, self.columns.all, self.defaults)
+        else:
+            parsed = tf.io.parse_example(records, to_spec(self.columns.all, self.defaults, ragged=True))
+            values = shape_values(self.columns.all, parsed)
+        hot = {name: multi_hot(values[name], classes) for name, classes in self.multi_hot.items()}
+        return {**values, **hot}
 
     def batch(self, records: Any) -> Any:
         """A batch of serialized examples without images, as a model takes it."""
@@ -81,7 +94,7 @@ class Assembler:
         seed."""
 
         def change(example: Any, *seeds: Any) -> Any:
-            if self.columns.label is None:
+            if not self.columns.labels:
                 return function(example, *seeds)
             features, label = example
             return function(features, *seeds), label
@@ -94,20 +107,23 @@ class Assembler:
     def _structure(self, values: Tensors) -> Any:
         inputs = {feature.name: values[feature.name] for feature in self.columns.inputs}
         features = inputs if len(inputs) > 1 else next(iter(inputs.values()))
-        return features if self.columns.label is None else (features, values[self.columns.label.name])
+        labels = {label.name: values[label.name] for label in self.columns.labels}
+        if not labels:
+            return features
+        return features, labels if len(labels) > 1 else next(iter(labels.values()))
 
     def _padded(self, structure: Any) -> Any:
         if not self.pad:
             return structure
-        if self.columns.label is None:
-            return self._filled(structure)
+        if not self.columns.labels:
+            return self._filled(structure, self.columns.inputs)
         features, label = structure
-        return self._filled(features), self._fill(self.columns.label.name, label)
+        return self._filled(features, self.columns.inputs), self._filled(label, self.columns.labels)
 
-    def _filled(self, features: Any) -> Any:
-        if isinstance(features, Mapping):
-            return {name: self._fill(name, value) for name, value in features.items()}
-        return self._fill(self.columns.inputs[0].name, features)
+    def _filled(self, values: Any, features: Features) -> Any:
+        if isinstance(values, Mapping):
+            return {name: self._fill(name, value) for name, value in values.items()}
+        return self._fill(features[0].name, values)
 
     def _fill(self, name: str, value: Any) -> Any:
         if not isinstance(value, tf.RaggedTensor):

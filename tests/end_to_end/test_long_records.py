@@ -49,7 +49,7 @@ def read(folder: Path, kind: str, data: bytes, suffix: str, block_size: int) -> 
     inferred = 0
     for block in format_.index(file):
         assert isinstance(block, BlockRef)
-        inferred += sum(found.rows for found in format_.infer(block, None, None))
+        inferred += sum(found.rows for found in format_.infer(block, None, ()))
         for rows in format_.read(block, TYPES):
             lines += rows.lines.tolist()
             rejects += rows.rejects

@@ -34,7 +34,7 @@ def rows_of(folder: Path, kind: str, data: bytes, suffix: str) -> list[Rows]:
     found: list[Rows] = []
     for block in format_.index(file):
         assert isinstance(block, blocks.BlockRef)
-        list(format_.infer(block, None, None))
+        list(format_.infer(block, None, ()))
         found += format_.read(block, types)
     return found
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from shardmill.metadata.rejects import Reject
 from transforms.columns.arrow import arrow_type
-from transforms.columns.inferred import Inferred
+from transforms.columns.inferred import Inferred, ValuesOf
 from transforms.columns.types import ColumnType
 from transforms.formats.avro.format import AvroFormat
 from transforms.formats.base import BlockRef, FileRef
@@ -52,7 +52,7 @@ def infer(
     """The types of all blocks, merged."""
     merged = Inferred()
     for block in blocks(file, format_):
-        for part in format_.infer(block, columns, values_of):
+        for part in format_.infer(block, columns, [ValuesOf(values_of)] if values_of else ()):
             merged = merged.merge(part)
     return merged
 

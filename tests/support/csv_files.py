@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from shardmill.metadata.rejects import Reject
-from transforms.columns.inferred import Inferred
+from transforms.columns.inferred import Inferred, ValuesOf
 from transforms.columns.types import ColumnType, Spelled
 from transforms.formats.base import BlockRef, FileRef
 from transforms.formats.csv.format import CsvFormat
@@ -46,7 +46,8 @@ def read(found: CsvFormat, file: FileRef, wanted: Mapping[str, ColumnType]) -> R
 
 
 def infer(found: CsvFormat, file: FileRef, columns: list[str] | None = None, values_of: str | None = None) -> Inferred:
-    parts = [part for block in blocks(found, file) for part in found.infer(block, columns, values_of)]
+    values = [ValuesOf(values_of)] if values_of else []
+    parts = [part for block in blocks(found, file) for part in found.infer(block, columns, values)]
     return reduce(Inferred.merge, parts, Inferred())
 
 

@@ -174,6 +174,12 @@ CASES: dict[str, tuple[str, ...]] = {
             "append",
         ),
     ),
+    "csv-label-lists": (
+        *("csv", "--input", "tables/tags.csv", "--label", "tags", "--label_separator", ";"),
+        *_SPLITS,
+    ),
+    "csv-labels": ("csv", "--input", "tables/tags.csv", "--label", "kind,score", "--drop", "tags", *_SPLITS),
+    "jsonl-label-lists": ("jsonl", "--input", "tables/tags.jsonl", "--label", "tags", "--num_shards", "2"),
     "jsonl": ("jsonl", "--input", "tables/rows.jsonl", "--label", "kind", *_SPLITS),
     "jsonl-fill": ("jsonl", "--input", "tables/rows.jsonl", "--fill", "size=0", "--drop", "boxes", "--key", "id"),
     "parquet": ("parquet", "--input", "tables/rows.parquet", "--key", "id", *_SPLITS),

@@ -139,6 +139,7 @@ def _write_tables(folder: Path) -> None:
         for n in range(60)
     ]
     _write(folder / "rows.jsonl", "".join(json.dumps(row) + "\n" for row in objects).encode())
+    _write_tags(folder)
     table = pa.table(
         {
             "id": pa.array(range(80), pa.int64()),
@@ -150,6 +151,17 @@ def _write_tables(folder: Path) -> None:
     )
     pq.write_table(table, folder / "rows.parquet", row_group_size=30)
     _write_avro(folder / "rows.avro")
+
+
+def _write_tags(folder: Path) -> None:
+    """Rows with several classes each, or none, beside one and a number."""
+    rows = [
+        (n, [tag for k, tag in enumerate(("sun", "sea", "ice")) if n >> k & 1], "ab"[n % 2], n / 4) for n in range(40)
+    ]
+    text = "".join(f"{n},{';'.join(tags)},{kind},{score}\n" for n, tags, kind, score in rows)
+    _write(folder / "tags.csv", f"id,tags,kind,score\n{text}".encode())
+    lines = (json.dumps({"id": n, "tags": tags, "kind": kind, "score": score}) for n, tags, kind, score in rows)
+    _write(folder / "tags.jsonl", "".join(f"{line}\n" for line in lines).encode())
 
 
 def _write_avro(path: Path) -> None:

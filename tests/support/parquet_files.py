@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from transforms.columns.arrow import arrow_type
-from transforms.columns.inferred import Inferred
+from transforms.columns.inferred import Inferred, ValuesOf
 from transforms.columns.types import ColumnType
 from transforms.formats.base import BlockRef, FileRef
 from transforms.formats.parquet.format import ParquetFormat
@@ -36,7 +36,7 @@ def infer(
 ) -> Inferred:
     merged = Inferred()
     for block in blocks(file):
-        for part in format_.infer(block, columns, values_of):
+        for part in format_.infer(block, columns, [ValuesOf(values_of)] if values_of else ()):
             merged = merged.merge(part)
     return merged
 

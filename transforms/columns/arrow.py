@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from shardmill.records import spans
 from transforms.columns.inferred import MAX_VALUES
+from transforms.columns.separated import parts_of
 from transforms.columns.types import ColumnType
 
 _KINDS = {"bool": pa.int64(), "int64": pa.int64(), "float32": pa.float32(), "bytes": pa.large_binary()}
@@ -47,11 +48,15 @@ def slices(
     return pa.Array.from_buffers(pa.large_binary(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(copied)])
 
 
-def distinct_texts(values: pa.Array) -> frozenset[str] | None:
-    """The distinct of int64, float32 or large_binary `values` as text, nulls apart; None if there are more than
-    MAX_VALUES."""
+def distinct_texts(values: pa.Array, separator: str = "") -> frozenset[str] | None:
+    """The distinct of int64, float32 or binary `values` as text, nulls apart, or of what a `separator` splits them
+    into; None if there are more than MAX_VALUES."""
     unique = pc.unique(values).drop_null()
-    return None if len(unique) > MAX_VALUES else frozenset(map(as_text, unique.to_pylist()))
+    if len(unique) > MAX_VALUES and not separator:
+        return None
+    texts = map(as_text, unique.to_pylist())
+    found = frozenset(part for text in texts for part in parts_of(text, separator)) if separator else frozenset(texts)
+    return None if len(found) > MAX_VALUES else found
 
 
 def as_text(value: object) -> str:

@@ -7,6 +7,21 @@ from transforms.columns.types import ColumnType, merge_types
 
 MAX_VALUES = 100_000  # distinct values of a column that are collected: no label has more classes
 
+Values = Mapping[str, frozenset[str] | None]  # by column; None of one that has too many
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesOf:
+    """A column whose distinct values are collected.
+
+    Attributes:
+      name: of the column.
+      separator: what stands between the values that a text is split into; "" where it is one.
+    """
+
+    name: str
+    separator: str = ""
+
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
@@ -15,16 +30,26 @@ class Inferred:
     Attributes:
       types: of every column that has a value in some row.
       rows: how many there are, those left out apart.
-      values: the distinct values of one column, as spelled; None once there are more than MAX_VALUES.
+      values: the distinct values of some columns, as spelled; None once there are more than MAX_VALUES.
     """
 
     types: Mapping[str, ColumnType] = field(default_factory=dict)
     rows: int = 0
-    values: frozenset[str] | None = frozenset()
+    values: Values = field(default_factory=dict)
 
     def merge(self, other: "Inferred") -> "Inferred":
         """What both sets of rows say."""
-        values = None if self.values is None or other.values is None else self.values | other.values
-        if values is not None and len(values) > MAX_VALUES:
-            values = None
+        values = merge_values(self.values, other.values)
         return Inferred(merge_types(self.types, other.types), self.rows + other.rows, values)
+
+
+def merge_values(one: Values, other: Values) -> Values:
+    """The distinct values of both sets of rows, by column."""
+    if not (one and other):
+        return one or other
+    return {name: _joined(one.get(name, frozenset()), other.get(name, frozenset())) for name in {**one, **other}}
+
+
+def _joined(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    joined = None if one is None or other is None else one | other
+    return joined if joined is None or len(joined) <= MAX_VALUES else None

@@ -13,7 +13,7 @@ from shardmill.features.feature import DType
 from shardmill.records.example import is_sequence_example
 from transforms.columns.arrow import as_text, distinct_texts, to_batch
 from transforms.columns.buffers import data_of, offsets_of
-from transforms.columns.inferred import Inferred
+from transforms.columns.inferred import Inferred, ValuesOf
 from transforms.columns.key_texts import key_texts
 from transforms.columns.types import ColumnType, Spelled, widest
 
@@ -122,21 +122,25 @@ def key_feature(parts: Sequence[DecodedPart], name: str) -> pa.LargeBinaryArray:
 
 
 def infer_examples(
-    features: pa.RecordBatch, columns: Iterable[str] | None = None, values_of: str | None = None
+    features: pa.RecordBatch, columns: Iterable[str] | None = None, values_of: Sequence[ValuesOf] = ()
 ) -> Inferred:
     """The types of what `decode_examples` returns; a feature with one value wherever it is present is a scalar.
 
     Args:
       features: of Examples.
       columns: to look at; None stands for all.
-      values_of: the feature whose distinct values are collected, if any.
+      values_of: the features whose distinct values are collected.
     """
     wanted = set(features.schema.names if columns is None else columns)
     types = {}
     for name, array in zip(features.schema.names, features.columns):
         if name in wanted and array.null_count < len(array):
             types[name] = _column_type(array)
-    values = distinct_texts(features[values_of].flatten()) if values_of in features.schema.names else frozenset()
+    values = {
+        column.name: distinct_texts(features[column.name].flatten(), column.separator)
+        for column in values_of
+        if column.name in features.schema.names
+    }
     return Inferred(types, features.num_rows, values)
 
 

@@ -13,7 +13,7 @@ from shardmill.metadata.rejects import Reject
 from transforms.columns.arrow import as_text, distinct_texts, parse_fill, to_batch
 from transforms.columns.arrow_lists import is_list, list_type
 from transforms.columns.arrow_values import convert_column
-from transforms.columns.inferred import MAX_VALUES
+from transforms.columns.inferred import Values, ValuesOf
 from transforms.columns.key_texts import key_texts, key_texts_of_values
 from transforms.columns.types import ColumnType, Spelled
 from transforms.formats.base import KeyColumn, Rows, key_column
@@ -97,19 +97,17 @@ def merge_present(one: ColumnType | None, other: ColumnType | None) -> ColumnTyp
     return one.merge(other) if one is not None and other is not None else one or other
 
 
-def distinct_values(batch: pa.RecordBatch, name: str, fill: Any) -> frozenset[str] | None:
-    """The texts that the values of a column are where it is one of strings."""
-    if name not in batch.schema.names:
-        return frozenset() if fill is None else frozenset([as_text(fill)])
-    column = ColumnType("bytes", -1 if is_list(batch[name].type) else None, 0)
-    array = convert_column(batch[name], column, fill).array
-    return distinct_texts(array.flatten() if column.is_variable else array)
+def distinct_values(batch: pa.RecordBatch, columns: Sequence[ValuesOf], fills: Mapping[str, Any]) -> Values:
+    """The texts that the values of each column are where it is one of strings."""
+    return {column.name: _distinct(batch, column, fills.get(column.name)) for column in columns}
 
 
-def join_values(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
-    """All distinct values; None if there are more than MAX_VALUES, or were."""
-    joined = None if one is None or other is None else one | other
-    return joined if joined is None or len(joined) <= MAX_VALUES else None
+def _distinct(batch: pa.RecordBatch, wanted: ValuesOf, fill: Any) -> frozenset[str] | None:
+    if wanted.name not in batch.schema.names:
+        return distinct_texts(pa.array([] if fill is None else [as_text(fill)], pa.string()), wanted.separator)
+    column = ColumnType("bytes", -1 if is_list(batch[wanted.name].type) else None, 0)
+    array = convert_column(batch[wanted.name], column, fill).array
+    return distinct_texts(array.flatten() if column.is_variable else array, wanted.separator)
 
 
 def spelled_fill(fill: Any) -> Spelled:

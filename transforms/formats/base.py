@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from shardmill.metadata.rejects import Reject
 from transforms.columns.arrow import missing_values, to_batch
-from transforms.columns.inferred import Inferred
+from transforms.columns.inferred import Inferred, ValuesOf
 from transforms.columns.types import ColumnType
 
 # Parsed at once, about: what is kept of each, positions and offsets, may be fifty times the bytes of the shortest
@@ -129,8 +129,10 @@ class RecordFormat(Protocol):
     def header(self, file: FileRef) -> tuple[str, ...]:
         """The columns that `file` itself names, in its order; () where its format names none ahead of the records."""
 
-    def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
-        """The types of `columns` (None: all) over the block's rows, and the distinct values of column `values_of`."""
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
+        """The types of `columns` (None: all) over the block's rows, and the distinct values of `values_of`."""
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """The rows of a block, in pieces that fit into memory; a row that does not fit `types` is a Reject.

@@ -15,10 +15,11 @@ import pyarrow as pa
 from shardmill.metadata.rejects import Reject
 from shardmill.printable import beginning
 from transforms.columns.arrow import as_text, parse_fill, to_batch
-from transforms.columns.inferred import MAX_VALUES, Inferred
+from transforms.columns.inferred import MAX_VALUES, Inferred, ValuesOf
 from transforms.columns.json_values import array_of, column_array, column_type, convert, floats_from
 from transforms.columns.key_texts import key_texts_of_values
 from transforms.columns.nested import ColumnError, leaves
+from transforms.columns.separated import parts_of
 from transforms.columns.types import ColumnType, merge_types, value_type
 from transforms.formats.base import MAX_LINES, BlockRef, FileRef, KeyColumn, Rows, key_column, no_rows
 from transforms.formats.line_blocks import STAGE, Piece, index_lines, line_count, read_pieces
@@ -55,18 +56,22 @@ class JsonLinesFormat:
         """None."""
         return ()
 
-    def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
         """The types, as transforms.columns.types has them; what a fill stands in for has a value."""
         wanted = None if columns is None else list(dict.fromkeys(columns))
         merged = Inferred()
-        values: set[str] = set()
+        values: dict[str, set[str]] = {column.name: set() for column in values_of}
         for objects in self._objects(block):
             if isinstance(objects, _Objects):
                 types, kept = objects.infer(wanted, self.drop)
                 merged = merged.merge(Inferred(types, len(kept.objects)))
-                if values_of is not None and len(values) <= MAX_VALUES:
-                    values |= kept.texts(values_of)
-        yield Inferred(merged.types, merged.rows, frozenset(values) if len(values) <= MAX_VALUES else None)
+                for column in values_of:
+                    if len(values[column.name]) <= MAX_VALUES:
+                        values[column.name] |= kept.texts(column)
+        counted = {name: frozenset(found) if len(found) <= MAX_VALUES else None for name, found in values.items()}
+        yield Inferred(merged.types, merged.rows, counted)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """The rows, a piece at a time."""
@@ -215,11 +220,12 @@ class _Objects:
         except (ValueError, RecursionError):  # an integer of thousands of digits
             raise ColumnError(f"{value} does not fit a 64-bit integer") from None
 
-    def texts(self, name: str) -> set[str]:
+    def texts(self, column: ValuesOf) -> set[str]:
         """The texts that the values of a column are where it is one of strings."""
-        values = self.values(name)
+        values = self.values(column.name)
         items = [item for item in leaves(values) if item is not None]
-        return {as_text(value) for _, value in set(zip(map(type, items), items))}  # True is 1, but another text
+        texts = {as_text(value) for _, value in set(zip(map(type, items), items))}  # True is 1, but another text
+        return {part for text in texts for part in parts_of(text, column.separator)} if column.separator else texts
 
 
 def _join(parts: Sequence[Rows]) -> Rows:

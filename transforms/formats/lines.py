@@ -13,7 +13,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
 from shardmill.records import spans
 from transforms.columns.arrow import distinct_texts, missing_values, slices, to_batch
-from transforms.columns.inferred import Inferred
+from transforms.columns.inferred import Inferred, ValuesOf
 from transforms.columns.types import ColumnType
 from transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows, no_rows
 from transforms.formats.encodings import MARK_ERRORS, encoding_name, is_utf8
@@ -61,18 +61,20 @@ class LinesFormat:
         """None."""
         return ()
 
-    def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
         """The rows, counted; the distinct lines if asked for."""
         names = [TEXT, LINE_NUMBER] if self.with_numbers else [TEXT]
         wanted = [name for name in names if columns is None or name in set(columns)]
         for lines in self._lines(block):
             if isinstance(lines, Reject) or not lines.rows:
                 continue
-            values: frozenset[str] | None = frozenset()
-            if values_of == TEXT:
-                values = distinct_texts(lines.texts())
-            elif values_of == LINE_NUMBER and self.with_numbers:
-                values = frozenset(map(str, lines.numbers().tolist()))
+            values = {}
+            for column in values_of:
+                if column.name in names:
+                    held = lines.texts() if column.name == TEXT else pa.array(lines.numbers())
+                    values[column.name] = distinct_texts(held, column.separator)
             types = {name: ColumnType("bytes" if name == TEXT else "int64", None, lines.rows) for name in wanted}
             yield Inferred(types, lines.rows, values)
 

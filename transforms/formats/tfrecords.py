@@ -16,7 +16,7 @@ from shardmill.metadata.rejects import Reject
 from shardmill.records import spans
 from shardmill.records.tfrecord import OVERHEAD, mask, mask_all
 from transforms.columns.arrow import slices
-from transforms.columns.inferred import Inferred
+from transforms.columns.inferred import Inferred, ValuesOf
 from transforms.columns.types import ColumnType
 from transforms.examples.decode import decode_examples, infer_examples, not_examples, sequence_examples
 from transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows
@@ -75,7 +75,9 @@ class TFRecordFormat:
         """None."""
         return ()
 
-    def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
         """The features of the Examples: one value in every record is a scalar; where kinds differ, the widest holds
         all."""
         wanted = None if columns is None else list(columns)

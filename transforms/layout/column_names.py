@@ -45,7 +45,7 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
       UserError: one is not, or means two things at once; the flag, and the nearest name.
     """
     flags = {
-        "--label": [options.label] if options.label else [],
+        "--label": options.label_columns,
         "--key": [options.key] if options.key else [],
         "--group_by": [options.split.group_by] if options.split.group_by else [],
         "--stratify_by": [options.split.stratify_by] if options.split.stratify_by else [],
@@ -59,13 +59,15 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
                 hint = "it stands for the column of --label, which is not given; " if flag in options.says_label else ""
                 raise UserError(f"{flag} {column}: no such column in {options.source}; {hint}{nearest(column, known)}")
     for flag in options.says_label:
-        if options.label not in (None, "label") and "label" in known:
+        if options.label_columns and "label" not in options.label_columns and "label" in known:
+            label = options.label_columns[0]
             raise UserError(
-                f"{flag} label is ambiguous: there is a column 'label', and --label is {options.label}; "
-                f"give {flag} {options.label}, or rename the column 'label'"
+                f"{flag} label is ambiguous: there is a column 'label', and --label is {label}; "
+                f"give {flag} {label}, or rename the column 'label'"
             )
-    if options.label in options.drop:
-        raise UserError(f"--label {options.label} is also in --drop; drop the one or the other")
+    for label in options.label_columns:
+        if label in options.drop:
+            raise UserError(f"--label {label} is also in --drop; drop the one or the other")
 
 
 def has_column(schema: Features | None, column: str) -> bool:

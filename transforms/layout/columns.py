@@ -71,10 +71,9 @@ def _check_known(known: Sequence[str], headed: bool, inferred: Inferred, options
 def wanted_columns(options: TableOptions) -> list[str] | None:
     """The columns whose types must be inferred; None stands for all, of which --drop is left out later."""
     if options.needs_classes:
-        assert options.label is not None
-        return [options.label]
+        return options.needs_classes
     if options.only:
-        return list(dict.fromkeys([*options.only, *([options.label] if options.label else []), *options.helpers]))
+        return list(dict.fromkeys([*options.only, *options.label_columns, *options.helpers]))
     return None
 
 
@@ -111,7 +110,7 @@ def _fits(text: str, dtype: str) -> bool:
 
 def _kept(known: Iterable[str], options: TableOptions) -> list[str]:
     """The columns that --only and --drop leave; --only need not name the label."""
-    chosen = options.only and {*options.only, *([options.label] if options.label else [])}
+    chosen = options.only and {*options.only, *options.label_columns}
     return [name for name in known if (not chosen or name in chosen) and name not in options.drop]
 
 

@@ -96,7 +96,7 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
     columns = dict(sorted(summary.columns.items()))
     _check_columns(options, columns, labelled=bool(found), manifest=manifest)
     class_names = (
-        resolve_class_names(found, options.classes.labels, options.classes.on_new_label, options.classes.source)
+        resolve_class_names(found, options.classes.names_of(), options.classes.on_new_label, options.classes.source)
         if found
         else None
     )
@@ -126,7 +126,7 @@ def object_classes(summary: InputSummary, options: LayoutOptions) -> ClassNames:
       UserError: annotations have different tables, or there is no class at all.
     """
     tables = sorted(summary.categories.items(), key=lambda item: item[1][1])
-    frozen, on_new = options.classes.labels, options.classes.on_new_label
+    frozen, on_new = options.classes.names_of(), options.classes.on_new_label
     if frozen is None and len(tables) > 1:
         (one, (_, first)), (other, (_, second)) = tables[:2]
         odd = sorted(set(one) ^ set(other))

@@ -37,7 +37,7 @@ def make_line_layout(
     if classes and not labelled:
         notices.append(f"no line has a label: some files lie in class folders, such as {min(classes)!r}, others do not")
     class_names = (
-        resolve_class_names(classes, options.classes.labels, options.classes.on_new_label, options.classes.source)
+        resolve_class_names(classes, options.classes.names_of(), options.classes.on_new_label, options.classes.source)
         if labelled
         else None
     )
@@ -53,10 +53,18 @@ def make_line_layout(
             Feature("line_number", "int64", role="source"),
         ]
         types["line_number"] = ColumnType("int64", None, 0)
-    label = "label" if class_names is not None else None
     check_columns([feature.name for feature in features], options)
+    names = {} if class_names is None else {"label": class_names}
     return TableLayout(
-        types, tuple(features), label, class_names, splits.names, splits.fractions, tuple(notices), label, folders=roles
+        types,
+        tuple(features),
+        tuple(names),
+        names,
+        splits.names,
+        splits.fractions,
+        tuple(notices),
+        tuple(names),
+        folders=roles,
     )
 
 

@@ -1,5 +1,7 @@
 """What a user is told of the input, whatever is made of it."""
 
+from collections.abc import Mapping
+
 from transforms.inputs.listing import NO_MATCH
 from transforms.inputs.summary import InputSummary
 
@@ -40,3 +42,24 @@ def folder_remedy(plural: str, manifest: bool = False) -> str:
 def _plural(kind: str) -> str:
     noun, without, what = kind.partition(" without")
     return f"{noun}s{without}{what}"
+
+
+def label_notices(odd: Mapping[tuple[str, str], int], separators: Mapping[str, str]) -> list[str]:
+    """What must be said of labels that are lists of classes.
+
+    Args:
+      odd: by label, in how many rows its list is `empty`, or of `several` classes, and how many are `repeated`.
+      separators: at which the texts of labels were split.
+    """
+    said = []
+    for (label, what), number in sorted(odd.items()):
+        if number and what == "empty":
+            have = "example has" if number == 1 else "examples have"
+            said.append(f"{number:,} {have} no class of {label!r}: an empty list, of an empty or a missing value")
+        elif number and what == "repeated":
+            times = "once" if number == 1 else f"{number:,} times"
+            said.append(f"a class of {label!r} is named again in its row {times}, and counts once there")
+    for label, separator in separators.items():
+        if not odd.get((label, "several")):
+            said.append(f"no row has several values of {label!r}: is {separator!r} what stands between them?")
+    return said

@@ -25,15 +25,17 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
     check_split_shards(splits.names, options.split_shards)
     notices += splits.notices
     for feature in options.schema or ():
-        if kind_of(feature).has_classes and (feature.name != options.label or options.classes.labels is None):
+        if kind_of(feature).has_classes and (
+            feature.name not in options.label_columns or options.classes.labels is None
+        ):
             raise UserError(
                 f"{options.schema_said} says that {feature.name!r} holds ids of classes; give --label {feature.name}"
                 f" and their names with --labels_file {naming.labels_file(feature.stem)}, which stands beside the"
                 " schema"
             )
         check_labels_file(feature, options)
-    label = options.label if options.classes.labels is not None else None
-    if label is not None:
+    labels = options.label_columns if options.classes.labels is not None else ()
+    for label in labels:
         check_label_name(label)
     types = {"record": ColumnType("bytes", None, 0)}
-    return TableLayout(types, (), label, None, splits.names, splits.fractions, tuple(notices))
+    return TableLayout(types, (), labels, {}, splits.names, splits.fractions, tuple(notices))

@@ -7,6 +7,7 @@ from fractions import Fraction
 from shardmill.features.feature import DType, Features
 from shardmill.metadata.labels import ClassNames
 from transforms.columns.inferred import Inferred
+from transforms.columns.separated import Separated
 from transforms.columns.types import ColumnType
 from transforms.formats.base import KeyColumn
 from transforms.inputs.folders import SPLITS, FolderRoles
@@ -21,12 +22,13 @@ class TableLayout:
     Attributes:
       types: of the columns to read as features, in their order.
       features: as published, in the order in which they are encoded.
-      label: the label's column if its values are class names, else None.
-      class_names: its class table.
+      labels: the columns, and of existing records the features, whose values are classes.
+      class_names: the class tables of those that are not stored as ids already, by column.
       splits: split names by id.
       fractions: theirs, or None where the folders of the files say the split.
       notices: what the user must be told at the end.
-      required_label: a label's column whose rows without a value are rejected.
+      required_labels: labels' columns whose rows without a value are rejected.
+      separated: the columns of labels whose texts are split into lists, and how.
       kinds: of existing records' features, where a record with another kind of one is rejected.
       folders: what those of the files mean.
       keys: the columns to read as keys, groups and strata, which need not be features; not those of lines and existing
@@ -38,12 +40,13 @@ class TableLayout:
 
     types: Mapping[str, ColumnType]
     features: Features
-    label: str | None
-    class_names: ClassNames | None
+    labels: tuple[str, ...]
+    class_names: Mapping[str, ClassNames]
     splits: tuple[str, ...]
     fractions: tuple[Fraction, ...] | None
     notices: tuple[str, ...] = ()
-    required_label: str | None = None
+    required_labels: tuple[str, ...] = ()
+    separated: Mapping[str, Separated] = field(default_factory=dict)
     kinds: Mapping[str, DType] = field(default_factory=dict)
     folders: FolderRoles = SPLITS
     keys: tuple[KeyColumn, ...] = ()

@@ -1,9 +1,11 @@
 """What the user said of a table: its columns, labels and splits."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shardmill.features.feature import Features
+from shardmill.features.feature import Feature, Features
 from shardmill.kinds.registry import kind_of
+from transforms.columns.inferred import ValuesOf
 from transforms.inputs.folders import FolderRoles
 from transforms.options.labels import LabelOptions
 from transforms.options.splits import SplitOptions
@@ -19,14 +21,15 @@ class TableOptions:
       schema_said: how errors call that: it may be kept of a version.
       drop, only: columns that are left out, or alone kept.
       fill: (column, text) of what stands for missing values.
-      label: the column that is the label.
+      label_columns: those that are labels.
+      separators: what stands between the classes of labels whose texts name several, by column.
       key: the column that is a record's identity, which need not be a feature.
       split: how records are dealt out to splits; its columns need not be features either.
       classes: the names there may be.
       split_shards: the splits that --num_shards names.
       folders: what those of the files mean, as --folders says; None where that is guessed.
       plural: how errors call the files.
-      says_label: the flags that were given as `label`, which is the column of --label.
+      says_label: the flags that were given as `label`, which is the first column of --label.
     """
 
     source: str
@@ -34,7 +37,8 @@ class TableOptions:
     drop: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     fill: tuple[tuple[str, str], ...] = ()
-    label: str | None = None
+    label_columns: tuple[str, ...] = ()
+    separators: Mapping[str, str] = field(default_factory=dict)
     key: str | None = None
     split: SplitOptions = field(default_factory=SplitOptions)
     classes: LabelOptions = field(default_factory=LabelOptions)
@@ -51,23 +55,35 @@ class TableOptions:
         return list(dict.fromkeys(name for name in columns if name is not None))
 
     @property
-    def needs_classes(self) -> bool:
-        """Whether class names must be found in the data although --schema says the types.
+    def stratified(self) -> set[str]:
+        """The column of --stratify_by, if it is given."""
+        return set() if self.split.stratify_by is None else {self.split.stratify_by}
+
+    @property
+    def needs_classes(self) -> list[str]:
+        """The labels whose class names must be found in the data although --schema says the types.
 
         Beside frozen names too: only all rows say whether there is a new one. Where new ones are rejected, each row
         says it itself.
         """
-        if (
-            self.schema is None
-            or self.label is None
-            or (self.classes.labels is not None and self.classes.on_new_label == "reject")
-        ):
+        return [
+            feature.name
+            for feature in self.schema or ()
+            if feature.name in self.label_columns and self._is_open(feature)
+        ]
+
+    def _is_open(self, feature: Feature) -> bool:
+        frozen = self.classes.names_of(feature.name, self.label_columns)
+        if frozen is not None and self.classes.on_new_label == "reject":
             return False
-        feature = next((feature for feature in self.schema if feature.name == self.label), None)
-        is_class = feature is not None and kind_of(feature).has_classes and self.classes.labels is not None
-        return is_class or (feature is not None and feature.dtype == "bytes")
+        return feature.dtype == "bytes" or (kind_of(feature).has_classes and frozen is not None)
+
+    @property
+    def label_values(self) -> list[ValuesOf]:
+        """The columns whose distinct values tell the classes."""
+        return [ValuesOf(name, self.separators.get(name, "")) for name in self.label_columns]
 
     @property
     def needs_inference(self) -> bool:
         """Whether a pass over the data comes before it is encoded."""
-        return self.schema is None or self.needs_classes
+        return self.schema is None or bool(self.needs_classes)

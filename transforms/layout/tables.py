@@ -6,7 +6,7 @@ from transforms.formats.base import KeyColumn
 from transforms.inputs.summary import InputSummary
 from transforms.layout.column_names import common_header
 from transforms.layout.columns import choose_columns, holds_numbers_by
-from transforms.layout.label import resolve_label
+from transforms.layout.label import resolve_labels
 from transforms.layout.notices import skipped_notices
 from transforms.layout.splits import check_split_shards, splits_of_tables
 from transforms.layout.table_layout import TableLayout
@@ -29,20 +29,26 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     if options.schema is None and not inferred.rows and not summary.rejected and not summary.size_bytes:
         raise UserError(f"{options.source} has no rows")
     chosen = choose_columns(header, inferred, options)
-    columns, class_names = resolve_label(chosen, inferred, options)
+    labels = resolve_labels(chosen, inferred, options)
+    columns = labels.columns
     splits = splits_of_tables(summary, options.source, options.split.splits)
     check_split_shards(splits.names, options.split_shards)
     helpers = [name for name in options.helpers if not header or name in header]  # of `content` there may be none
     return TableLayout(
         types=columns.types,
         features=columns.features,
-        label=options.label if class_names is not None else None,
-        class_names=class_names,
+        labels=tuple(labels.class_names),
+        class_names=labels.class_names,
         splits=splits.names,
         fractions=splits.fractions,
         notices=(*skipped_notices(summary), *columns.notices, *splits.notices),
         # There is no such column where no row could be read
-        required_label=options.label if options.label in columns.types else None,
+        required_labels=tuple(
+            feature.name
+            for feature in columns.features
+            if feature.name in options.label_columns and None not in feature.shape
+        ),
+        separated=labels.separated,
         keys=tuple(KeyColumn(name, holds_numbers_by(options.schema, name)) for name in helpers),
         schema_said=options.schema_said,
     )

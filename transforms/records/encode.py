@@ -1,5 +1,6 @@
 """From rows to framed records with their keys, splits and statistics: what a run is made of. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from transforms.formats.base import FileRef, Rows, key_column
 from transforms.layout.table_layout import TableLayout
 from transforms.options.splits import CONTENT, SplitOptions
 from transforms.records.keys import hash_keys, input_order, position_ties
+from transforms.records.labels import ReadLabels, read_labels
 from transforms.records.run_file import KeyedRecords
 from transforms.sharding import keys
 from transforms.sharding.divisions import Divisions
@@ -30,6 +32,7 @@ from transforms.sharding.group_rows import rows_of
 from transforms.statistics.tables import TableStats
 
 STAGE = "encode"
+EMPTY, SEVERAL, REPEATED = "empty", "several", "repeated"
 _FILE, _NUMBER = "file", "number"  # of an existing record, beside it
 
 
@@ -57,12 +60,15 @@ class PreparedRows:
       ties: uint64, shape (rows,), see transforms.records.keys.
       folder_splits: int64, shape (rows,), the split that the file's folder says, or -1.
       sources: the files that they come from, each with the lines of its rows.
+      odd: by label, how many rows have none of its classes (EMPTY) or more than one (SEVERAL), and how often one names
+        a class again (REPEATED).
     """
 
     batch: pa.RecordBatch
     ties: np.ndarray
     folder_splits: np.ndarray
     sources: tuple[tuple[FileRef, np.ndarray], ...]
+    odd: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def input_order(self) -> np.ndarray:
         """Keys that sort as the input does: uint64, shape (rows,)."""
@@ -137,22 +143,18 @@ class TableEncoder:
                 rejects.append(Reject(file.name, int(rows.lines[row]), STAGE, reason(row)))
             good[bad] = False
 
-        if layout.required_label is not None:
-            missing = batch[layout.required_label].is_null().to_numpy(zero_copy_only=False)
-            reject(missing, lambda row: f"no label: column {layout.required_label!r} has no value")
-        if layout.label is not None:
-            assert layout.class_names is not None
-            names, source = batch[layout.label], layout.class_names.source
-            ids = _class_ids(names, layout)
-            unknown = ids.is_null().to_numpy(zero_copy_only=False)
-            reject(
-                unknown,
-                lambda row: f"class {names[row].as_py().decode(errors='backslashreplace')!r} is not in {source}",
-            )
-            batch = batch.set_column(batch.schema.get_field_index(layout.label), layout.label, ids)
+        for name in layout.required_labels:
+            missing = batch[name].is_null().to_numpy(zero_copy_only=False)
+            reject(missing, lambda row, name=name: f"no label: column {name!r} has no value")
+        labels: dict[str, ReadLabels] = {}
+        for name in dict.fromkeys((*layout.separated, *layout.class_names)):
+            read = read_labels(batch[name], layout.separated.get(name), layout.class_names.get(name))
+            reject(read.bad, read.reason)
+            batch = batch.set_column(batch.schema.get_field_index(name), name, read.values)
+            labels[name] = read
         for feature in layout.features:
             column = batch[feature.name]
-            if feature.required and feature.name != layout.required_label and column.null_count:
+            if feature.required and feature.name not in layout.required_labels and column.null_count:
                 missing = column.is_null().to_numpy(zero_copy_only=False)
                 said = f"column {feature.name!r} has no value, which {layout.schema_said} wants in every row"
                 reject(missing, lambda row, said=said: said)
@@ -162,7 +164,10 @@ class TableEncoder:
                 sizes > MAX_RECORD_BYTES, lambda row: f"a record of {sizes[row]:,} bytes; protobuf holds 2 GB at most"
             )
         kept = batch if good.all() else batch.filter(pa.array(good))
-        return position(kept, rows.lines[good], file, layout), rejects
+        odd = Counter({(name, EMPTY): int((read.lengths[good] == 0).sum()) for name, read in labels.items()})
+        odd.update({(name, SEVERAL): int((read.lengths[good] > 1).sum()) for name, read in labels.items()})
+        odd.update({(name, REPEATED): int(read.repeated[good].sum()) for name, read in labels.items()})
+        return replace(position(kept, rows.lines[good], file, layout), odd=odd), rejects
 
     def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
         """Encode the features."""
@@ -180,7 +185,7 @@ class LineEncoder(TableEncoder):
         """Add the file's columns, then as a table."""
         batch = rows.batch
         names = {feature.name for feature in layout.features}
-        if layout.class_names is not None:
+        if layout.class_names:
             _, label = layout.folders.locate(file.name)
             assert label is not None
             batch = batch.append_column("label", _constant(label, len(batch)))
@@ -193,17 +198,6 @@ class LineEncoder(TableEncoder):
 
 def _constant(text: str, rows: int) -> pa.Array:
     return pa.repeat(pa.scalar(text.encode(), pa.large_binary()), rows)
-
-
-def _class_ids(names: pa.Array, layout: TableLayout) -> pa.Array:
-    """The id of each name; null for one that is no class or is missing."""
-    assert layout.class_names is not None
-    encoded = names.dictionary_encode()
-    class_id = layout.class_names.id
-    ids = pa.array(
-        [class_id(name.decode(errors="backslashreplace")) for name in encoded.dictionary.to_pylist()], pa.int64()
-    )
-    return ids.take(encoded.indices)
 
 
 @dataclass(frozen=True)
@@ -259,6 +253,7 @@ def join(parts: Sequence[PreparedRows]) -> PreparedRows:
         np.concatenate([part.ties for part in parts]),
         np.concatenate([part.folder_splits for part in parts]),
         tuple(source for part in parts for source in part.sources),
+        sum((part.odd for part in parts), Counter()),
     )
 
 
@@ -321,8 +316,8 @@ def split_keys(encoded: EncodedRows, options: KeyOptions) -> np.ndarray:
 def _strata(encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> tuple[list[str], np.ndarray]:
     assert options.split.stratify_by is not None
     column = encoded.helpers[options.split.stratify_by]
-    if options.split.stratify_by == layout.label and layout.class_names is not None:  # "1" and "1.0" are two classes
-        column = encoded.features[layout.label].cast(pa.string()).cast(pa.large_binary())
+    if options.split.stratify_by in layout.class_names:  # "1" and "1.0" are two classes
+        column = encoded.features[options.split.stratify_by].cast(pa.string()).cast(pa.large_binary())
     column = pc.fill_null(column, b"").dictionary_encode()
     names = [name.decode(errors="surrogateescape") for name in column.dictionary.to_pylist()]
     return names, column.indices.to_numpy().astype(np.int64)
@@ -343,7 +338,7 @@ def split_stats(
     rows: PreparedRows, encoded: EncodedRows, groups: np.ndarray, layout: TableLayout
 ) -> dict[str, TableStats]:
     """Statistics of each split that has some of the rows."""
-    labels = (layout.label,) if layout.label is not None else ()
+    labels = layout.labels
     present = np.flatnonzero(np.bincount(groups)).tolist()
     if len(present) == 1:
         return {layout.splits[present[0]]: TableStats.of(encoded.features, rows.ties, labels)}

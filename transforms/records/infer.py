@@ -6,7 +6,7 @@ from functools import partial, reduce
 
 import apache_beam as beam
 
-from transforms.columns.inferred import Inferred
+from transforms.columns.inferred import Inferred, ValuesOf
 from transforms.formats.base import RecordFormat
 from transforms.inputs.blocks import Task
 from transforms.workers.merging import Merging
@@ -20,13 +20,13 @@ class InferColumns(beam.PTransform):
     Attributes:
       format: of the records.
       columns: to look at; None stands for all.
-      values_of: the column whose distinct values are collected, if any.
+      values_of: the columns whose distinct values are collected.
       threads: in each worker, see ThreadedFlatMap.
     """
 
     format: RecordFormat
     columns: Sequence[str] | None = None
-    values_of: str | None = None
+    values_of: Sequence[ValuesOf] = ()
     threads: int = 0
 
     def expand(self, pcoll: beam.PCollection[Task]) -> beam.PCollection[Inferred]:
@@ -37,7 +37,7 @@ class InferColumns(beam.PTransform):
 
 
 def infer_task(
-    format_: RecordFormat, columns: Sequence[str] | None, values_of: str | None, task: Task
+    format_: RecordFormat, columns: Sequence[str] | None, values_of: Sequence[ValuesOf], task: Task
 ) -> list[Inferred]:
     """What the blocks of one task say."""
     parts = (part for block in task for part in format_.infer(block, columns, values_of))

@@ -2,6 +2,7 @@
 them."""
 
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -65,6 +66,7 @@ class Staged:
       images: the formats of features that hold images.
       sections: where it lies what the records hold.
       gathered: of what --transform takes constants.
+      odd: see PreparedRows.
     """
 
     read: int = 0
@@ -75,6 +77,7 @@ class Staged:
     images: Formats = field(default_factory=dict)
     sections: list[Section] = field(default_factory=list)
     gathered: Gathered = field(default_factory=Gathered)
+    odd: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def merge(self, other: "Staged") -> "Staged":
         """Add what `other` saw, and return this; `other`, which may be an element that a runner merges again, stays as
@@ -87,6 +90,7 @@ class Staged:
         """Add what `other` saw, which nobody else holds, and return this: its statistics are not copied."""
         self.read += other.read
         self.blank += other.blank
+        self.odd.update(other.odd)
         self.inferred = self.inferred.merge(other.inferred)
         self.kinds = merge_kinds(self.kinds, other.kinds)
         self.images = merge_formats(self.images, other.images)
@@ -239,7 +243,7 @@ def _stage_task(
             run, size = RunWriter(_new_path(temporary), self_contained), 0
         stats = split_stats(rows, encoded, records.groups, layout)
         images = formats_of(encoded.features)
-        staged.take(Staged(stats=stats, inferred=encoded.inferred, kinds=encoded.kinds, images=images))
+        staged.take(Staged(stats=stats, inferred=encoded.inferred, kinds=encoded.kinds, images=images, odd=rows.odd))
     if (rest := run.close()) is not None:
         out.append(rest)
     staged.sections += contents.close()

@@ -165,8 +165,12 @@ class TableStats:
         """
         for name in class_names:
             self.label_counts(name)
-        counted = [column.values.counts for column in self.columns.values() if isinstance(column.values, ClassStats)]
-        labels = next(iter(counted), None)
+        counted = (
+            column.values.counts
+            for column in self.columns.values()
+            if isinstance(column.values, ClassStats) and column.lengths is None
+        )
+        labels = next(counted, None)
         return {name: column.summary(class_names.get(name), labels) for name, column in self.columns.items()}
 
     def label_counts(self, feature: str) -> Counter[int]:
@@ -201,11 +205,10 @@ def _column(name: str, dtype: pa.DataType, is_label: bool) -> _Column:
 
 
 def _labels(batch: pa.RecordBatch, labels: Collection[str]) -> Labels | None:
-    """The label of each row, where there is one."""
-    column = next((batch[name] for name in batch.schema.names if name in labels), None)
-    if column is None or not pa.types.is_int64(column.type):
-        return None
-    return Labels.of(column)
+    """The label of each row, the first of several, where there is one that has one value in a row."""
+    scalars = (batch[name] for name in batch.schema.names if name in labels and pa.types.is_int64(batch[name].type))
+    column = next(scalars, None)
+    return None if column is None else Labels.of(column)
 
 
 def _is_valid(column: pa.Array) -> NDArray[np.bool_]:

@@ -17,9 +17,10 @@ def alerts(summaries: Mapping[str, tuple[int, FeatureSummary]], role: str = "") 
     Args:
       summaries: by split, how many examples it has, and what is known of the feature in them; splits without examples
         are left out.
-      role: of the feature; what shardmill itself added, such as `filename`, may well tell the label.
+      role: of the feature; what shardmill itself added, such as `filename`, may well tell the label, as
+        may another label.
     """
-    told = _label(summaries) if role != "source" else ()
+    told = _label(summaries) if role not in ("source", "label") else ()
     return [*told, *_missing(summaries), *_distinct(summaries), *_not_finite(summaries), *_without_name(summaries)]
 
 

@@ -239,3 +239,23 @@ def test_the_schema_of_transformed_examples_is_none_of_the_input(folder: Path) -
     assert "schema" not in kept.changes
     assert any("1.0.30 has transformed examples" in said for said in kept.said)
     (folder / "out/n/LATEST").write_text("1.0.0\n")
+
+
+@pytest.mark.parametrize("kept", [["labels: keep"], ["labels: keep", "schema: keep"]])
+def test_each_of_several_labels_keeps_its_ids(tmp_path: Path, kept: list[str]) -> None:
+    """One of them is a list of classes, and one is numbers, of which there is nothing to keep."""
+    flags = 'label: [kind, tags, score], label_separator: {tags: ";"}, on_new_label: append'
+    write_files(tmp_path, {"in/a.csv": b"kind,tags,score\nb,y;z,1\nd,,2\n"})
+    convert(
+        keep(recipe_of(tmp_path, *kept, flags=flags), str(tmp_path / "out/n")).config(
+            recipe_of(tmp_path, *kept, flags=flags), "1.0.0"
+        )
+    )
+    write_files(tmp_path, {"in/a.csv": b"kind,tags,score\na,x;z,1\nd,z,2\n"})
+
+    said, manifest = build(tmp_path, "1.0.1", *kept, flags=flags)
+
+    assert said[-1] == "the ids of 4 classes are those of 1.0.0; a new one gets the next id"
+    assert [feature.class_names for feature in manifest.features] == [("b", "d", "a"), ("y", "z", "x"), ()]
+    assert [feature.shape for feature in manifest.features] == [(), (None,), ()]
+    assert [feature.role for feature in manifest.features] == ["label"] * 3

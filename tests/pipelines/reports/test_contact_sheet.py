@@ -130,6 +130,7 @@ def test_sample_of_an_example() -> None:
     chinese = (Feature("label", "int64", "class_label", class_names=("dog", "猫")),)
     assert to_sample({"label": np.array([1])}, chinese).label == "class 1"
     assert to_sample({"label": np.array([0])}, chinese).label == "dog"
+    assert to_sample({"label": np.array([3, 0])}, _FEATURES).label == "class_3, class_0"
 
 
 def test_every_image_is_on_the_sheet() -> None:

@@ -11,7 +11,7 @@ from shardmill.errors import UserError
 from shardmill.features.feature import Feature
 from shardmill.features.roles import assumed
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
-from shardmill.reading.selection import choose_columns, find_split, label_of, part_of
+from shardmill.reading.selection import choose_columns, find_split, labels_of, part_of
 
 
 def split_of(*examples: int) -> SplitEntry:
@@ -63,10 +63,11 @@ def test_an_unknown_split_is_told_the_known_ones() -> None:
 
 
 def columns(
-    described: Manifest, names: list[str] | None = None, label: str | None = None, supervised: bool = True
+    described: Manifest, names: list[str] | None = None, label: str | list[str] | None = None, supervised: bool = True
 ) -> tuple[object, ...]:
     chosen = choose_columns(described, names, label, supervised)
-    return [feature.name for feature in chosen.inputs], None if chosen.label is None else chosen.label.name
+    labels = [feature.name for feature in chosen.labels]
+    return [feature.name for feature in chosen.inputs], labels[0] if len(labels) == 1 else labels or None
 
 
 IMAGES = ("image", "label", "filename", "height", "width", "caption")
@@ -85,14 +86,16 @@ IMAGES = ("image", "label", "filename", "height", "width", "caption")
         (manifest("filename", "height", format="csv", label=None), {}, (["filename", "height"], None)),
         (manifest("a", "b", "city", format="csv", label="city"), {}, (["a", "b"], "city")),
         (manifest("a", "label", format="csv", label=None), {}, (["a"], "label")),
+        (manifest("a", "b", "c", format="csv", label=["b", "c"]), {}, (["a"], ["b", "c"])),
+        (manifest("a", "b", "c", format="csv", label=["b", "c"]), {"label": ["c", "a"]}, (["b"], ["c", "a"])),
     ],
 )
 def test_inputs_and_label(described: Manifest, options: dict[str, object], expected: tuple[object, ...]) -> None:
     assert columns(described, **options) == expected  # type: ignore[arg-type]
 
 
-def test_label_of() -> None:
-    assert label_of(manifest("a", format="csv", label=None)) is None
+def test_labels_of() -> None:
+    assert labels_of(manifest("a", format="csv", label=None)) == ()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from shardmill.metadata.rejects import Reject
 from tests.support.json_strategies import VALUES
 from transforms.columns.arrow import arrow_type, parse_fill
-from transforms.columns.inferred import Inferred
+from transforms.columns.inferred import Inferred, ValuesOf
 from transforms.columns.json_values import convert
 from transforms.columns.nested import ColumnError
 from transforms.columns.types import ColumnType, merge_types, value_type
@@ -39,7 +39,7 @@ def infer(
     merged = Inferred()
     for block in format_.index(file):
         assert not isinstance(block, Reject)
-        for part in format_.infer(block, columns, values_of):
+        for part in format_.infer(block, columns, [ValuesOf(values_of)] if values_of else ()):
             merged = merged.merge(part)
     return merged
 
@@ -253,8 +253,8 @@ def test_values_are_what_they_are_as_strings(tmp_path: Path) -> None:
         tmp_path, '{"x": "ä"}\n{"x": 1}\n{"x": true}\n{"x": 1.5}\n{"x": null}\n{"x": "ä"}\n{"x": ["b", 2]}'.encode()
     )
 
-    assert infer(JsonLinesFormat(10), file, [], "x").values == frozenset({"ä", "1", "true", "1.5", "b", "2"})
-    assert infer(JsonLinesFormat(10, (("x", "none"),)), file, [], "x").values == frozenset(
+    assert infer(JsonLinesFormat(10), file, [], "x").values["x"] == frozenset({"ä", "1", "true", "1.5", "b", "2"})
+    assert infer(JsonLinesFormat(10, (("x", "none"),)), file, [], "x").values["x"] == frozenset(
         {"ä", "1", "true", "1.5", "b", "2", "none"}
     )
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.metadata.rejects import Reject
-from transforms.columns.inferred import MAX_VALUES, Inferred
+from transforms.columns.inferred import MAX_VALUES, Inferred, ValuesOf
 from transforms.columns.types import ColumnType
 from transforms.formats.base import FileRef, Rows
 from transforms.formats.lines import LinesFormat
@@ -56,7 +56,7 @@ def infer(
     merged = Inferred()
     for block in format_.index(file):
         assert not isinstance(block, Reject)
-        for part in format_.infer(block, columns, values_of):
+        for part in format_.infer(block, columns, [ValuesOf(values_of)] if values_of else ()):
             merged = merged.merge(part)
     return merged
 
@@ -109,7 +109,7 @@ def test_any_block_size_gives_the_lines(
     assert (rows, [reject.line for reject in rejects], blank) == expected(data)
     inferred = infer(format_, file, values_of="text")
     assert inferred.rows == len(rows)
-    assert inferred.values == frozenset(text.decode() for _, text in rows)
+    assert inferred.values.get("text", frozenset()) == frozenset(text.decode() for _, text in rows)
     names = ["text", "line_number"] if with_numbers else ["text"]
     assert inferred.types == ({name: ColumnType(TYPES[name].dtype, None, len(rows)) for name in names} if rows else {})
 
@@ -218,18 +218,18 @@ def test_infer_looks_at_the_columns_asked_for(tmp_path: Path) -> None:
     format_ = LinesFormat(100, with_numbers=True)
 
     assert infer(format_, file, ["line_number"]).types == {"line_number": ColumnType("int64", None, 2)}
-    assert infer(format_, file, [], "line_number") == Inferred({}, 2, frozenset({"1", "3"}))
+    assert infer(format_, file, [], "line_number") == Inferred({}, 2, {"line_number": frozenset({"1", "3"})})
 
 
 def test_infer_gives_up_on_too_many_values(tmp_path: Path) -> None:
     lines = [b"%d\n" % number for number in range(MAX_VALUES + 1)]
 
     for block_size in (1 << 16, 1 << 24):
-        assert infer(LinesFormat(block_size), file_ref(tmp_path, b"".join(lines)), None, "text").values is None
-        assert (
-            len(infer(LinesFormat(block_size), file_ref(tmp_path, b"".join(lines[1:])), None, "text").values or ())
-            == MAX_VALUES
-        )
+        assert infer(LinesFormat(block_size), file_ref(tmp_path, b"".join(lines)), None, "text").values == {
+            "text": None
+        }
+        fewer = infer(LinesFormat(block_size), file_ref(tmp_path, b"".join(lines[1:])), None, "text").values["text"]
+        assert len(fewer or ()) == MAX_VALUES
 
 
 def test_the_columns_come_in_the_order_of_the_types(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from shardmill.metadata.rejects import Reject
 from shardmill.records import tfrecord
 from shardmill.records.example import decode_example, encode_example
 from shardmill.records.tfrecord import OVERHEAD
-from transforms.columns.inferred import Inferred
+from transforms.columns.inferred import Inferred, ValuesOf
 from transforms.columns.types import ColumnType
 from transforms.examples.decode import decode_examples, infer_examples
 from transforms.formats.base import BlockRef, FileRef, Rows
@@ -56,7 +56,7 @@ def read(file: FileRef, size: int = 1 << 20) -> Found:
 def infer(file: FileRef, size: int, columns: list[str] | None = None, values_of: str | None = None) -> Inferred:
     merged = Inferred()
     for block in blocks(file, size):
-        for part in TFRecordFormat(size).infer(block, columns, values_of):
+        for part in TFRecordFormat(size).infer(block, columns, [ValuesOf(values_of)] if values_of else ()):
             merged = merged.merge(part)
     return merged
 
@@ -329,11 +329,11 @@ def test_types() -> None:
         },
         2,
     )
-    assert infer_examples(features, ["pair"], "scalar") == Inferred(
-        {"pair": ColumnType("bytes", 2, 2)}, 2, frozenset({"1", "2"})
+    assert infer_examples(features, ["pair"], [ValuesOf("scalar")]) == Inferred(
+        {"pair": ColumnType("bytes", 2, 2)}, 2, {"scalar": frozenset({"1", "2"})}
     )
-    assert infer_examples(features, ["pair"], "pair").values == frozenset({"x", "y"})
-    assert infer_examples(features, [], "absent") == Inferred({}, 2)
+    assert infer_examples(features, ["pair"], [ValuesOf("pair")]).values == {"pair": frozenset({"x", "y"})}
+    assert infer_examples(features, [], [ValuesOf("absent")]) == Inferred({}, 2)
 
 
 def test_a_feature_of_no_kind_is_absent() -> None:
@@ -348,4 +348,6 @@ def test_a_feature_of_no_kind_is_absent() -> None:
 def test_infer_honours_columns_and_values(tmp_path: Path) -> None:
     file = file_ref(tmp_path, FILE)
 
-    assert infer(file, 1, ["text"], "id") == Inferred({"text": ColumnType("bytes", None, 7)}, 7, frozenset("0123456"))
+    assert infer(file, 1, ["text"], "id") == Inferred(
+        {"text": ColumnType("bytes", None, 7)}, 7, {"id": frozenset("0123456")}
+    )

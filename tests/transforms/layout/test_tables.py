@@ -33,7 +33,7 @@ SCHEMA = (Feature("id", "int64"), Feature("city", "bytes", "text", required=Fals
 
 
 def layout(inferred: Inferred | None = None, summary: InputSummary = TABLE, **options: Any) -> TableLayout:
-    made = Inferred(TYPES, 10, frozenset({"Bern", "Athens"})) if inferred is None else inferred
+    made = Inferred(TYPES, 10, {"city": frozenset({"Bern", "Athens"})}) if inferred is None else inferred
     return make_table_layout(summary, made, TableOptions("--input x", **grouped(**options)))
 
 
@@ -48,7 +48,7 @@ def test_features_are_the_columns_in_the_order_of_the_header() -> None:
         Feature("ok", "int64", "bool"),
     )
     assert made.notices == ("column 'empty' has no value in any row, and was left out",)
-    assert (made.splits, made.fractions, made.label) == (("train",), (Fraction(1),), None)
+    assert (made.splits, made.fractions, made.labels) == (("train",), (Fraction(1),), ())
 
 
 def test_without_a_header_columns_are_sorted() -> None:
@@ -60,7 +60,7 @@ def test_without_a_header_columns_are_sorted() -> None:
     [
         ({"drop": ("age", "ok")}, ["id", "city"]),
         ({"only": ("ok", "id")}, ["id", "ok"]),
-        ({"only": ("ok",), "label": "city"}, ["city", "ok"]),
+        ({"only": ("ok",), "label_columns": ("city",)}, ["city", "ok"]),
     ],
 )
 def test_chosen_columns(options: dict[str, Any], names: list[str]) -> None:
@@ -76,21 +76,21 @@ def test_helpers_are_read_though_dropped() -> None:
 
 
 def test_a_label_of_strings_has_classes() -> None:
-    made = layout(label="city")
+    made = layout(label_columns=("city",))
 
     assert made.features[2] == Feature("city", "int64", "class_label", class_names=("Athens", "Bern"))
-    assert (made.label, made.required_label) == ("city", "city")
-    assert made.class_names is not None
+    assert (made.labels, made.required_labels) == (("city",), ("city",))
+    assert made.class_names["city"].names == ("Athens", "Bern")
     assert made.types["city"].dtype == "bytes"
-    frozen = layout(label="city", labels=("Rome", "Bern"), on_new_label="append")
+    frozen = layout(label_columns=("city",), labels=("Rome", "Bern"), on_new_label="append")
     assert frozen.features[2].class_names == ("Rome", "Bern", "Athens")
 
 
 def test_a_label_of_numbers_stays() -> None:
-    made = layout(label="age")
+    made = layout(label_columns=("age",))
 
     assert made.features[1] == Feature("age", "float32")  # required now: a row without a label is rejected
-    assert (made.label, made.required_label) == (None, "age")
+    assert (made.labels, made.required_labels) == ((), ("age",))
 
 
 def test_schema_instead_of_inference() -> None:
@@ -104,44 +104,49 @@ def test_schema_instead_of_inference() -> None:
 
 def test_a_schema_s_class_label() -> None:
     schema = (Feature("id", "int64"), Feature("city", "int64", "class_label", class_names=("", "")))
-    made = layout(Inferred(), schema=schema, label="city", labels=("Athens", "Bern"))
+    made = layout(Inferred(), schema=schema, label_columns=("city",), labels=("Athens", "Bern"))
 
     assert made.features[1].class_names == ("Athens", "Bern")
     assert made.types["city"].dtype == "bytes"
     with pytest.raises(UserError, match=r"holds ids of 2 classes; give their names with --labels_file city.labels.txt"):
-        layout(Inferred(), schema=schema, label="city")
+        layout(Inferred(), schema=schema, label_columns=("city",))
 
 
 def test_a_schema_of_strings_needs_the_classes_of_its_label_alone() -> None:
-    options = TableOptions("", schema=SCHEMA, label="city")
+    options = TableOptions("", schema=SCHEMA, label_columns=("city",))
 
     assert options.needs_inference
     assert wanted_columns(options) == ["city"]
     assert (
-        layout(Inferred({"city": TYPES["city"]}, 9, frozenset({"Oslo"})), schema=SCHEMA, label="city").class_names
+        layout(
+            Inferred({"city": TYPES["city"]}, 9, {"city": frozenset({"Oslo"})}), schema=SCHEMA, label_columns=("city",)
+        ).class_names
         is not None
     )
 
 
 def test_which_columns_are_inferred() -> None:
     assert wanted_columns(TableOptions("")) is None
-    assert wanted_columns(TableOptions("", only=("a", "b"), label="c")) == ["a", "b", "c"]
+    assert wanted_columns(TableOptions("", only=("a", "b"), label_columns=("c",))) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"label": "citi"}, "--label citi: no such column in --input x; did you mean city\\? the columns are id, age"),
+        (
+            {"label_columns": ("citi",)},
+            "--label citi: no such column in --input x; did you mean city\\? the columns are id, age",
+        ),
         ({"key": "x9"}, "--key x9: no such column in --input x; the columns are"),
         ({"group_by": "agee"}, "--group_by agee: .*did you mean age"),
         ({"stratify_by": "q"}, "--stratify_by q: no such column"),
         ({"drop": ("ide",)}, "--drop ide: .*did you mean id"),
         ({"only": ("zzz",)}, "--only zzz: no such column"),
-        ({"label": "city", "drop": ("city",)}, "--label city is also in --drop"),
+        ({"label_columns": ("city",), "drop": ("city",)}, "--label city is also in --drop"),
         ({"labels": ("a",)}, "--labels_file was given, but no --label"),
-        ({"label": "age", "labels": ("a",)}, "--label age holds numbers"),
-        ({"label": "empty"}, "--label empty has no value in any row"),
-        ({"label": "city", "labels": ("Bern",)}, "class 'Athens' is in the input but not in --labels_file"),
+        ({"label_columns": ("age",), "labels": ("a",)}, "--label age holds numbers"),
+        ({"label_columns": ("empty",)}, "--label empty has no value in any row"),
+        ({"label_columns": ("city",), "labels": ("Bern",)}, "class 'Athens' is in the input but not in --labels_file"),
         ({"split_shards": ("tests",)}, "--num_shards tests=…: no such split; the splits are train"),
     ],
 )
@@ -152,7 +157,7 @@ def test_mistakes(options: dict[str, Any], message: str) -> None:
 
 def test_too_many_classes() -> None:
     with pytest.raises(UserError, match="--label city has more than 100,000 different values; is it a label"):
-        layout(Inferred(TYPES, 10, None), label="city")
+        layout(Inferred(TYPES, 10, {"city": None}), label_columns=("city",))
 
 
 def test_a_column_that_a_schema_wants() -> None:
@@ -206,7 +211,7 @@ def test_lines(names: list[str], numbers: bool, features: list[str], classes: tu
     )
 
     assert [feature.name for feature in made.features] == features
-    assert (made.class_names.names if made.class_names else None) == classes
+    assert (made.class_names["label"].names if made.class_names else None) == classes
 
 
 def test_lines_without_folders_have_no_labels_file() -> None:

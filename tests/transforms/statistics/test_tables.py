@@ -210,6 +210,21 @@ def test_a_sample_of_lists_takes_values_not_rows() -> None:
     assert top[0]["count"] == pytest.approx(99 * 500, rel=0.1)
 
 
+def test_what_tells_a_label_is_about_the_first_that_a_row_has_one_of() -> None:
+    """Of a label that is a list a row has any number, so nothing is said of what tells it."""
+    lists = pa.array([[0, 1], [], [1]] * 40, pa.large_list(pa.int64()))
+    batch = pa.record_batch({"tags": lists, "kind": pa.array([0, 1, 1] * 40), "x": pa.array([5, 6, 6] * 40)})
+
+    found = TableStats.of(batch, np.arange(120, dtype=np.uint64), ("tags", "kind")).summary(
+        {"tags": ("a", "b"), "kind": ("c", "d")}
+    )
+
+    assert found["x"].label_association == 1.0
+    assert found["tags"].classes == {"a": 40, "b": 80}
+    alone = TableStats.of(batch, np.arange(120, dtype=np.uint64), ("tags",)).summary({"tags": ("a", "b")})
+    assert alone["x"].label_association is None
+
+
 def test_labels_of_lists() -> None:
     batch = pa.RecordBatch.from_pydict({"tags": pa.array([[0, 2], [2], None], pa.list_(pa.int64()))})
     stats = TableStats.of(batch, ties_of(3), labels=("tags",))

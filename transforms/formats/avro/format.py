@@ -10,12 +10,11 @@ import pyarrow as pa
 from shardmill.metadata.rejects import Reject
 from transforms.columns.arrow import to_batch
 from transforms.columns.arrow_values import spelled_type
-from transforms.columns.inferred import Inferred
+from transforms.columns.inferred import Inferred, ValuesOf
 from transforms.columns.types import ColumnType
 from transforms.formats.arrow_rows import (
     STAGE,
     distinct_values,
-    join_values,
     merge_present,
     parse_fills,
     present_type,
@@ -92,7 +91,9 @@ class AvroFormat:
         except UnreadableError:
             return ()
 
-    def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
         """The types, from the schema; how many values there are, and of what length, from all records.
 
         Rows that `read` will reject for a value that does not fit are among them.
@@ -104,16 +105,11 @@ class AvroFormat:
         every = [name for name in (*block.columns, *fills) if name not in self.drop]
         wanted = list(dict.fromkeys(every if columns is None else columns))
         merged = Inferred()
-        for part in _parts(block, wanted if values_of is None else [*wanted, values_of]):
+        for part in _parts(block, [*wanted, *(column.name for column in values_of)]):
             if isinstance(part, _Part):
                 types = {name: found for name in wanted if (found := part.infer(name, fills)) is not None}
-                values = (
-                    distinct_values(part.batch, values_of, fills.get(values_of))
-                    if values_of is not None
-                    else frozenset()
-                )
-                joined = join_values(merged.values, values)
-                merged = merged.merge(Inferred(types, len(part.numbers), joined))
+                values = distinct_values(part.batch, values_of, fills)
+                merged = merged.merge(Inferred(types, len(part.numbers), values))
         yield merged
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.rejects import Count, Reject
-from transforms.columns.arrow import to_batch
-from transforms.columns.inferred import MAX_VALUES, Inferred
+from transforms.columns.arrow import distinct_texts, to_batch
+from transforms.columns.inferred import Inferred, ValuesOf
 from transforms.columns.key_texts import key_texts, without_leading_zeros
 from transforms.columns.text_types import infer_type
 from transforms.columns.text_values import misfit, parse_values
@@ -113,7 +113,9 @@ class CsvFormat:
             raise_if_store_failed(error, file.path)
             yield unread_file(file.name, file.size_bytes, "index", f"cannot be read: {error_text(error)}")
 
-    def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
         """The types of `columns` (None: all the file has) over the block's rows, and the distinct values of
         `values_of`.
 
@@ -122,13 +124,13 @@ class CsvFormat:
           JobError: the file has changed since it was indexed.
         """
         names = list(block.columns if columns is None else columns)
-        wanted = names if values_of is None or values_of in names else [*names, values_of]
+        wanted = list(dict.fromkeys([*names, *(column.name for column in values_of)]))
         for piece in self._pieces(block):
             if not isinstance(piece, Piece):
                 continue  # `read` says so
             texts, parsed = self._texts(piece, block, wanted, with_lines=False)
             types = {name: found for name in names if (found := infer_type(texts[name]))}
-            values = frozenset[str]() if values_of is None else _distinct(texts[values_of])
+            values = {column.name: distinct_texts(texts[column.name], column.separator) for column in values_of}
             yield Inferred(types, parsed.rows, values)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
@@ -327,11 +329,6 @@ class _Part:
 
 def _shorter(block: BlockRef, found: int) -> OSError:
     return OSError(f"it has {block.offset + found:,} bytes instead of {block.offset + block.length:,} or more")
-
-
-def _distinct(text: pa.Array) -> frozenset[str] | None:
-    values = pc.unique(text.drop_null())
-    return None if len(values) > MAX_VALUES else frozenset(value.decode() for value in values.to_pylist())
 
 
 def _keys(text: pa.Array, key: KeyColumn) -> pa.LargeBinaryArray:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from shardmill.metadata.rejects import Reject
-from transforms.columns.inferred import Inferred
+from transforms.columns.inferred import Inferred, Values, ValuesOf, merge_values
 from transforms.columns.types import ColumnType
 from transforms.formats.arrow_rows import (
     STAGE,
     distinct_values,
-    join_values,
     merge_present,
     parse_fills,
     present_type,
@@ -70,7 +69,9 @@ class ParquetFormat:
         except UnreadableError:
             return ()
 
-    def infer(self, block: BlockRef, columns: Iterable[str] | None, values_of: str | None) -> Iterator[Inferred]:
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
         """The types, from the schema; only lists, columns whose nulls were not counted, and `values_of` are read.
 
         Rows that `read` will reject for a value that does not fit are among them.
@@ -110,7 +111,7 @@ class ParquetFormat:
             yield no_rows(types, [_lost_rows(block, row, reason)], keys)
 
     def _infer(
-        self, opened: OpenedParquet, block: BlockRef, columns: Iterable[str] | None, values_of: str | None
+        self, opened: OpenedParquet, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Inferred:
         fills = parse_fills(self.fill)
         every = [name for name in (*opened.columns, *fills) if name not in self.drop]
@@ -128,15 +129,14 @@ class ParquetFormat:
             elif count < group.num_rows:
                 found[name] = ColumnType(dtype, None, group.num_rows - count)
                 nulls[name] = count
-        values: frozenset[str] | None = frozenset()
+        values: Values = {}
         try:
-            read = [*unknown, *([values_of] if values_of is not None else [])]
+            read = [*unknown, *(column.name for column in values_of)]
             for batch in opened.batches(block, read) if read else ():
                 for name in unknown:
                     found[name] = merge_present(found[name], present_type(batch[name], opened.spelled(name)))
                     nulls[name] -= len(batch) - batch[name].null_count
-                if values_of is not None:
-                    values = join_values(values, distinct_values(batch, values_of, fills.get(values_of)))
+                values = merge_values(values, distinct_values(batch, values_of, fills))
         except UnreadableError:  # the columns must be asked for nevertheless, so that `read` rejects the rows
             for name in unknown:
                 found[name] = merge_present(found[name], opened.guess(name, nulls[name]))

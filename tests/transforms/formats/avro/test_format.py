@@ -204,7 +204,7 @@ def test_keys_and_values_of_columns_that_are_no_features(tmp_path: Path) -> None
     (block,) = blocks(file, format_)
     (part,) = format_.read(block, {"x": ColumnType("int64", None, 2)}, [KeyColumn("k")])
     assert part.batch[key_column("k")].to_pylist() == [b"a", b"b"]
-    assert infer(file, format_, ["x"], "k").values == frozenset("ab")
+    assert infer(file, format_, ["x"], "k").values == {"k": frozenset("ab")}
 
 
 NESTED = {"type": "record", "name": "node", "fields": [{"name": "next", "type": ["null", "node"]}]}

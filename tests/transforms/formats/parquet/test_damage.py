@@ -51,7 +51,7 @@ def test_any_damaged_byte(tmp_path: Path, compression: str) -> None:
             if isinstance(item, Reject):
                 continue
             try:
-                list(ParquetFormat().infer(item, None, None))
+                list(ParquetFormat().infer(item, None, ()))
                 parts = list(ParquetFormat().read(item, types))
             except UserError:
                 continue  # damage that makes another type of a column
@@ -183,7 +183,7 @@ def test_a_file_that_vanished_after_it_was_indexed(tmp_path: Path) -> None:
     (rows,) = ParquetFormat().read(block, {"x": ColumnType("int64", None, 0)})
 
     assert [reject.line for reject in rows.rejects] == [1]
-    assert list(ParquetFormat().infer(block, None, None)) == []
+    assert list(ParquetFormat().infer(block, None, ())) == []
 
 
 class FailingFile(io.BytesIO):

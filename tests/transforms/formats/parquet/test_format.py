@@ -311,8 +311,8 @@ def test_values_are_what_they_are_as_strings(tmp_path: Path) -> None:
     }
 
     for name, values in expected.items():
-        assert infer(file, ParquetFormat(), [], name) == Inferred({}, 3, frozenset(values))
-    assert infer(file, ParquetFormat((("s", "x"),)), [], "s").values == frozenset({"a", "ä", "x"})
+        assert infer(file, ParquetFormat(), [], name) == Inferred({}, 3, {name: frozenset(values)})
+    assert infer(file, ParquetFormat((("s", "x"),)), [], "s").values == {"s": frozenset({"a", "ä", "x"})}
 
 
 def test_a_file_without_rows(tmp_path: Path) -> None:

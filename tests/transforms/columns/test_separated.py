@@ -1,0 +1,21 @@
+"""Texts that hold several values."""
+
+import pyarrow as pa
+
+from transforms.columns.separated import parts_of, split_texts
+
+
+def test_parts_are_stripped_and_none_is_empty() -> None:
+    assert parts_of(" red; green;;\t; red", ";") == ["red", "green", "red"]
+    assert parts_of("a, b and c", " and ") == ["a, b", "c"]
+    assert parts_of("", ";") == parts_of(" ; ", ";") == []
+
+
+def test_texts_are_split_where_they_stand() -> None:
+    texts = pa.array([b"b;a", None, b"", b"b;a", b"\xff;\xc3\xa4"], pa.large_binary()).slice(1)
+
+    lists = split_texts(texts, ";")
+
+    assert lists.to_pylist() == [[], [], [b"b", b"a"], [b"\xff", "ä".encode()]]
+    assert lists.type == pa.large_list(pa.large_binary())
+    assert split_texts(texts[:0], ";").to_pylist() == []
