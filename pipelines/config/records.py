@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from transforms.layout.table_layout import MakeLayout
     from transforms.layout.table_options import TableOptions
     from transforms.preprocessing.gather import Analysis
+    from transforms.records.analyze import ModuleAnalysis
     from transforms.records.encode import KeyOptions, RecordEncoder
     from transforms.records.run_size import RunSize
 
@@ -281,7 +282,8 @@ class RecordsConfig(TransformOptions, JobConfig):
     @property
     def libraries(self) -> tuple[str, ...]:
         """Those whose release can change the bytes."""
-        return ("pyarrow", "xxhash")
+        analyzing = ("tensorflow", "tensorflow-transform") if self.module_file is not None else ()
+        return ("pyarrow", "xxhash", *analyzing)
 
     @property
     def format(self) -> "RecordFormat":
@@ -381,6 +383,13 @@ class RecordsConfig(TransformOptions, JobConfig):
         from transforms.preprocessing.gather import Analysis
 
         return Analysis(self.transform, self.analyzed_splits, self.transform_graph)
+
+    def module_analysis(self, features: Features) -> "ModuleAnalysis":
+        """What --module_file is given of examples with `features`, by the names of the input."""
+        from shardmill.metadata.schema import to_pbtxt
+        from transforms.records.analyze import ModuleAnalysis
+
+        return ModuleAnalysis(self.module_file, to_pbtxt(self.renames.features(features)), self.analyzed_splits)
 
     @property
     def run_size(self) -> "RunSize":

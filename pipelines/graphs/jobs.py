@@ -11,7 +11,6 @@ from pipelines.config.files import FilesConfig
 from pipelines.config.records import RecordsConfig
 from pipelines.graphs import files_plan, records_plan
 from pipelines.graphs.files import FileRoute, build_files
-from pipelines.graphs.records import build_records
 
 
 @dataclass(frozen=True)
@@ -20,15 +19,17 @@ class Job:
 
     Attributes:
       build: (an empty pipeline, the folder where workers on this machine report, or None) -> paths of the published
-        shards.
+        shards; of a job that plans first, given `plan` too.
       plan: (an empty pipeline, a path): finds out what would be done, writes nothing but that, pickled, to the path.
       describe: what is there, in words.
+      plans_first: why the graph cannot be built before it is known what `plan` finds, "" where it can.
       reuses_buffers: whether its tasks want buffers of the same sizes again and again; see pipelines.running.memory.
     """
 
-    build: Callable[[beam.Pipeline, str | None], Any]
+    build: Callable[..., Any]
     plan: Callable[[beam.Pipeline, str], None]
     describe: Callable[[Any], str]
+    plans_first: str = ""
     reuses_buffers: bool = False
 
 
@@ -44,8 +45,9 @@ def file_job(config: FilesConfig, route: FileRoute) -> Job:
 def record_job(config: RecordsConfig) -> Job:
     """The job of `config` over records inside files."""
     return Job(
-        build=partial(build_records, config=config),
+        build=partial(records_plan.build, config=config),
         plan=partial(records_plan.plan, config=config),
         describe=partial(records_plan.describe, config=config),
+        plans_first="--module_file is traced with the types of columns" if config.module_file is not None else "",
         reuses_buffers=True,
     )

@@ -13,10 +13,11 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipelines.config.records import RecordsConfig
 from pipelines.graphs.publishing import prepared, publish_options, renamed, report_divisions
-from shardmill.errors import UserError
+from shardmill.errors import JobError, UserError
 from shardmill.features.feature import Feature, Features
 from shardmill.features.renames import Renames
 from shardmill.features.roles import with_label
+from shardmill.metadata.schema import to_pbtxt
 from transforms.columns.inferred import Inferred
 from transforms.contents.find import find_duplicates
 from transforms.examples.kinds import Kinds, mixed_kinds, most_frequent
@@ -29,12 +30,14 @@ from transforms.layout.splits import DEFAULT_SPLITS
 from transforms.layout.table_layout import TableLayout
 from transforms.layout.table_options import TableOptions
 from transforms.options.splits import CONTENT
-from transforms.preprocessing.declaration import check_transform
+from transforms.preprocessing.declaration import check_analyzed, check_transform
 from transforms.preprocessing.files import transform_files, transform_notices
 from transforms.preprocessing.gather import Analysis
 from transforms.preprocessing.materialize import StagedGraph
+from transforms.preprocessing.module_files import module_files
 from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
+from transforms.records.analyze import AnalyzeRuns, ModuleAnalysis, analyzed_files, check_examples
 from transforms.records.infer import InferColumns
 from transforms.records.kinds import CountKinds
 from transforms.records.merge import RunShards
@@ -64,32 +67,63 @@ class Reading:
     layout: beam.PCollection[TableLayout]
 
 
-def read_layout(root: beam.Pipeline, config: RecordsConfig, temporary: str | None = None) -> Reading:
-    """Index the input and decide how it is read; `temporary` is the job's directory, None in a dry run."""
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a job before this one has found out.
+
+    Attributes:
+      inferred: of all rows.
+      features: that they give, by the names of the input.
+    """
+
+    inferred: Inferred
+    features: Features
+
+
+def read_layout(
+    root: beam.Pipeline, config: RecordsConfig, temporary: str | None = None, known: Known | None = None
+) -> Reading:
+    """Index the input and decide how it is read.
+
+    Args:
+      root: an empty pipeline.
+      config: what to do.
+      temporary: the job's directory, None in a dry run.
+      known: what need not be found out again.
+    """
     options = config.table_options
     indexed = root | "Index" >> IndexBlocks(
         config.input, config.kind, config.format, config.run_size, config.threads, config.folders, temporary
     )
     inferred: Any = ()
-    if config.spec.infers and options.needs_inference:
+    if known is not None:
+        inferred = (known.inferred,)
+    elif config.spec.infers and options.needs_inference:
         columns = wanted_columns(options)
         infer = InferColumns(config.format, columns, options.label_values, config.threads)
         inferred = AsIter(indexed.tasks | "Infer" >> infer)
     kinds: Any = ()
     if config.on_mixed == "reject" and config.schema is None:
         kinds = AsIter(indexed.tasks | "Kinds" >> CountKinds(config.format, config.threads))
-    layout = indexed.summary | "Layout" >> beam.Map(_layout, inferred, kinds, config).with_output_types(TableLayout)
+    side = (inferred, kinds, config, None if known is None else known.features)
+    layout = indexed.summary | "Layout" >> beam.Map(_layout, *side).with_output_types(TableLayout)
     return Reading(indexed, inferred, layout)
 
 
 def _layout(
-    summary: InputSummary, inferred: Iterable[Inferred], kinds: Iterable[Kinds], config: RecordsConfig
+    summary: InputSummary,
+    inferred: Iterable[Inferred],
+    kinds: Iterable[Kinds],
+    config: RecordsConfig,
+    known: Features | None,
 ) -> TableLayout:
     layout = replace(_layout_of_route(summary, only(inferred, Inferred()), config), indexed=summary.counts)
+    if known is not None and layout.features != known:
+        raise JobError(f"{config.source} has changed since its columns were looked at, moments ago; run it again")
     if config.on_mixed == "fail":
         return layout
-    known = {feature.name: feature.dtype for feature in (config.schema.features if config.schema else ())}
-    return replace(layout, kinds=known or most_frequent(only(kinds, {})))
+    asked = {feature.name: feature.dtype for feature in (config.schema.features if config.schema else ())}
+    return replace(layout, kinds=asked or most_frequent(only(kinds, {})))
 
 
 def _layout_of_route(summary: InputSummary, inferred: Inferred, config: RecordsConfig) -> TableLayout:
@@ -100,26 +134,36 @@ def _layout_of_route(summary: InputSummary, inferred: Inferred, config: RecordsC
         config.renames.check(feature.name for feature in layout.features)
     if config.transform is not None and layout.features:
         check_transform(config.transform, config.analyzed_splits, layout.features, layout.splits, config.renames)
+    if config.module_file is not None:
+        check_analyzed("--module_file", config.analyzed_splits, layout.splits)
     return layout
 
 
-def build_records(root: beam.Pipeline, progress_folder: str | None, config: RecordsConfig) -> beam.PCollection[str]:
+def build_records(
+    root: beam.Pipeline, progress_folder: str | None, config: RecordsConfig, known: Known | None = None
+) -> beam.PCollection[str]:
     """The whole job; the paths of the published shards come out.
 
     Args:
       root: an empty pipeline.
       progress_folder: where workers on this machine report, or None.
       config: what to do.
+      known: what a job before this one has found out, for --module_file.
     """
     options = publish_options(config)
-    reading = read_layout(root, config, options.folder)
+    reading = read_layout(root, config, options.folder, known)
     # The layout stands for "the input makes sense": a user's mistake is found before anything is written.
     # All that writes takes the layout that has passed through here.
     layout = reading.layout | "Prepare" >> beam.Map(prepared, options).with_output_types(TableLayout)
     staged = _stage(reading.indexed.tasks, layout, options.folder, config, progress_folder)
     divisions = staged.runs | "Plan" >> _find_cuts(config)
     slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.threads)
-    graph = _transform_graph(layout, staged, config, options) if config.materialize else None
+    graph: Any = None
+    if known is not None:
+        analysis = config.module_analysis(known.features)
+        graph = _module_graph(layout, staged, config, options, analysis, progress_folder or options.folder)
+    elif config.materialize:
+        graph = _transform_graph(layout, staged, config, options)
     written = (
         slices
         | "ByShard" >> beam.GroupByKey()
@@ -127,7 +171,7 @@ def build_records(root: beam.Pipeline, progress_folder: str | None, config: Reco
         >> WriteShards(
             config.directory,
             config.name,
-            RunShards() if graph is None else graph | "Shards" >> beam.Map(_transformed_shards, config.source),
+            graph | "Shards" >> beam.Map(_transformed_shards, config.source) if config.materialize else RunShards(),
             divisions,
             options.folder,
             config.codec,
@@ -148,6 +192,7 @@ def build_records(root: beam.Pipeline, progress_folder: str | None, config: Reco
         options,
         config.analysis,
         () if graph is None else AsIter(graph),
+        config.materialize,
     ).with_output_types(str)
 
 
@@ -175,6 +220,36 @@ def _make_graph(
     features, renames = _marked(layout, staged, table)[0], Renames.of(options.configuration)
     files = transform_files(analysis, staged.gathered, features, renames)
     return StagedGraph.write(options.folder, files, with_label(renames.features(features), options.configuration))
+
+
+def _module_graph(
+    layout: beam.PCollection[TableLayout],
+    staged: StagedRuns,
+    config: RecordsConfig,
+    options: PublishOptions,
+    analysis: ModuleAnalysis,
+    temporary: str,
+) -> beam.PCollection[StagedGraph]:
+    """The graph of a module, analyzed of all that was staged; TensorFlow writes below `temporary`."""
+    folder = staged.runs | "AnalyzeModule" >> AnalyzeRuns(analysis, staged.staged, temporary)
+    side = (AsSingleton(folder), AsIter(staged.staged), config.table_options, options, analysis)
+    return layout | "TransformGraph" >> beam.Map(_take_graph, *side).with_output_types(StagedGraph)
+
+
+def _take_graph(
+    layout: TableLayout,
+    folder: str,
+    all_staged: Iterable[Staged],
+    table: TableOptions,
+    options: PublishOptions,
+    analysis: ModuleAnalysis,
+) -> StagedGraph:
+    staged, renames = only(all_staged, Staged()), Renames.of(options.configuration)
+    features = renames.features(_marked(layout, staged, table)[0])
+    graph, found = analyzed_files(folder)
+    counts = check_examples(staged, analysis.splits)
+    files = module_files(analysis.module, graph, to_pbtxt(features), found, counts)
+    return StagedGraph.write(options.folder, files, with_label(features, options.configuration))
 
 
 def _transformed_shards(graph: StagedGraph, source: str) -> Any:  # a ShardSource, which Beam cannot check
@@ -225,6 +300,7 @@ def _publish(
     options: PublishOptions,
     analysis: Analysis | None,
     graphs: Iterable[StagedGraph],
+    materialize: bool,
 ) -> list[str]:
     shards = list(shards)
     if (done := publish.published_before(shards, options)) is not None:
@@ -258,7 +334,9 @@ def _publish(
         else None,
         said_of_more=transform_notices,
     )
-    if graph.features:
+    if graph.features and analysis is None:
+        build = replace(build, more=graph.read)
+    if graph.features and materialize:
         stats = merge_by_split((shard.name.split, shard.stats) for shard in shards if shard.stats is not None)
         return publish.publish(replace(build, stats=stats, more=graph.read), graph.features, options)
     return publish.publish(*renamed(build, features, options), options)

@@ -1,4 +1,6 @@
-"""What --dry_run says of records inside files: indexed and inferred, nothing is written."""
+"""What --dry_run says of records inside files: indexed and inferred, nothing is written.
+
+A job with --module_file begins with it: TensorFlow Transform is told the types of columns as the graph is built."""
 
 import pickle
 from collections.abc import Iterable
@@ -8,9 +10,10 @@ import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipelines.config.records import RecordsConfig
-from pipelines.graphs.records import read_layout
+from pipelines.graphs.records import Known, build_records, read_layout
 from pipelines.reports.figures import human_size
 from pipelines.reports.summary import first_and_last, rejected_so_far
+from shardmill.errors import UserError
 from shardmill.features.feature import Feature
 from shardmill.kinds.registry import kind_of
 from shardmill.printable import printable
@@ -18,7 +21,9 @@ from transforms.columns.inferred import Inferred
 from transforms.columns.nested import in_words
 from transforms.inputs.summary import InputSummary
 from transforms.layout.table_layout import TableLayout
+from transforms.preprocessing.quiet import quiet_import
 from transforms.rejects.part import RejectsPart
+from transforms.stores import storage
 from transforms.workers.merging import only
 
 _SHOWN = 30  # features, by --dry_run
@@ -44,8 +49,27 @@ def plan(root: beam.Pipeline, path: str, config: RecordsConfig) -> None:
 def _save(
     summary: InputSummary, inferred: Iterable[Inferred], layout: TableLayout, rejects: Iterable[RejectsPart], path: str
 ) -> None:
-    with open(path, "wb") as file:
-        pickle.dump(DryRun(summary, only(inferred, Inferred()), layout, list(rejects)), file)
+    storage.write_bytes(path, pickle.dumps(DryRun(summary, only(inferred, Inferred()), layout, list(rejects))))
+
+
+def build(
+    root: beam.Pipeline, progress_folder: str | None, config: RecordsConfig, plan: DryRun | None = None
+) -> beam.PCollection[str]:
+    """The whole job, see build_records; what `plan` says is not looked for again."""
+    if plan is None:
+        return build_records(root, progress_folder, config)
+    _module_outputs(plan, config)
+    return build_records(root, progress_folder, config, Known(plan.inferred, plan.layout.features))
+
+
+def _module_outputs(plan: DryRun, config: RecordsConfig) -> dict[str, str]:
+    """What --module_file returns, in words by name; raises a UserError where it does not do."""
+    if not plan.layout.features:
+        raise UserError(f"--module_file {config.module_file.name}: no row of {config.source} can be read")
+    with quiet_import():
+        from transforms.preprocessing.tensorflow_module import outputs_of
+
+    return outputs_of(config.module_file, config.module_analysis(plan.layout.features).schema)
 
 
 def describe(plan: DryRun, config: RecordsConfig) -> str:
@@ -75,6 +99,9 @@ def describe(plan: DryRun, config: RecordsConfig) -> str:
         lines.append(f"  … and {len(features) - _SHOWN:,} more")
     if config.transform is not None and plan.layout.features:
         lines += ["Transform:", *(f"  {line}" for line in config.transform.sentences(plan.layout.features))]
+    if config.module_file is not None:
+        outputs = _module_outputs(plan, config)
+        lines += [f"Transform: {config.module_file.name}", *(f"  {name}: {words}" for name, words in outputs.items())]
     return "\n".join(map(printable, [*lines, *(f"NOTE: {notice}" for notice in plan.layout.notices)]))
 
 

@@ -22,6 +22,7 @@ _COLUMNS = (
     "key",
     "schema",
     "transform",
+    "module_file",
     "analyze_splits",
     "transform_graph",
     "materialize",

@@ -93,6 +93,7 @@ LINES = FormatSpec(
         "line_numbers",
         "folders",
         "transform",
+        "module_file",
         "analyze_splits",
         "transform_graph",
         "materialize",

@@ -88,8 +88,9 @@ def keep(recipe: Recipe, parent: str) -> Kept:
         said.append(_labels_said(names, dataset.manifest.version, recipe.options.get("on_new_label", "fail")))
         if names:
             changes["labels"] = names
-    keeps_graph = recipe.build.like is not None and recipe.options.get("transform_graph") is None
-    if keeps_graph and naming.TRANSFORM in dataset.manifest.files and _has(recipe, "transform_graph"):
+    has_own = any(recipe.options.get(name) is not None for name in ("transform_graph", "module_file"))
+    keeps_graph = recipe.build.like is not None and not has_own
+    if keeps_graph and "transform" in dataset.manifest.configuration and _has(recipe, "transform_graph"):
         changes["transform_graph"] = dataset.directory
         said.append(f"the constants of transformed features are those of {dataset.manifest.version}")
     asked = changes["schema"].asked if "schema" in changes else ""

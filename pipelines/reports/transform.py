@@ -5,11 +5,12 @@ from typing import Any
 
 from shardmill.errors import CorruptDataError
 from shardmill.metadata import naming
-from shardmill.metadata.transform_file import TransformedOutput, TransformFile, VocabularySummary
+from shardmill.metadata.transform_file import ModuleSummary, TransformedOutput, TransformFile, VocabularySummary
 from shardmill.reading.dataset import Dataset
 
 _HEAD = 5  # entries of a vocabulary
 _CLIPPED = 24  # letters of an entry
+_DIGITS = 12  # of a digest
 _LISTED = 8  # numbers of a constant that is a list
 
 
@@ -27,13 +28,28 @@ def read_transform_file(dataset: Dataset) -> tuple[TransformFile | None, str]:
 
 def transform_lines(found: TransformFile) -> Iterator[str]:
     """An output a line, or two where it has a vocabulary."""
-    analyzed = ", ".join(f"{examples:,} of {split}" for split, examples in found.analyzed.items())
-    yield f"Transformed features, constants of examples: {analyzed}"
+    if found.module is not None:
+        yield from _module_lines(found, found.module)
+        return
+    yield f"Transformed features, constants of examples: {_analyzed(found)}"
     width = max(len(output.name) for output in found.outputs)
     for output in found.outputs:
         yield f"  {output.name:{width}}  {steps_words(output)}{_constants(output.constants)}"
         if output.vocabulary is not None:
             yield from (f"  {'':{width}}    {line}" for line in _vocabulary(output.vocabulary))
+
+
+def _analyzed(found: TransformFile) -> str:
+    return ", ".join(f"{examples:,} of {split}" for split, examples in found.analyzed.items())
+
+
+def _module_lines(found: TransformFile, module: ModuleSummary) -> Iterator[str]:
+    yield f"Transformed features, by {module.name} (SHA-256 {module.sha256[:_DIGITS]}…), examples: {_analyzed(found)}"
+    yield f"  {', '.join(output.name for output in found.outputs)}"
+    for asset in module.assets:
+        head = ", ".join(map(_clip, asset.head[:_HEAD]))
+        more = ", …" if asset.entries > _HEAD else ""
+        yield f"  {asset.file}: {asset.entries:,} lines: {head}{more}"
 
 
 def steps_words(output: TransformedOutput) -> str:

@@ -13,6 +13,7 @@ from pipelines.running.checks import check, check_output
 from pipelines.running.cleaning import clean_up, missing_folders, sealed, take_lease
 from pipelines.running.dataflow import template_of
 from pipelines.running.outcome import Interrupted, Launched, Published
+from pipelines.running.plan import plan_of
 from pipelines.running.signals import terminable
 from pipelines.running.taking_up import take_up
 from shardmill.errors import JobError, OutrunError, UserError
@@ -64,9 +65,12 @@ def run(
                     inputs_file.stage(temporary, inputs)
                 if not runner.is_local(options):
                     storage.make_directory(temporary)  # where steps say how they do
+                build = job.build
+                if job.plans_first:
+                    build = partial(build, plan=plan_of(job, options, f"{config.name}, types", quiet, temporary))
                 ahead = begun_ahead() if runner.is_local(options) and makes_graph(vars(config)) else nullcontext()
                 with ahead:
-                    launch.run(job.build, options, config.name, quiet, shared=temporary)
+                    launch.run(build, options, config.name, quiet, shared=temporary)
                 if (template := template_of(options)) is not None:
                     lease.leave()
                     return Launched(config.directory, template)

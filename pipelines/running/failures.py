@@ -5,6 +5,7 @@ there is what the runner raised: in the launcher's own process the exception its
 step, or else the runner's own words.
 """
 
+import re
 from collections.abc import Iterator
 from importlib import metadata
 
@@ -52,6 +53,10 @@ _OF_FLINK = (
 )
 
 
+_OF_ANALYSIS = "AnalyzeModule/"  # the steps of TensorFlow Transform
+_SHOWN = 300  # letters of what TensorFlow says
+
+
 def to_raise(error: BaseException, failure: Failure | None) -> Exception:
     """The error to show for what a runner raised: ours with its own sentence, a JobError for everything else.
 
@@ -61,6 +66,10 @@ def to_raise(error: BaseException, failure: Failure | None) -> Exception:
     """
     if failure is not None and failure.kind in KINDS:
         return KINDS[failure.kind](failure.sentence)
+    if failure is not None and failure.step.startswith(_OF_ANALYSIS):
+        return JobError(
+            f"--module_file: TensorFlow Transform cannot analyze the examples: {_said_of_analysis(failure)}"
+        )
     if failure is not None:
         return JobError(f"the job failed in step {failure.step}: {failure.sentence}")
     if isinstance(error, (UserError, JobError)):
@@ -70,6 +79,14 @@ def to_raise(error: BaseException, failure: Failure | None) -> Exception:
             return JobError(f"the job failed: {remedy}")
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
     return JobError(f"the job failed: {lines[-1].strip() if lines else type(error).__name__}")
+
+
+def _said_of_analysis(failure: Failure) -> str:
+    """What TensorFlow says, without the batch of examples and the node that it says it of."""
+    found = re.search(r'apply the transformation: "(.*)"\. Batch instances:', failure.sentence)
+    said = found[1] if found else failure.sentence
+    said = (said.partition("<stack traces unavailable> ")[2] or said).partition(" [[{{node")[0]
+    return said if len(said) <= _SHOWN else f"{said[: _SHOWN - 1]}…"
 
 
 def _chain(error: BaseException) -> Iterator[Exception]:

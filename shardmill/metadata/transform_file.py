@@ -57,12 +57,65 @@ class VocabularySummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Asset:
+    """A file of a graph whose lines are what was found, such as a vocabulary.
+
+    Attributes:
+      file: relative to the version directory.
+      entries: how many lines there are.
+      head: the first of them.
+    """
+
+    file: str
+    entries: int
+    head: tuple[str, ...]
+
+    @classmethod
+    def from_json(cls, value: Value) -> "Asset":
+        """What the file has; raises ValueError."""
+        head = tuple(entry.text() for entry in value["head"].items())
+        return cls(value["file"].text(), value["entries"].integer(), head)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the file has it."""
+        return {"file": self.file, "entries": self.entries, "head": list(self.head)}
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleSummary:
+    """What is said of a graph that a module's preprocessing_fn made.
+
+    Attributes:
+      name: of the module's file.
+      sha256: of its text.
+      found: SHA-256 of what TFT's analyzers found: the numbers in the graph, and its assets.
+      assets: such as vocabularies.
+    """
+
+    name: str
+    sha256: str
+    found: str
+    assets: tuple[Asset, ...] = ()
+
+    @classmethod
+    def from_json(cls, value: Value) -> "ModuleSummary":
+        """What the file has; raises ValueError."""
+        assets = tuple(map(Asset.from_json, value["assets"].items()))
+        return cls(value["name"].text(), value["sha256"].text(), value["found"].text(), assets)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the file has it."""
+        told = {"name": self.name, "sha256": self.sha256, "found": self.found}
+        return {**told, "assets": [asset.to_json() for asset in self.assets]}
+
+
+@dataclass(frozen=True, slots=True)
 class TransformedOutput:
     """One feature of transformed examples.
 
     Attributes:
       name: of it.
-      feature: of raw examples, that it is made of.
+      feature: of raw examples, that it is made of; "" where a module made it, and nobody knows of what.
       steps: in their order, each `{name: parameters}`; none where the feature stays as it is.
       constants: that were found, by name.
       vocabulary: None where it has none.
@@ -110,11 +163,13 @@ class TransformFile:
       analyzed: how many examples constants were taken of, by split.
       outputs: in their order.
       former: the data set and version that the constants are of, "" where they are of these examples.
+      module: that made the graph; None where --transform did.
     """
 
     analyzed: Mapping[str, int]
     outputs: tuple[TransformedOutput, ...]
     former: str = ""
+    module: ModuleSummary | None = None
 
     def to_json(self) -> str:
         """The text of the file."""
@@ -122,6 +177,7 @@ class TransformFile:
             "format": FORMAT,
             "analyzed": dict(self.analyzed),
             **({"former": self.former} if self.former else {}),
+            **({"module": self.module.to_json()} if self.module is not None else {}),
             "outputs": [output.to_json() for output in self.outputs],
         }
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
@@ -138,7 +194,8 @@ class TransformFile:
             if content["format"].integer(1) <= FORMAT:
                 analyzed = {split: count.integer() for split, count in content["analyzed"].entries().items()}
                 outputs = tuple(map(TransformedOutput.from_json, content["outputs"].items()))
-                return cls(analyzed, outputs, content.get("former", "").text())
+                module = ModuleSummary.from_json(content["module"]) if "module" in content.mapping() else None
+                return cls(analyzed, outputs, content.get("former", "").text(), module)
         except ValueError as error:
             raise CorruptDataError(f"{name} does not say what was found for a transform: {error}") from error
         raise CorruptDataError(f"{name} is of a newer format than this shardmill reads; upgrade shardmill")

@@ -34,7 +34,7 @@ class TransformGraph:
         if naming.TRANSFORM not in dataset.manifest.files:
             raise UserError(
                 f"transform=True: {dataset.manifest.name} {dataset.manifest.version} has no transform graph; it is"
-                " made with --transform"
+                " made with --transform or --module_file"
             )
         if dataset.manifest.configuration.get("materialize"):
             raise UserError(
@@ -80,12 +80,17 @@ def _outputs(
     found = []
     for output in outputs:
         feature = by_name[output.name]
-        is_list = of_raw[output.feature].shape != () or any("tokenize" in step for step in output.steps)
         if not feature.required:
-            feature = replace(feature, shape=(None,) if is_list else ())
-        role = roles[output.feature] if not output.steps or output.name == output.feature else "input"
+            feature = replace(feature, shape=(None,) if _is_list(output, of_raw) else ())
+        of_itself = not output.steps or output.name == output.feature
+        role = roles.get(output.feature or output.name, "input") if of_itself else "input"
         found.append(replace(feature, kind="tensor", class_names=(), role=role))
     return tuple(found)
+
+
+def _is_list(output: TransformedOutput, raw: Mapping[str, Feature]) -> bool:
+    """Whether an output that is not dense is a list; what a module made is, for all that anybody knows."""
+    return not output.feature or raw[output.feature].shape != () or any("tokenize" in step for step in output.steps)
 
 
 def _given(feature: Feature, value: Any, defaults: Mapping[str, Any]) -> Any:

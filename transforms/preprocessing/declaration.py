@@ -190,10 +190,16 @@ def check_transform(
     Raises:
       UserError: it cannot, or one is not there.
     """
+    if declaration.analyzed:
+        check_analyzed("--transform", analyzed, splits)
+    declaration.check(features, renames)
+
+
+def check_analyzed(flag: str, analyzed: Sequence[str], splits: Sequence[str]) -> None:
+    """Check that there are the splits that `flag` takes constants of; raises a UserError where one is not."""
     for split in analyzed:
-        if split not in splits and declaration.analyzed:
+        if split not in splits:
             raise UserError(
-                f"--transform: no split is called {split!r}, which constants are taken of; there are"
+                f"{flag}: no split is called {split!r}, which constants are taken of; there are"
                 f" {', '.join(splits)}; --analyze_splits names others"
             )
-    declaration.check(features, renames)

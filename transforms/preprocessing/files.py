@@ -12,6 +12,7 @@ from transforms.preprocessing.declaration import Declaration
 from transforms.preprocessing.former import FormerGraph, drift, drift_sentences
 from transforms.preprocessing.gather import Analysis, Gathered
 from transforms.preprocessing.graph import graph_files, vocabulary_files
+from transforms.preprocessing.module_files import module_sentences
 from transforms.preprocessing.steps import to_json
 
 _ASSETS = f"{naming.TRANSFORM_GRAPH}/transform_fn/assets"
@@ -69,7 +70,8 @@ def beside_former(
 
 def transform_notices(files: Mapping[str, bytes]) -> list[str]:
     """What the user must be told of the files of a transform."""
-    return list(drift_sentences(TransformFile.from_json(files[naming.TRANSFORM], naming.TRANSFORM)))
+    told = TransformFile.from_json(files[naming.TRANSFORM], naming.TRANSFORM)
+    return [*drift_sentences(told), *(module_sentences(told.module) if told.module is not None else ())]
 
 
 def describe(

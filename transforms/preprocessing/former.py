@@ -44,6 +44,11 @@ class FormerGraph:
         dataset = open_dataset(path, storage.StorageFiles())
         manifest = dataset.manifest
         declared = manifest.configuration.get("transform")
+        if manifest.configuration.get("module_file") is not None:
+            raise UserError(
+                f"--transform_graph {path}: the transform graph of {manifest.name} {manifest.version} is that of"
+                " --module_file, whose analysis is not taken up again; give a version that was made with --transform"
+            )
         if naming.TRANSFORM not in manifest.files or not isinstance(declared, Mapping):
             raise UserError(
                 f"--transform_graph {path}: {manifest.name} {manifest.version} has no transform graph; it is made with"

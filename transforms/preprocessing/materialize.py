@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from shardmill.features.feature import Features
+from shardmill.features.feature import Feature, Features
 from shardmill.metadata import naming
 from shardmill.metadata.schema import from_pbtxt
 from shardmill.metadata.transform_file import TransformFile
@@ -66,6 +66,9 @@ def transformed_features(raw: Features, files: Mapping[str, bytes]) -> Features:
     by_name = {feature.name: feature for feature in from_pbtxt(files[_TRANSFORMED].decode())}
     found = []
     for output in TransformFile.from_json(files[naming.TRANSFORM], naming.TRANSFORM).outputs:
+        if not output.feature:
+            found.append(_of_module(by_name[output.name], of_raw.get(output.name)))
+            continue
         before, feature = of_raw[output.feature], by_name[output.name]
         if not output.steps:
             found.append(replace(before, name=output.name))
@@ -76,6 +79,13 @@ def transformed_features(raw: Features, files: Mapping[str, bytes]) -> Features:
         role = before.role if output.name == output.feature else "input"
         found.append(replace(feature, kind="tensor", class_names=(), role=role))
     return tuple(found)
+
+
+def _of_module(feature: Feature, raw: Feature | None) -> Feature:
+    """An output of a module: what is not dense is a list, for all that anybody knows."""
+    shape = feature.shape if feature.is_dense else (None,)
+    role = raw.role if raw is not None else "input"
+    return replace(feature, shape=shape, kind="tensor", class_names=(), role=role)
 
 
 def transformed(records: Sequence[bytes], apply: Apply) -> tuple[list[pa.RecordBatch], dict[int, str]]:

@@ -35,6 +35,20 @@ def read_transform(value: Any) -> Any:  # a Declaration, which takes a while to 
     return parse_transform(data, str(value))
 
 
+def read_module(value: Any) -> Any:
+    """The PreprocessingModule in the file at a path; raises a UserError where it cannot be read, or is no Python."""
+    from transforms.preprocessing.module import PreprocessingModule
+    from transforms.stores import storage
+
+    if isinstance(value, PreprocessingModule):
+        return value
+    try:
+        data = storage.read_bytes(str(value))
+    except OSError as error:
+        raise UserError(f"--module_file {value}: {error.strerror or error}") from None
+    return PreprocessingModule.of(str(value).rpartition("/")[2], data)
+
+
 def read_former(value: Any) -> Any:
     """The graph of the version at a path; raises a UserError where there is none."""
     from transforms.preprocessing.former import FormerGraph
@@ -64,9 +78,17 @@ class TransformOptions(Options):
         told=False,
         to_json=lambda declaration: declaration.to_json(),
     )
+    module_file: Any = flag(
+        None,
+        "a preprocessing.py: its preprocessing_fn(inputs) makes TensorFlow Transform's graph by any of its analyzers",
+        parse=read_module,
+        told=False,
+        to_json=lambda module: module.to_json(),
+    )
+
     analyze_splits: tuple[str, ...] = flag(
         (),
-        "split,… whose examples --transform takes constants of",
+        "split,… whose examples --transform or --module_file takes constants of",
         parse=parse_names,
         told=False,
         to_json=list,
@@ -89,10 +111,13 @@ class TransformOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.materialize and self.transform is None and self.transform_graph is None:
-            raise UserError("--materialize needs --transform, or --transform_graph")
-        if self.analyze_splits and self.transform is None:
-            raise UserError("--analyze_splits needs --transform")
+        for other in ("transform", "transform_graph"):
+            if self.module_file is not None and getattr(self, other) is not None:
+                raise UserError(f"--module_file and --{other}: each makes a transform graph; leave one of them out")
+        if self.materialize and self.transform is None and self.transform_graph is None and self.module_file is None:
+            raise UserError("--materialize needs --transform, --module_file, or --transform_graph")
+        if self.analyze_splits and self.transform is None and self.module_file is None:
+            raise UserError("--analyze_splits needs --transform or --module_file")
         former = self.transform_graph
         if former is not None and self.transform is None:
             object.__setattr__(self, "transform", former.declaration)
@@ -105,8 +130,9 @@ class TransformOptions(Options):
                 f"--transform_graph {former.directory}: its graph was made by another transform than --transform says;"
                 " leave one of them out"
             )
-        if self.transform is not None and not _is_installed():
-            raise UserError(f"--transform needs TensorFlow Transform; {install_hint('transform')}")
+        for given in ("transform", "module_file"):
+            if getattr(self, given) is not None and not _is_installed():
+                raise UserError(f"--{given} needs TensorFlow Transform; {install_hint('transform')}")
 
     @property
     def analyzed_splits(self) -> tuple[str, ...]:

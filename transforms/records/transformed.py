@@ -14,9 +14,9 @@ from shardmill.printable import printable
 from shardmill.records.example import decode_example
 from transforms.columns.buffers import data_of
 from transforms.examples.encode import encode_framed
-from transforms.examples.framing import FOOTER_BYTES, HEADER_BYTES
 from transforms.preprocessing.materialize import Apply, StagedGraph, transformed
 from transforms.records.merge import Piece, RunShards, merged
+from transforms.records.payloads import payloads
 from transforms.statistics.tables import TableStats
 from transforms.writing.source import EncodedChunk
 
@@ -48,7 +48,7 @@ class TransformedShards:
         data, order = merged(task)
         sizes = np.concatenate([piece.sizes for piece in task]).astype(np.int64)[order]
         ties = np.concatenate([piece.ties for piece in task])[order]
-        records = _payloads(data, sizes)
+        records = payloads(data.tobytes(), sizes)
         batches, failed = transformed(records, _loaded(self.graph))
         labels = [
             each.name
@@ -70,13 +70,6 @@ class TransformedShards:
     def _said(self, record: bytes) -> str:
         shown = ", ".join(f"{name}={values}" for name, values in decode_example(record).items())
         return printable(f"{self.source}: {shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + '…'}")
-
-
-def _payloads(framed: np.ndarray, sizes: np.ndarray) -> list[bytes]:
-    """The records of framed ones that lie one after the other."""
-    whole, ends = framed.tobytes(), np.cumsum(sizes).tolist()
-    starts = [0, *ends[:-1]]
-    return [whole[start + HEADER_BYTES : end - FOOTER_BYTES] for start, end in zip(starts, ends, strict=True)]
 
 
 def _loaded(graph: StagedGraph) -> Apply:

@@ -23,6 +23,26 @@ def test_of_another_error_the_step_is_named() -> None:
     assert (type(raised), str(raised)) == (JobError, "the job failed in step Write/WriteShard: OSError: disk full")
 
 
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            'ValueError: An error occurred while trying to apply the transformation: "Graph execution error: Detected'
+            " at node assert defined at (most recent call last): <stack traces unavailable> assertion failed: [no]"
+            ' [[{{node assert}}]] [Op:f]". Batch instances: pyarrow.RecordBatch secret: [[1]], Fetching the values',
+            "assertion failed: [no]",
+        ),
+        ("ValueError: no", "ValueError: no"),
+        (f"ValueError: {'x' * 400}", f"ValueError: {'x' * 287}…"),
+    ],
+)
+def test_what_tft_says_of_an_analysis_is_told_without_the_examples(said: str, sentence: str) -> None:
+    raised = to_raise(RuntimeError(TEXT), Failure("AnalyzeModule/Analyze/Apply", "", said))
+
+    expected = f"--module_file: TensorFlow Transform cannot analyze the examples: {sentence}"
+    assert (type(raised), str(raised)) == (JobError, expected)
+
+
 @pytest.mark.parametrize("kind", ["Exception", "SystemExit", "KINDS"])
 def test_a_report_names_no_other_class(kind: str) -> None:
     assert kind not in KINDS

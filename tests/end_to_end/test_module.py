@@ -1,0 +1,358 @@
+"""--module_file through the command line: TFT analyzes what was staged, and finds what it finds of the same examples
+alone."""
+
+import json
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import shardmill
+from pipelines import cli
+from shardmill.metadata import naming
+from shardmill.metadata.transform_file import ModuleSummary, TransformFile
+from tests.support import houses
+from tests.support.command import Run
+from tests.support.houses import FLAGS, parsed, serialized, values_of
+
+MODULE = Path(__file__).parents[1] / "support/preprocessing.py"
+OUTPUTS = ["label", "height", "fare", "city", "text", "rooms", "rooms_scaled", "tokens"]
+
+
+def convert(root: Path, command: str, source: Path, *flags: str, module: Path = MODULE) -> Path:
+    given = [command, "--input", str(source), "--output", str(root / "out"), "--name", "houses", *FLAGS, *flags]
+    assert cli.main([*given, "--module_file", str(module), "--quiet"]) == 0
+    return root / "out" / "houses" / "1.0.0"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("made")
+    pyarrow.csv.write_csv(houses.rows(), root / "houses.csv")
+    return convert(root, "csv", root / "houses.csv", "--threads", "1")
+
+
+def source_of(directory: Path) -> Path:
+    return directory.parents[2] / "houses.csv"
+
+
+def layer_of(directory: Path) -> Any:
+    import tensorflow_transform as tft
+
+    return tft.TFTransformOutput(str(directory / naming.TRANSFORM_GRAPH)).transform_features_layer()
+
+
+def told(directory: Path) -> TransformFile:
+    return TransformFile.from_json((directory / naming.TRANSFORM).read_bytes(), naming.TRANSFORM)
+
+
+def module_of(directory: Path) -> ModuleSummary:
+    module = told(directory).module
+    assert module is not None
+    return module
+
+
+def differing(one: Mapping[str, Any], other: Mapping[str, Any], tolerance: float = 1e-6) -> list[str]:
+    """The outputs of which a row differs."""
+    found = []
+    for name in one:
+        mine, its = ([np.ravel(row) for row in values_of(value[name])] for value in (one, other))
+        if [len(row) for row in mine] != [len(row) for row in its]:
+            found.append(name)
+            continue
+        left, right = np.hstack(mine), np.hstack(its)
+        if not (left == right).all() and not np.allclose(left.astype(float), right.astype(float), tolerance, tolerance):
+            found.append(name)
+    return found
+
+
+def test_the_graph_is_that_of_tft_alone_on_the_training_split(made: Path, tmp_path: Path) -> None:
+    import apache_beam as beam
+    import tensorflow_transform as tft
+    import tensorflow_transform.beam as tft_beam
+    from tensorflow_transform.tf_metadata import schema_utils
+    from tfx_bsl.public import tfxio
+
+    from tests.support.preprocessing import preprocessing_fn
+
+    spec = tft.TFTransformOutput(str(made / naming.TRANSFORM_GRAPH)).raw_feature_spec()
+    source = tfxio.TFExampleBeamRecord("records", schema=schema_utils.schema_from_feature_spec(spec))
+    with tft_beam.Context(temp_dir=str(tmp_path / "tmp")), beam.Pipeline() as pipeline:
+        batches = pipeline | beam.Create(serialized(made, "train")) | source.BeamSource()
+        _ = (
+            (batches, source.TensorAdapterConfig())
+            | tft_beam.AnalyzeDataset(preprocessing_fn)
+            | tft_beam.WriteTransformFn(str(tmp_path / "graph"))
+        )
+
+    alone = tft.TFTransformOutput(str(tmp_path / "graph"))
+    mine = tft.TFTransformOutput(str(made / naming.TRANSFORM_GRAPH))
+    assert mine.vocabulary_by_name("city") == alone.vocabulary_by_name("city")
+    assert mine.transformed_feature_spec() == alone.transformed_feature_spec()
+    for split in ("train", "test"):
+        raw = parsed(made, split)
+        expected = alone.transform_features_layer()(raw)
+        assert sorted(expected) == sorted(OUTPUTS)
+        assert differing(expected, layer_of(made)(raw), 1e-5) == []
+
+
+def test_examples_stay_as_they_are_and_the_version_says_what_was_found(made: Path, tmp_path: Path, run: Run) -> None:
+    plain = ("csv", "--input", source_of(made), "--output", tmp_path, "--name", "houses", *FLAGS, "--quiet")
+    assert run(*plain).status == 0
+    manifest = json.loads((made / naming.MANIFEST).read_bytes())
+    before = json.loads((tmp_path / "houses/1.0.0" / naming.MANIFEST).read_bytes())
+
+    assert manifest["splits"] == before["splits"]
+    assert manifest["configuration"]["module_file"] == {
+        "name": "preprocessing.py",
+        "sha256": module_of(made).sha256,
+    }
+    assert manifest["versions"]["tensorflow-transform"]
+    assert any(module_of(made).found in notice and "last digits" in notice for notice in manifest["notices"])
+    assert told(made).analyzed == {"train": len(serialized(made, "train"))}
+    assert run("verify", made).status == 0
+
+    lines = run("inspect", made).out
+    assert "Transformed features, by preprocessing.py" in lines
+    assert "transform_graph/transform_fn/assets/city: 4 lines: Rome, Oslo" in lines
+
+
+def test_load_applies_the_graph(made: Path) -> None:
+    import tensorflow as tf
+
+    raw = parsed(made, "test")
+    expected = layer_of(made)(raw)
+    inputs, labels = next(iter(shardmill.load(made, "test", len(raw["label"]), shuffle=False, transform=True)))
+
+    assert sorted(inputs) == sorted(set(OUTPUTS) - {"label"})
+    assert differing({**inputs, "label": labels}, expected) == []
+    assert isinstance(inputs["text"], tf.RaggedTensor)
+    assert isinstance(inputs["tokens"], tf.RaggedTensor)
+
+
+def test_materialized_examples_are_what_the_graph_makes_of_raw_ones(made: Path, tmp_path: Path, run: Run) -> None:
+    import tensorflow as tf
+
+    written = convert(tmp_path, "csv", source_of(made), "--materialize")
+    spec = shardmill.feature_spec(str(written))
+
+    for split in ("train", "test"):
+        found = tf.io.parse_example(serialized(written, split), spec)
+        assert sorted(found) == sorted(OUTPUTS)
+        assert differing(found, layer_of(written)(parsed_as(written, made, split))) == []
+    assert module_of(written).found == module_of(made).found
+    assert run("verify", written).status == 0
+
+
+def parsed_as(graph: Path, raw: Path, split: str) -> Any:
+    """The raw examples of one version as the graph of another takes them."""
+    import tensorflow as tf
+    import tensorflow_transform as tft
+
+    spec = tft.TFTransformOutput(str(graph / naming.TRANSFORM_GRAPH)).raw_feature_spec()
+    return tf.io.parse_example(serialized(raw, split), spec)
+
+
+CUSTOM = """
+import apache_beam as beam
+import numpy as np
+import tensorflow as tf
+import tensorflow_transform as tft
+
+class Longest(beam.CombineFn):
+    def create_accumulator(self):
+        return 0
+    def add_input(self, longest, batch):
+        return max(longest, *map(len, batch[0].ravel()))
+    def merge_accumulators(self, found):
+        return max(found)
+    def extract_output(self, longest):
+        return np.int64(longest)
+
+@beam.ptransform_fn
+def longest(inputs, extra_args):
+    return [inputs | beam.CombineGlobally(Longest()).without_defaults()]
+
+def preprocessing_fn(inputs):
+    found, = tft.experimental.ptransform_analyzer([inputs["text"]], longest(None), [tf.int64], [[]])
+    return {"share": tf.cast(tf.strings.length(inputs["text"]), tf.float32) / tf.cast(found, tf.float32)}
+"""
+
+
+def test_the_module_travels_to_workers_with_what_it_defines(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for part in range(3):
+        pq.write_table(houses.rows().slice(part * 150, 150), tmp_path / "in" / f"{2 - part}.parquet", row_group_size=40)
+    (tmp_path / "custom.py").write_text(CUSTOM)
+    workers = ("--direct_running_mode", "multi_processing", "--direct_num_workers", "2")
+
+    written = convert(tmp_path, "parquet", tmp_path / "in", *workers, module=tmp_path / "custom.py")
+
+    texts = {split: [len(text) for text in parsed(made, split)["text"].numpy()] for split in ("train", "test")}
+    shares = layer_of(written)(parsed(written, "test"))["share"].numpy()
+    assert shares == pytest.approx([length / max(texts["train"]) for length in texts["test"]])
+
+
+def test_nothing_is_taken_of_other_splits_or_of_rejects(made: Path, tmp_path: Path) -> None:
+    """Every value of another split is changed, which splits by --key do not see; a row is added that is rejected."""
+    train = {int(number) for number in parsed(made, "train")["id"].numpy()} if "id" in parsed(made, "train") else set()
+    table = houses.rows()
+    mine = np.isin(table["id"].to_numpy(), list(train))
+    assert 0 < mine.sum() < len(table)
+    changed = pa.table(
+        {
+            name: column
+            if name in ("id", "label")
+            else pa.array(
+                [value if kept else other(value) for value, kept in zip(column.to_pylist(), mine)], column.type
+            )
+            for name, column in zip(table.column_names, table.columns)
+        }
+    )
+    pyarrow.csv.write_csv(changed, tmp_path / "houses.csv")
+    with (tmp_path / "houses.csv").open("a") as file:
+        file.write("1,2,too,many,fields,in,this,row,of,the,table,1\n")
+
+    written = convert(tmp_path, "csv", tmp_path / "houses.csv", "--max_reject_fraction", "0.1")
+
+    assert json.loads((written / naming.MANIFEST).read_bytes())["rejects"]["records"] == 1
+    assert module_of(written).found == module_of(made).found
+
+
+def other(value: Any) -> Any:
+    if value is None:
+        return None
+    return f"{value} elsewhere" if isinstance(value, str) else value + 1000
+
+
+def test_analyze_splits_widens_it(made: Path, tmp_path: Path) -> None:
+    written = convert(tmp_path, "csv", source_of(made), "--analyze_splits", "train,test")
+
+    assert sum(told(written).analyzed.values()) == houses.ROWS
+    assert module_of(written).found != module_of(made).found
+
+
+def test_a_dry_run_says_what_is_returned(made: Path, tmp_path: Path, run: Run) -> None:
+    given = ("csv", "--input", source_of(made), "--output", tmp_path / "out", "--name", "houses", *FLAGS)
+
+    result = run(*given, "--module_file", MODULE, "--dry_run")
+
+    assert result.status == 0
+    lines = result.out.splitlines()
+    assert "Transform: preprocessing.py" in lines
+    assert "  rooms: float32 of the shape 4" in lines
+    assert "  tokens: lists of bytes" in lines
+    assert not (tmp_path / "out").exists()
+
+
+TFT = "import tensorflow as tf\nimport tensorflow_transform as tft\ndef preprocessing_fn(inputs):\n"
+ASSERTS = """\
+ rooms = inputs["rooms"]
+ with tf.control_dependencies([tf.debugging.assert_less(rooms, tf.constant(10, tf.int64), "many rooms")]):
+  return {"a": tft.scale_to_z_score(tf.identity(rooms))}
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "status", "sentence"),
+    [
+        ("def f(:", 2, "--module_file m.py line 1 is no Python: "),
+        ("import nowhere_at_all", 2, "m.py line 1 does not import: No module named 'nowhere_at_all'; it stands alone"),
+        ("x = 1\ny = x / 0", 2, "m.py line 2 does not import: ZeroDivisionError: division by zero"),
+        ("def preprocess(inputs): ...", 2, "--module_file m.py has no function preprocessing_fn(inputs)"),
+        (TFT + " return None", 2, "m.py: preprocessing_fn returns nothing; expected a dictionary of tensors"),
+        (TFT + " return [inputs]", 2, "m.py: preprocessing_fn returns a list; expected a dictionary of tensors"),
+        (TFT + " return {}", 2, "preprocessing_fn returns an empty dictionary"),
+        (TFT + " return {'a': 1}", 2, "preprocessing_fn returns 'a', which is int32; expected int64, float32 or"),
+        (TFT + " return {'a': inputs}", 2, "preprocessing_fn returns 'a', which is a dict; expected a tensor"),
+        (CUSTOM.replace("Globally(Longest", "Globally(Long"), 2, "its analyzers cannot be run: NameError: name 'Long'"),
+        (TFT + " raise RuntimeError('no')", 2, "m.py line 4: preprocessing_fn raises RuntimeError: no"),
+        (TFT + " return {'a': tft.min(inputs['hight'])}", 2, "m.py line 4: feature 'hight' is not there; did you mean"),
+        (
+            TFT + " return {'a': tft.scale_to_z_score(inputs['text'])}",
+            2,
+            "m.py line 4: preprocessing_fn raises TypeError",
+        ),
+        (TFT + " return {'a': inputs['rooms'] > 3}", 2, "which is bool; expected int64, float32 or string: cast it"),
+        (TFT + " return {'a': tft.min(inputs['rooms'])}", 2, "expected one row an example, whose shape is known"),
+        (
+            TFT + " return {'a': tf.strings.split(inputs['text'])}",
+            2,
+            "is ragged; give what its to_sparse() makes of it",
+        ),
+        (TFT + ASSERTS, 1, "TensorFlow Transform cannot analyze the examples: assertion failed: [many rooms]"),
+    ],
+)
+def test_what_a_module_does_wrong(
+    made: Path, run: Run, tmp_path: Path, module: str, status: int, sentence: str
+) -> None:
+    (tmp_path / "m.py").write_text(module)
+
+    found, said = refused(run, tmp_path, source_of(made))
+
+    assert (found, sentence in said) == (status, True), said
+
+
+def refused(run: Run, tmp_path: Path, source: Path, *flags: str, splits: str = "train=0.7,test=0.3") -> tuple[int, str]:
+    """How the command ends, and its one sentence; nothing is written."""
+    given = ("csv", "--input", source, "--output", tmp_path / "out", "--name", "rows", "--splits", splits, *flags)
+    result = run(*given, "--module_file", tmp_path / "m.py", "--quiet")
+    assert [path for path in (tmp_path / "out").rglob("*") if path.is_file() and "builds" not in path.parts] == []
+    assert "Traceback" not in result.err
+    assert len(result.err.strip().splitlines()) == 1
+    return result.status, result.err
+
+
+def test_an_empty_training_split_and_one_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(TFT + " return {'a': tft.scale_to_z_score(inputs['id'])}")
+    (tmp_path / "rows.csv").write_text("id,label\n1,a\n2,b\n")
+
+    assert refused(run, tmp_path, tmp_path / "rows.csv", splits="fit=0.5,test=0.5") == (
+        2,
+        "shardmill: error: --module_file: no split is called 'train', which constants are taken of; there are fit,"
+        " test; --analyze_splits names others\n",
+    )
+    status, said = refused(run, tmp_path, tmp_path / "rows.csv", splits="train=0.000001,test=0.999999")
+    assert (status, "--module_file: no example is in split 'train', which is analyzed" in said) == (1, True)
+
+
+def test_one_transform_at_a_time(made: Path, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(TFT + " return inputs")
+    (tmp_path / "t.yaml").write_text("fare: z_score")
+
+    status, said = refused(run, tmp_path, source_of(made), "--transform", str(tmp_path / "t.yaml"))
+
+    assert (status, "--module_file and --transform: each makes a transform graph" in said) == (2, True)
+    given = ("csv", "--input", source_of(made), "--output", tmp_path / "out", "--name", "rows")
+    result = run(*given, "--transform_graph", made)
+    assert (result.status, "is that of --module_file, whose analysis is not taken up again" in result.err) == (2, True)
+
+
+def test_a_recipe_builds_again_as_the_text_of_its_module_changes(run: Run, tmp_path: Path) -> None:
+    recipe = f"""
+        name: rows
+        output: {tmp_path}/out
+        like: LATEST
+        csv:
+          input: {tmp_path}/in
+          module_file: {tmp_path}/m.py
+    """
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.csv").write_text("a,b\n" + "".join(f"{row},{row % 7}\n" for row in range(50)))
+    (tmp_path / "rows.yaml").write_text(textwrap.dedent(recipe))
+
+    def night(text: str) -> list[str]:
+        (tmp_path / "m.py").write_text(text)
+        assert run("rebuild", tmp_path / "rows.yaml").status == 0
+        return sorted(path.name for path in (tmp_path / "out/rows").iterdir() if path.name[0].isdigit())
+
+    assert night(TFT + " return {'a': tft.scale_to_z_score(inputs['a'])}") == ["1.0.0"]
+    assert night(TFT + " return {'a': tft.scale_to_z_score(inputs['a'])}") == ["1.0.0"]
+    assert night(TFT + " return {'a': tft.scale_to_0_1(inputs['a'])}") == ["1.0.0", "1.0.1"]
+    assert module_of(tmp_path / "out/rows/1.0.0").found != module_of(tmp_path / "out/rows/1.0.1").found
