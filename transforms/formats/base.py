@@ -60,6 +60,11 @@ class BlockRef:
     columns: tuple[str, ...] = ()
     records: int | None = None
 
+    @property
+    def end(self) -> int:
+        """The offset after its bytes; of no Parquet file."""
+        return self.offset + self.length
+
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:

@@ -47,7 +47,7 @@ def index_lines(file: FileRef, block_size: int) -> Iterator[BlockRef]:
         return
     start = position = 0
     first_line = line = 1
-    with storage.open_read(file.path) as stream:
+    with storage.open_read(file.path, file.size_bytes) as stream:
         while chunk := stream.read(min(block_size, _INDEX_BYTES)):
             line += spans.count(chunk, _LF)
             whole = chunk.rfind(b"\n") + 1
@@ -180,7 +180,7 @@ def open_block(block: BlockRef) -> BinaryIO:
     Raises:
       OSError: it cannot be opened.
     """
-    stream = open_decompressed(block.file.path, block.file.name)
+    stream = open_decompressed(block.file.path, block.file.name, block.end)
     if block.offset:
         stream.seek(block.offset)
     return stream

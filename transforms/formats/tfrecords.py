@@ -59,7 +59,7 @@ class TFRecordFormat:
         """
         if not file.size_bytes:
             return
-        with storage.open_read(file.path) as stream:
+        with storage.open_read(file.path, file.size_bytes) as stream:
             if file.size_bytes < 2 * self.block_size or _compression(stream, file):
                 yield BlockRef(file, 0, file.size_bytes)
                 return
@@ -203,7 +203,7 @@ class _Scanner:
 
     def _open(self) -> BinaryIO:
         file = self._block.file
-        stream = storage.open_read(file.path)
+        stream = storage.open_read(file.path, self._block.end)
         opener = _compression(stream, file) if self._block.offset == 0 else None
         if opener is not None:
             stream.close()
@@ -288,7 +288,7 @@ class _Scanner:
     def _lose(self, reject: Reject, held_bytes: int) -> Reject:
         """`reject` with how many records it stands for; `held_bytes` of the damaged ones have been read."""
         block, before = self._block, self._number - 1
-        left = block.offset + block.length - self._offset
+        left = block.end - self._offset
         if self._left is not None and block.records is not None:
             return replace(reject, records=max(block.records - (self._number - block.first_line), 1), size_bytes=left)
         if self._error is not None:
@@ -309,7 +309,7 @@ class _Scanner:
         block = self._block
         if self._left is None:
             return "; the rest of the file is lost"
-        return f"; the remaining {block.offset + block.length - self._offset - position:,} bytes are lost"
+        return f"; the remaining {block.end - self._offset - position:,} bytes are lost"
 
     def _reject(self, number: int, offset: int, problem: str) -> Reject:
         return Reject(self._block.file.name, number, _STAGE, f"record {number:,} at byte {offset:,} {problem}")

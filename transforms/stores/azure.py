@@ -255,6 +255,8 @@ def telling(url: str) -> Iterator[None]:
     except ResourceNotFoundError as error:
         raise FileNotFoundError(f"{url}: not found") from error
     except HttpResponseError as error:
+        if error.status_code == 416:
+            raise EOFError(f"{url}: {_said(error)}") from error
         code = getattr(error, "error_code", None)
         code = getattr(code, "value", code) or ""  # of those that the library knows, it is one of an enumeration
         forbidden = error.status_code == 403 and code not in _OF_THE_CALLER

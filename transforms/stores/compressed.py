@@ -153,9 +153,9 @@ def is_compressed(name: str) -> bool:
     return _kind(name) is not None
 
 
-def open_decompressed(path: str, name: str) -> BinaryIO:
+def open_decompressed(path: str, name: str, end: int | None = None) -> BinaryIO:
     """Open `path` for reading once, forwards, what is in it; `name`, by its suffix, says how it is compressed, if at
-    all.
+    all. Its bytes from `end` on, as they are stored, are not wanted.
 
     Reading raises TruncatedError where the compressed data ends too early or is damaged, after all that precedes has
     been read.
@@ -163,7 +163,7 @@ def open_decompressed(path: str, name: str) -> BinaryIO:
     Raises:
       OSError: it cannot be opened; FileNotFoundError if it does not exist.
     """
-    raw = storage.open_read(path)
+    raw = storage.open_read(path, end)
     kind = _kind(name)
     return raw if kind is None else cast(BinaryIO, Decompressed(raw, *kind))
 

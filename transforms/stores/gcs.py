@@ -7,7 +7,13 @@ from contextlib import contextmanager, suppress
 
 from apache_beam.io.gcp.gcsio import GcsIO
 from apache_beam.options.pipeline_options import PipelineOptions
-from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound, PreconditionFailed
+from google.api_core.exceptions import (
+    Forbidden,
+    GoogleAPIError,
+    NotFound,
+    PreconditionFailed,
+    RequestRangeNotSatisfiable,
+)
 from google.auth.exceptions import GoogleAuthError
 from google.cloud.storage import Blob
 from google.cloud.storage.exceptions import DataCorruption
@@ -185,6 +191,8 @@ def _errors(url: str) -> Iterator[None]:
         yield
     except NotFound as error:
         raise FileNotFoundError(f"{url}: not found") from error
+    except RequestRangeNotSatisfiable as error:
+        raise EOFError(f"{url}: {error}") from error
     except Forbidden as error:
         answer = getattr(error.response, "text", "")  # the error of a download has its reasons nowhere else
         of_the_caller = any(reason in answer for reason in _OF_THE_CALLER)

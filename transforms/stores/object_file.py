@@ -31,7 +31,10 @@ class _ObjectReader(io.RawIOBase):
         length = min(len(buffer), self._size - self._position)
         if length <= 0:
             return 0
-        data = object_store(self._url).read_range(self._url, self._position, length)  # of this thread
+        try:
+            data = object_store(self._url).read_range(self._url, self._position, length)  # of this thread
+        except EOFError:  # it is smaller than it was
+            return 0
         buffer[: len(data)] = data
         self._position += len(data)
         return len(data)
@@ -42,7 +45,7 @@ def open_object(url: str, size_bytes: int | None = None, range_bytes: int = _RAN
 
     Args:
       url: of it.
-      size_bytes: its size; None to ask for it.
+      size_bytes: its size, or of its first bytes that are wanted; None to ask for it.
       range_bytes: asked for at once.
 
     Raises:

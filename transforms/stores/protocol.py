@@ -46,7 +46,11 @@ class ObjectStore(Protocol):
         """The bytes of an object, in one request."""
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
-        """At least one byte of an object, in one request: `length` bytes from `offset`, fewer at its end."""
+        """At least one byte of an object, in one request: `length` bytes from `offset`, fewer at its end.
+
+        Raises:
+          EOFError: it ends before.
+        """
 
     def write(self, url: str, data: bytes) -> None:
         """Write an object, in one request: it is there whole or not at all."""

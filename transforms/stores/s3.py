@@ -26,6 +26,7 @@ _SINGLE_COPY_BYTES = 1 << 30  # one request copies up to 5 GB, and is long about
 _COPY = TransferConfig(multipart_threshold=_SINGLE_COPY_BYTES, use_threads=False)
 _THERE = ("PreconditionFailed", "ConditionalRequestConflict", "412")
 _MISSING = ("404", "NoSuchKey", "NoSuchBucket")
+_NO_SUCH_RANGE = ("416", "InvalidRange")
 # A HEAD has no code but its status. Other codes of a 403 (InvalidAccessKeyId, RequestTimeTooSkewed, …) are of who asks:
 # https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 _FORBIDDEN = ("403", "AccessDenied")
@@ -292,6 +293,8 @@ def _errors(url: str) -> Iterator[None]:
     except ClientError as error:
         if _code(error) in _MISSING:
             raise FileNotFoundError(f"{url}: not found") from error
+        if _code(error) in _NO_SUCH_RANGE:
+            raise EOFError(f"{url}: {error}") from error
         raise (PermissionError if _code(error) in _FORBIDDEN else OSError)(f"{url}: {error}") from error
     except BotoCoreError as error:
         raise OSError(f"{url}: {error}") from error

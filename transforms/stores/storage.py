@@ -32,13 +32,14 @@ def join(directory: str, name: str) -> str:
     return f"{directory.rstrip('/')}/{name}" if directory != "/" else f"/{name}"
 
 
-def open_read(path: str) -> BinaryIO:
-    """Open `path` for reading its bytes as they are.
+def open_read(path: str, end: int | None = None) -> BinaryIO:
+    """Open `path` for reading its bytes as they are; those from `end` on, where it is given, are not wanted: a store is
+    neither asked for them nor for how many there are.
 
     Raises:
       OSError: it cannot be opened; FileNotFoundError if it does not exist.
     """
-    return open(path, "rb") if is_local(path) else open_object(path)
+    return open(path, "rb") if is_local(path) else open_object(path, end)
 
 
 def open_beginning(path: str, size_bytes: int, range_bytes: int) -> BinaryIO:

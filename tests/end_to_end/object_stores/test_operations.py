@@ -118,5 +118,9 @@ def test_ranges(bucket: Bucket) -> None:
     assert storage.read_range(url, 100, 0) == b""
     with pytest.raises(EOFError, match=r"5 bytes at 95, expected 10"):
         storage.read_range(url, 95, 10)
+    with pytest.raises(EOFError):
+        storage.read_range(url, 100, 10)
+    with storage.open_read(url, 200) as file:  # as it was larger when it was listed
+        assert (file.seek(90), file.read(50), file.read(1)) == (90, bytes(range(90, 100)), b"")
     storage.write_parts(f"{bucket.url}/made", [b"ab", memoryview(b"cd")])
     assert bucket.files()["made"] == b"abcd"

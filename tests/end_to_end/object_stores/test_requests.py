@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines import cli
 from pipelines.rebuilding.versions import version_to_build
 from shardmill.reading.dataset import open_dataset
 from shardmill.versions.build_record import BuildRecord, Status
@@ -41,6 +42,23 @@ def test_an_image_that_is_reused_is_no_request(bucket: Bucket) -> None:
         assert len([request for request in requests if request.startswith("GET") and "/03.jpg" in request]) == 1
         counts.append(len(requests))
     assert counts[0] == counts[1] <= _REQUESTS[bucket.url.partition(":")[0]], "\n".join(requests)
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "looks"), [("csv", "a.csv", 2), ("text", "a.txt", 1), ("jsonl", "a.jsonl", 2)]
+)
+def test_a_block_is_one_request_each_time_it_is_read(bucket: Bucket, command: str, name: str, looks: int) -> None:
+    """What it is read for: its types, if it says them, and its records; before, the file is cut into blocks."""
+    rows = [b'{"x": %d, "y": "%s"}\n' % (number, b"z" * 50) for number in range(1000)]
+    source = upload(bucket, "in", {name: b"".join([b"x,y\n" * (command == "csv"), *rows])})
+    asked(bucket)
+    flags = ["--block_size", "8KiB", "--output", f"{bucket.url}/sets", "--name", "n", *bucket.flags]
+    assert cli.main([command, "--input", source, *flags]) == 0
+    of_input = [request for request in asked(bucket) if f"/in/{name}" in request]
+    blocks = sum(map(len, rows)) // (8 << 10) + 1
+    cuts = 2 if command == "csv" else 1  # its header is read before
+    assert len(of_input) <= cuts + looks * blocks, "\n".join(of_input)
+    assert all(request.startswith("GET") and "alt=json" not in request for request in of_input)
 
 
 def test_the_next_version_is_known_by_the_newest_alone(bucket: Bucket, tmp_path: Path) -> None:

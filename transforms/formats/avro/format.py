@@ -59,7 +59,7 @@ class AvroFormat:
           UserError: a column is there twice, or the file holds no records but other values.
           OSError: the file cannot be read.
         """
-        with storage.open_read(file.path) as stream:
+        with storage.open_read(file.path, file.size_bytes) as stream:
             try:
                 header = read_header(stream, file)
             except UnreadableError as error:
@@ -86,7 +86,7 @@ class AvroFormat:
     def header(self, file: FileRef) -> tuple[str, ...]:
         """The fields of the file's schema; () if that cannot be read."""
         try:
-            with storage.open_read(file.path) as stream:
+            with storage.open_read(file.path, file.size_bytes) as stream:
                 return read_header(stream, file).columns
         except UnreadableError:
             return ()
@@ -152,13 +152,13 @@ def _parts(block: BlockRef, names: Iterable[str]) -> Iterator[_Part | Reject]:
     size_bytes = rows = 0  # of `parts`
     problem: Exception | None = None
     try:
-        with storage.open_read(block.file.path) as stream:
+        with storage.open_read(block.file.path, block.end) as stream:
             header = read_header(stream, block.file)
             for name in names:
                 kind = header.kinds.get(name)
                 if isinstance(kind, str):
                     raise unsupported(block.file.name, name, kind)
-            for frame in frames_of(stream, header, offset, block.offset + block.length, with_data=True):
+            for frame in frames_of(stream, header, offset, block.end, with_data=True):
                 try:
                     parts.append(_Part(header.decode(frame, names), np.arange(row, row + frame.records)))
                 except UnreadableError as error:
@@ -188,7 +188,7 @@ def _joined(parts: Sequence[_Part]) -> Iterator[_Part]:
 
 def _lost(block: BlockRef, offset: int, row: int, problem: Exception) -> Reject:
     """The Reject of all records from `row` on, whose block starts at `offset`."""
-    name, left = block.file.name, block.offset + block.length - offset
+    name, left = block.file.name, block.end - offset
     reason = f"{why_unreadable(problem, block.file.path)}; all from row {row:,} on is lost"
     if isinstance(problem, CutError):
         return Reject(name, row, STAGE, reason, problem.records, left, "at least")

@@ -229,7 +229,7 @@ class CsvFormat:
             yield Piece(to_utf8(_read_range(block), self.encoding), block.first_line)
             return
         dialect, head = self._dialect(block.file.name), Head(b"", 1, 0, block.first_line, b"")
-        with storage.open_read(block.file.path) as raw:
+        with storage.open_read(block.file.path, block.end) as raw:
             raw.seek(block.offset)
             for piece in read_pieces(_Part(raw, block), dialect, self.block_size, block.file.name, head):
                 yield Piece(to_utf8(piece.text, self.encoding), piece.line) if isinstance(piece, Piece) else piece
@@ -248,7 +248,7 @@ class CsvFormat:
     def _open(self, file: FileRef) -> Iterator[tuple[Stream, int]]:
         """The text of `file` after a byte order mark, and the mark's length: as it is if it can be cut, or else
         UTF-8."""
-        with open_decompressed(file.path, file.name) as raw:
+        with open_decompressed(file.path, file.name, file.size_bytes) as raw:
             start = raw.read(START_BYTES)
             check_start(start, file.name, self.encoding)
             if not self._is_cut(file):
@@ -304,12 +304,10 @@ class _Pushed:
 
 def _read_range(block: BlockRef) -> bytes:
     """The bytes of `block`; raises OSError if the file has fewer."""
-    with storage.open_read(block.file.path) as raw:
-        raw.seek(block.offset)
-        data = raw.read(block.length)
-    if len(data) < block.length:
-        raise _shorter(block, len(data))
-    return data
+    try:
+        return storage.read_range(block.file.path, block.offset, block.length)
+    except EOFError as error:
+        raise _shorter(block, storage.size(block.file.path) - block.offset) from error
 
 
 class _Part:
@@ -328,7 +326,7 @@ class _Part:
 
 
 def _shorter(block: BlockRef, found: int) -> OSError:
-    return OSError(f"it has {block.offset + found:,} bytes instead of {block.offset + block.length:,} or more")
+    return OSError(f"it has {block.offset + found:,} bytes instead of {block.end:,} or more")
 
 
 def _keys(text: pa.Array, key: KeyColumn) -> pa.LargeBinaryArray:

@@ -29,7 +29,7 @@ class OpenedParquet:
     def __init__(self, file: FileRef) -> None:
         """Read the footer; raises UnreadableError, or UserError if a column is there twice."""
         self._file = file
-        self._source = _Source(file.path)
+        self._source = _Source(file)
         try:
             if self._source.checked(lambda: self._source.tail(TAIL_BYTES), "not a Parquet file: ").endswith(ENCRYPTED):
                 raise UnreadableError("its footer is encrypted, and there is no key; decrypt the file")
@@ -145,10 +145,11 @@ class OpenedParquet:
 class _Source:
     """A file as Arrow reads it, which tells a store that fails from data that are damaged."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, file: FileRef) -> None:
+        path = file.path
         self._local = storage.is_local(path)
         self._error: BaseException | None = None
-        self._stream = None if self._local else storage.open_read(path)
+        self._stream = None if self._local else storage.open_read(path, file.size_bytes)
         self.file = pa.OSFile(path) if self._local else pa.PythonFile(self, "r")
         self.closed = False
 

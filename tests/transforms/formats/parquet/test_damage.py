@@ -207,7 +207,7 @@ def test_a_store_that_fails_is_no_damage(tmp_path: Path, monkeypatch: pytest.Mon
     types = {"x": ColumnType("int64", None, 10_000)}
     failures = 0
     for reads in range(30):
-        monkeypatch.setattr(storage, "open_read", lambda path, reads=reads: FailingFile(data, reads))
+        monkeypatch.setattr(storage, "open_read", lambda path, end, reads=reads: FailingFile(data, reads))
         try:
             rows, rejects = read(file, types, ParquetFormat())
             assert ([row["x"] for _, row in rows], rejects) == (list(range(10_000)), [])
