@@ -13,12 +13,14 @@ from pipelines.config.files import FilesConfig
 from pipelines.graphs.files import FileRoute, plan_files
 from pipelines.reports.figures import human_size
 from pipelines.reports.summary import first_and_last, rejected_so_far, shortened
+from pipelines.reports.work import Work
 from shardmill.printable import printable
 from transforms.files.plan import numpy_column
 from transforms.inputs.summary import InputSummary
 from transforms.layout.files import Layout
 from transforms.rejects.part import RejectsPart
 from transforms.sharding.shards import ShardKey
+from transforms.stores import storage
 
 _EXAMPLES_SHOWN, _LAST_SHOWN = 10, 3  # classes of many, by --dry_run: the first, and the last
 
@@ -91,6 +93,13 @@ def describe(plan: DryRun, config: FilesConfig) -> str:
         )
     lines += _classes(plan, config)
     return "\n".join(map(printable, [*lines, *(f"NOTE: {notice}" for notice in layout.notices)]))
+
+
+def work(plan: DryRun, config: FilesConfig) -> Work:
+    """What the job is to do: each shard is one task, for which each of its files is read once."""
+    remote = (not storage.is_local(config.root), not storage.is_local(config.directory))
+    examples, size_bytes = (sum(size[column] for size in plan.shards.values()) for column in (0, 1))
+    return Work(len(plan.shards), len(plan.shards), examples, size_bytes=size_bytes, is_remote=remote)
 
 
 def _shards(number: int) -> str:

@@ -11,6 +11,7 @@ from pipelines.config.files import FilesConfig
 from pipelines.config.records import RecordsConfig
 from pipelines.graphs import files_plan, records_plan
 from pipelines.graphs.files import FileRoute, build_files
+from pipelines.reports.work import Work
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Job:
         shards; of a job that plans first, given `plan` too.
       plan: (an empty pipeline, a path): finds out what would be done, writes nothing but that, pickled, to the path.
       describe: what is there, in words.
+      work: how much of what there is to do.
       plans_first: why the graph cannot be built before it is known what `plan` finds, "" where it can.
       reuses_buffers: whether its tasks want buffers of the same sizes again and again; see pipelines.running.memory.
     """
@@ -29,6 +31,7 @@ class Job:
     build: Callable[..., Any]
     plan: Callable[[beam.Pipeline, str], None]
     describe: Callable[[Any], str]
+    work: Callable[[Any], Work]
     plans_first: str = ""
     reuses_buffers: bool = False
 
@@ -39,6 +42,7 @@ def file_job(config: FilesConfig, route: FileRoute) -> Job:
         build=partial(build_files, config=config, route=route),
         plan=partial(files_plan.plan, config=config, route=route),
         describe=partial(files_plan.describe, config=config),
+        work=partial(files_plan.work, config=config),
     )
 
 
@@ -48,6 +52,7 @@ def record_job(config: RecordsConfig) -> Job:
         build=partial(records_plan.build, config=config),
         plan=partial(records_plan.plan, config=config),
         describe=partial(records_plan.describe, config=config),
+        work=partial(records_plan.work, config=config),
         plans_first="--module_file is traced with the types of columns" if config.module_file is not None else "",
         reuses_buffers=True,
     )

@@ -13,6 +13,7 @@ from pipelines.config.records import RecordsConfig
 from pipelines.graphs.records import Known, build_records, read_layout
 from pipelines.reports.figures import human_size
 from pipelines.reports.summary import first_and_last, rejected_so_far
+from pipelines.reports.work import Work
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature
 from shardmill.kinds.registry import kind_of
@@ -23,6 +24,7 @@ from transforms.inputs.summary import InputSummary
 from transforms.layout.table_layout import TableLayout
 from transforms.preprocessing.quiet import quiet_import
 from transforms.rejects.part import RejectsPart
+from transforms.sharding.shards import about_how_many
 from transforms.stores import storage
 from transforms.workers.merging import only
 
@@ -31,25 +33,45 @@ _SHOWN = 30  # features, by --dry_run
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """How a job would read its input."""
+    """How a job would read its input.
+
+    Attributes:
+      tasks, blocks: parts of the input that become a run each, and the parts that are read at once.
+      looks: how often each of these is read.
+    """
 
     summary: InputSummary
     inferred: Inferred
     layout: TableLayout
     rejects: list[RejectsPart]
+    tasks: int
+    blocks: int
+    looks: int
 
 
 def plan(root: beam.Pipeline, path: str, config: RecordsConfig) -> None:
     """Index and infer, and pickle the DryRun to `path`."""
     reading = read_layout(root, config)
-    side = (reading.inferred, AsSingleton(reading.layout), AsIter(reading.indexed.rejects))
+    looks = 1 + (reading.inferred != ()) + (config.on_mixed == "reject") + (config.stratify_by is not None)
+    blocks = AsIter(reading.indexed.tasks | "BlocksOfTask" >> beam.Map(len))
+    side = (reading.inferred, AsSingleton(reading.layout), AsIter(reading.indexed.rejects), blocks, looks)
     _ = reading.indexed.summary | "Save" >> beam.Map(_save, *side, path)
 
 
 def _save(
-    summary: InputSummary, inferred: Iterable[Inferred], layout: TableLayout, rejects: Iterable[RejectsPart], path: str
+    summary: InputSummary,
+    inferred: Iterable[Inferred],
+    layout: TableLayout,
+    rejects: Iterable[RejectsPart],
+    blocks: Iterable[int],
+    looks: int,
+    path: str,
 ) -> None:
-    storage.write_bytes(path, pickle.dumps(DryRun(summary, only(inferred, Inferred()), layout, list(rejects))))
+    blocks = list(blocks)
+    found = DryRun(
+        summary, only(inferred, Inferred()), layout, list(rejects), tasks=len(blocks), blocks=sum(blocks), looks=looks
+    )
+    storage.write_bytes(path, pickle.dumps(found))
 
 
 def build(
@@ -70,6 +92,18 @@ def _module_outputs(plan: DryRun, config: RecordsConfig) -> dict[str, str]:
         from transforms.preprocessing.tensorflow_module import outputs_of
 
     return outputs_of(config.module_file, config.module_analysis(plan.layout.features).schema)
+
+
+def work(plan: DryRun, config: RecordsConfig) -> Work:
+    """What the job is to do; a file is read once more to be cut into blocks."""
+    files = sum(plan.summary.folders.values())
+    return Work(
+        plan.tasks,
+        about_how_many(config.shard_counts, plan.summary.size_bytes),
+        files + plan.blocks * plan.looks,
+        runs=plan.tasks,
+        is_remote=(not storage.is_local(config.root), not storage.is_local(config.directory)),
+    )
 
 
 def describe(plan: DryRun, config: RecordsConfig) -> str:
