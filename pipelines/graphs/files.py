@@ -33,6 +33,7 @@ from transforms.rejects.part import RejectsPart, parts_of
 from transforms.sharding.divisions import Divisions
 from transforms.sharding.shards import ShardKey, shard_count
 from transforms.statistics.files import SplitStats, merge_by_split
+from transforms.statistics.noted import of_files
 from transforms.writing.shard_info import ShardInfo
 from transforms.writing.shards import REJECTS, WriteShards
 from transforms.writing.source import ShardSource
@@ -50,7 +51,7 @@ class FileRoute:
       encoder: of its files.
       describe: what was written.
       layout: how the input is to be read.
-      encoder_of: the encoder, where it depends on the route's own layout.
+      encoder_of: the encoder, where it depends on the layout.
       near_duplicates: how the encoder hashes pictures by how they look, in words; "" where it does not.
     """
 
@@ -210,7 +211,7 @@ def _publish(
     if (done := publish.published_before(written, options)) is not None:
         return done
     stats = merge_by_split((shard.name.split, shard.stats) for shard in written if shard.stats is not None)
-    features, notices = describe(summary, layout, list(stats.values()))
+    features, notices = describe(summary, layout, list(map(of_files, stats.values())))
     gathered, records = gather(rejects, summary.matched, summary.size_bytes)
     names = () if layout.class_names is None else layout.class_names.names
     build = Build(

@@ -259,7 +259,8 @@ def images_route(config: ImagesConfig) -> "FileRoute":
         index = find_files(config, RESERVED)
     else:
         index = partial(ReadAnnotations, source, config.allow_outside, config.remembers)
-    return FileRoute(index, encoder, describe, layout, near_duplicates=look.method() if near else "")
+    of_layout = encoder.of_layout if config.manifest is not None else None
+    return FileRoute(index, encoder, describe, layout, of_layout, look.method() if near else "")
 
 
 def _describe(

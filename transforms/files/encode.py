@@ -4,9 +4,9 @@ reading."""
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -18,7 +18,10 @@ from transforms.contents.looks import Looks
 from transforms.contents.of_files import FileContents
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.examples.framing import HEADER_BYTES, Framing
+from transforms.files.noted_columns import Columns, noted_stats
+from transforms.layout.files import Layout
 from transforms.statistics.files import SplitStats
+from transforms.statistics.noted import NotedStats
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
@@ -89,6 +92,7 @@ class FileEncoder(ABC):
       root: the folder that names are relative to.
       feature: the feature of the value, before it is renamed.
       renames: what the features are called.
+      columns: of a manifest, which statistics are to count; see `of_layout`.
       refusal: the exception by which the kind refuses a file; its text stands in rejects/.
       said: the options that rejects alone tell of.
       max_bytes: of a record as planned: a file of which more would become is refused unread, for it would fill the
@@ -98,9 +102,15 @@ class FileEncoder(ABC):
     root: str
     feature: str
     renames: Renames
+    columns: Columns = ()
     refusal: ClassVar[type[Exception]]
     said: ClassVar[tuple[str, ...]] = ()
     max_bytes: ClassVar[int] = MAX_RECORD_BYTES
+
+    def of_layout(self, layout: Layout) -> Self:
+        """The encoder for the files of an input."""
+        columns = tuple(layout.columns.items())
+        return replace(self, columns=columns) if columns else self  # type: ignore[type-var]
 
     @abstractmethod
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
@@ -147,7 +157,7 @@ class FileEncoder(ABC):
 
     def depends_on(self) -> dict[str, str]:
         """All options that what becomes of a file depends on, beside the file; where it is not."""
-        no = ("root", "renames", *self.said)
+        no = ("root", "renames", "columns", *self.said)
         own = {item.name: str(getattr(self, item.name)) for item in fields(self) if item.name not in no}  # type: ignore[arg-type]
         return {"kind": type(self).__name__, **own}
 
@@ -173,15 +183,16 @@ class FileEncoder(ABC):
         files: list[Encoded] = []
         laid: list[Laid] = []
         held: list[tuple[str, int | None, bytes, int | None]] = []
+        columns_of: list[bytes] = []
         labels: Counter[int] = Counter()
         places: list[Place | None] = []
         offset = 0
         names = _Names(self.renames(self.feature), self.renames("label"), self.renames("filename"))
-        columns = (batch[name].to_pylist() for name in ("name", "label", "line", "columns"))
+        rows = (batch[name].to_pylist() for name in ("name", "label", "line", "columns"))
         paths = self._paths(batch)
         tried = list(map(self._tried, paths, self._read(paths, known), batch["size"].to_pylist(), known))
         noted = self.note(batch, tried)
-        for before, encoded, name, label, line, entries in zip(tried, noted, *columns, strict=True):
+        for before, encoded, name, label, line, entries in zip(tried, noted, *rows, strict=True):
             try:
                 if isinstance(encoded, Exception):
                     raise encoded
@@ -203,9 +214,10 @@ class FileEncoder(ABC):
             files.append(encoded)
             file = encoded if isinstance(before, Exception) else before  # what is noted of it is not what it holds
             held.append((name, line, digest(file.value, file.entries), label))
+            columns_of.append(entries or b"")
             if label is not None:
                 labels[label] += 1
-        stats = self.point_out(self.count(files, labels), files, laid)
+        stats = self._with_columns(self.point_out(self.count(files, labels), files, laid), held, columns_of)
         contents = FileContents.of(*zip(*held, strict=True)) if held else None
         looks = self._looks(files, held, laid)
         return EncodedChunk(framing.framed(), len(files), rejects, stats, contents=contents, looks=looks), places
@@ -233,6 +245,15 @@ class FileEncoder(ABC):
         except OSError as error:
             raise_if_store_failed(error, path)
             return error
+
+    def _with_columns(
+        self, stats: SplitStats, held: Sequence[tuple[str, int | None, bytes, int | None]], entries: Sequence[bytes]
+    ) -> SplitStats:
+        """The statistics of some files, with those of a manifest's columns, if it has any."""
+        if not self.columns:
+            return stats
+        names, lines, _, labels = zip(*held, strict=True) if held else ((),) * 4
+        return NotedStats(stats, noted_stats(self.columns, self.renames, entries, labels, names, lines))
 
     def _looks(
         self, files: Sequence[Encoded], held: Sequence[tuple[str, int | None, bytes, int | None]], laid: Sequence[Laid]

@@ -38,4 +38,5 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
     for label in labels:
         check_label_name(label)
     types = {"record": ColumnType("bytes", None, 0)}
-    return TableLayout(types, (), labels, {}, splits.names, splits.fractions, tuple(notices))
+    target = next(iter(options.label_columns), None)
+    return TableLayout(types, (), labels, {}, splits.names, splits.fractions, tuple(notices), target=target)

@@ -34,6 +34,8 @@ class TableLayout:
       keys: the columns to read as keys, groups and strata, which need not be features; not those of lines and existing
         records.
       schema_said: how rejects call the schema that `features` come from.
+      target: the label that others are held against, whatever its values are: the first of several; the first of
+        `labels` if None.
       indexed: how much input there is, for the step that publishes: on clusters each step that reads what another has
         found takes memory of their own.
     """
@@ -51,6 +53,7 @@ class TableLayout:
     folders: FolderRoles = SPLITS
     keys: tuple[KeyColumn, ...] = ()
     schema_said: str = "--schema"
+    target: str | None = None
     indexed: InputCounts = field(default_factory=InputCounts)
 
 

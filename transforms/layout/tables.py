@@ -33,6 +33,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     columns = labels.columns
     splits = splits_of_tables(summary, options.source, options.split.splits)
     check_split_shards(splits.names, options.split_shards)
+    scalars = [item.name for item in columns.features if item.name in options.label_columns and not item.shape]
     helpers = [name for name in options.helpers if not header or name in header]  # of `content` there may be none
     return TableLayout(
         types=columns.types,
@@ -51,4 +52,5 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         separated=labels.separated,
         keys=tuple(KeyColumn(name, holds_numbers_by(options.schema, name)) for name in helpers),
         schema_said=options.schema_said,
+        target=next((name for name in scalars if name in labels.class_names), next(iter(scalars), None)),
     )

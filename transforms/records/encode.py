@@ -341,9 +341,10 @@ def split_stats(
     labels = layout.labels
     present = np.flatnonzero(np.bincount(groups)).tolist()
     if len(present) == 1:
-        return {layout.splits[present[0]]: TableStats.of(encoded.features, rows.ties, labels)}
+        return {layout.splits[present[0]]: TableStats.of(encoded.features, rows.ties, labels, layout.target)}
     stats = {}
     for code in present:
         mine = groups == code
-        stats[layout.splits[code]] = TableStats.of(encoded.features.filter(pa.array(mine)), rows.ties[mine], labels)
+        of_split = encoded.features.filter(pa.array(mine))
+        stats[layout.splits[code]] = TableStats.of(of_split, rows.ties[mine], labels, layout.target)
     return stats

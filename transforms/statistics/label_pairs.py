@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from transforms.statistics.hashes import hashes_of
+
 Hashes = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
 
@@ -23,16 +25,23 @@ _DIGITS = 6  # of the share
 
 
 class Labels(NamedTuple):
-    """The labels of some rows: by row the index in `ids`, -1 of a row that has none, and the ids that there are."""
+    """The labels of some rows: by row the index in `ids`, -1 of a row that has none, and what there are: integers, or
+    hashes of strings."""
 
     codes: Numbers
-    ids: Numbers
+    ids: "Numbers | Hashes"
 
     @classmethod
-    def of(cls, labels: pa.Int64Array) -> "Labels":
-        """Those of rows, each an id, or null."""
+    def of(cls, labels: pa.Array, most: int | None = None) -> "Labels | None":
+        """Those of rows, each an int64 or a large_binary, or null; None where more than `most` differ."""
+        if most is not None and len(labels[: 2 * most].dictionary_encode().dictionary) > most:  # soon said of most
+            return None
         encoded = labels.dictionary_encode()  # a quarter of the time that sorting them takes
-        return cls(encoded.indices.fill_null(-1).to_numpy().astype(np.int64), encoded.dictionary.to_numpy())
+        if most is not None and len(encoded.dictionary) > most:
+            return None
+        named = encoded.dictionary
+        ids = named.to_numpy() if pa.types.is_int64(named.type) else hashes_of(named)
+        return cls(encoded.indices.fill_null(-1).to_numpy().astype(np.int64), ids)
 
     def of_rows(self, rows: "slice | NDArray[np.bool_]") -> "Labels":
         """Those of some of the rows."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from shardmill.statistics.feature_summary import FeatureSummary
 from transforms.statistics.hashes import hashes_of, mix
-from transforms.statistics.label_pairs import LabelPairs, Labels
+from transforms.statistics.label_pairs import MOST_PAIRS, LabelPairs, Labels
 from transforms.statistics.strings import StringStats
 from transforms.statistics.values import ClassStats, Codes, MixedStats, NumericStats, RangeStats, Ties, ValueStats
 
@@ -28,7 +28,7 @@ class _Column:
 
     Attributes:
       lengths: numbers of values of the examples that have the feature; None where it is no list.
-      pairs: values with labels; None where there is no label, and of lists.
+      pairs: values with labels; None where there is no label.
     """
 
     values: ValueStats
@@ -44,7 +44,13 @@ class _Column:
         if self.lengths is not None:
             lengths = pc.list_value_length(column.drop_null()).to_numpy().astype(np.int64)
             self.lengths.add(lengths)
-            ties = _value_ties(ties[_is_valid(column)], lengths)
+            if column.null_count:
+                valid = _is_valid(column)
+                ties, labels = ties[valid], labels and labels.of_rows(valid)
+            if self.pairs is not None and (lengths != 1).any():  # then a value is not an example's
+                self.pairs.give_up()
+                labels = None
+            ties = _value_ties(ties, lengths)
             column = column.flatten()
         if column.null_count:
             valid = _is_valid(column)
@@ -86,7 +92,7 @@ class _Column:
         if self.pairs is not None and other.pairs is not None:
             self.pairs.merge(other.pairs)
 
-    def summary(self, class_names: Sequence[str] | None, labels: Counter[int] | None = None) -> FeatureSummary:
+    def summary(self, class_names: Sequence[str] | None, labels: Mapping[int, int] | None = None) -> FeatureSummary:
         return replace(
             self.values.summary(class_names),
             count=self.present,
@@ -103,19 +109,23 @@ class TableStats:
     Attributes:
       examples: how many examples were counted.
       columns: the statistics of each feature, by name; none before the first batch.
+      label: the feature that is to be predicted; None where there is none.
     """
 
     examples: int = 0
     columns: dict[str, _Column] = field(default_factory=dict)
+    label: str | None = None
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch, ties: Ties, labels: Collection[str] = ()) -> "TableStats":
+    def of(
+        cls, batch: pa.RecordBatch, ties: Ties, labels: Collection[str] = (), label: str | None = None
+    ) -> "TableStats":
         """The statistics of a batch; see `add`."""
         stats = cls()
-        stats.add(batch, ties, labels)
+        stats.add(batch, ties, labels, label)
         return stats
 
-    def add(self, batch: pa.RecordBatch, ties: Ties, labels: Collection[str] = ()) -> None:
+    def add(self, batch: pa.RecordBatch, ties: Ties, labels: Collection[str] = (), label: str | None = None) -> None:
         """Count the examples of a batch.
 
         Args:
@@ -123,14 +133,18 @@ class TableStats:
             lacks the feature.
           ties: a hash of each row's position, uint64, shape (rows,), unique in practice. Samples are drawn by it.
           labels: features, of int64, that hold ids of classes: each id is counted, and nothing else.
+          label: the feature that is to be predicted, whatever it holds; if None the first of `labels` that is no list,
+            or else the first of all.
 
         Raises:
           TypeError: a column of another type.
         """
-        of_rows = _labels(batch, labels)
+        self.label = label = label or _first_of(labels, batch)
+        of_rows = _labels(batch[label], label in labels) if label in batch.schema.names else None
+        untold = of_rows is None and label in batch.schema.names
         for name, array in zip(batch.schema.names, batch.columns):
             column = _column(name, array.type, name in labels)
-            if labels and column.lengths is None and name not in labels:
+            if label is not None and name != label and name not in labels:
                 column.pairs = LabelPairs()
             known = self.columns.setdefault(name, replace(column, missing=self.examples))
             if known.kind == column.kind:
@@ -138,6 +152,8 @@ class TableStats:
             else:
                 column.add(array, ties)
                 known.merge(column)
+            if untold and known.pairs is not None:
+                known.pairs.give_up()
         for name in self.columns.keys() - set(batch.schema.names):
             self.columns[name].missing += batch.num_rows
         self.examples += batch.num_rows
@@ -153,6 +169,7 @@ class TableStats:
         for name in self.columns.keys() - other.columns.keys():
             self.columns[name].missing += other.examples
         self.examples += other.examples
+        self.label = self.label or other.label
 
     def summary(self, class_names: Mapping[str, Sequence[str]] = {}) -> dict[str, FeatureSummary]:
         """What stands in stats.json: statistics by feature.
@@ -165,12 +182,7 @@ class TableStats:
         """
         for name in class_names:
             self.label_counts(name)
-        counted = (
-            column.values.counts
-            for column in self.columns.values()
-            if isinstance(column.values, ClassStats) and column.lengths is None
-        )
-        labels = next(counted, None)
+        labels = _counts(self.columns[self.label].values) if self.label in self.columns else None
         return {name: column.summary(class_names.get(name), labels) for name, column in self.columns.items()}
 
     def label_counts(self, feature: str) -> Counter[int]:
@@ -184,7 +196,7 @@ class TableStats:
 
 
 def _column(name: str, dtype: pa.DataType, is_label: bool) -> _Column:
-    is_list = pa.types.is_list(dtype) or pa.types.is_large_list(dtype)
+    is_list = _is_list(dtype)
     value = dtype.value_type if is_list else dtype
     values: ValueStats
     if is_label and not pa.types.is_int64(value):
@@ -204,11 +216,36 @@ def _column(name: str, dtype: pa.DataType, is_label: bool) -> _Column:
     return _Column(values, RangeStats() if is_list else None)
 
 
-def _labels(batch: pa.RecordBatch, labels: Collection[str]) -> Labels | None:
-    """The label of each row, the first of several, where there is one that has one value in a row."""
-    scalars = (batch[name] for name in batch.schema.names if name in labels and pa.types.is_int64(batch[name].type))
-    column = next(scalars, None)
-    return None if column is None else Labels.of(column)
+def _first_of(labels: Collection[str], batch: pa.RecordBatch) -> str | None:
+    scalars = (name for name in batch.schema.names if name in labels and not _is_list(batch[name].type))
+    return next(scalars, next(iter(labels), None))
+
+
+def _labels(column: pa.Array, is_class: bool) -> Labels | None:
+    """The label of each row; None where a row has another number of them than one, or where too many of them differ
+    for any to be told."""
+    if _is_list(column.type):
+        if (pc.list_value_length(column.drop_null()).to_numpy() != 1).any():
+            return None
+        valid = _is_valid(column)
+        column = column.flatten().take(pa.array(np.cumsum(valid) - 1, mask=~valid))
+    if pa.types.is_int64(column.type):
+        return Labels.of(column, most=None if is_class else MOST_PAIRS)
+    return Labels.of(column.cast(pa.large_binary()), MOST_PAIRS) if column.type in _STRINGS else None
+
+
+def _counts(values: ValueStats) -> dict[int, int] | None:
+    """How many examples have each label, called as Labels calls it; None where that is not known."""
+    if isinstance(values, ClassStats):
+        return dict(values.counts)
+    if not isinstance(values, NumericStats | StringStats) or values.distinct.counts is None:
+        return None
+    called = values.distinct.hashes if isinstance(values, StringStats) else values.integers()
+    return dict(zip(called.tolist(), values.distinct.counts.tolist(), strict=True))
+
+
+def _is_list(dtype: pa.DataType) -> bool:
+    return pa.types.is_list(dtype) or pa.types.is_large_list(dtype)
 
 
 def _is_valid(column: pa.Array) -> NDArray[np.bool_]:

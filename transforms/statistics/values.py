@@ -160,8 +160,12 @@ class NumericStats:
     def _top_values(self) -> tuple[TopValue, ...] | None:
         if not self._is_integer or self.distinct.counts is None:
             return None
-        values = unmix(self.distinct.hashes).view(np.int64).tolist()
-        return tuple(TopValue(*counted) for counted in most_frequent(zip(values, self.distinct.counts.tolist())))
+        counted = zip(self.integers().tolist(), self.distinct.counts.tolist())
+        return tuple(TopValue(*value) for value in most_frequent(counted))
+
+    def integers(self) -> NDArray[np.int64]:
+        """The integers that `distinct` holds the hashes of, in their order."""
+        return unmix(self.distinct.hashes).view(np.int64)
 
     @property
     def _is_integer(self) -> bool:

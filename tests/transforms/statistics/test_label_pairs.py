@@ -17,13 +17,20 @@ LABELS = np.arange(ROWS) % 4
 RANDOM = np.random.default_rng(3)
 
 
-def association(values: Any, labels: Any = LABELS, parts: int = 1, order: Sequence[int] | None = None) -> float | None:
+def association(
+    values: Any,
+    labels: Any = LABELS,
+    parts: int = 1,
+    order: Sequence[int] | None = None,
+    classes: Sequence[str] = ("label",),
+) -> float | None:
     """Of one feature, counted in so many parts, merged in this order."""
     column = values if isinstance(values, pa.Array) else pa.array(values)
-    batch = pa.record_batch({"value": column, "label": pa.array(labels, pa.int64())})
+    of_rows = labels if isinstance(labels, pa.Array) else pa.array(labels, pa.int64())
+    batch = pa.record_batch({"value": column, "label": of_rows})
     ties = np.arange(len(batch), dtype=np.uint64)
     edges = np.linspace(0, len(batch), parts + 1).astype(int)
-    counted = [TableStats.of(batch.slice(a, b - a), ties[a:b], ("label",)) for a, b in pairwise(edges)]
+    counted = [TableStats.of(batch.slice(a, b - a), ties[a:b], classes, "label") for a, b in pairwise(edges)]
     merged = TableStats()
     for part in order or range(parts):
         merged.merge(counted[part])
@@ -119,3 +126,63 @@ def test_a_feature_that_some_batches_lack_is_missing_there() -> None:
         apart.add(batch, ties[: len(batch)], ("label",))
 
     assert whole.summary()["value"].label_association == apart.summary()["value"].label_association == 1.0
+
+
+LISTS = pa.large_list(pa.int64())
+
+
+def in_lists(values: Any) -> pa.Array:
+    return pa.array([None if value is None else [int(value)] for value in values], LISTS)
+
+
+@pytest.mark.parametrize("parts", [1, 40])
+@pytest.mark.parametrize("name", ["a copy", "with some noise", "missing for each but one, of two"])
+def test_lists_of_one_tell_as_values_do(name: str, parts: int) -> None:
+    """Of existing records nobody knows which lists are scalars."""
+    labels = (LABELS > 0).astype(int) if "of two" in name else LABELS
+    plain = TELLING[name] if isinstance(TELLING[name], pa.Array) else pa.array(TELLING[name])
+    listed = in_lists(plain.to_pylist())
+
+    assert association(listed, labels, parts) == association(plain, labels) is not None
+    assert association(listed, in_lists(labels), parts) == association(plain, labels)
+
+
+def test_records_without_a_label_among_lists_of_one() -> None:
+    labels = [None if n % 3 == 0 else label for n, label in enumerate(LABELS)]
+
+    assert association(LABELS, in_lists(labels), parts=7) == 1.0
+
+
+@pytest.mark.parametrize("odd", [[], [0, 0]])
+@pytest.mark.parametrize("parts", [1, 40])
+def test_one_list_of_another_length_anywhere_tells_of_no_list(odd: list[int], parts: int) -> None:
+    """Whichever batch it is in, and whether it is of the feature or of the label."""
+    lists = [[int(label)] for label in LABELS]
+    lists[1234] = odd
+    order = list(reversed(range(parts)))
+
+    assert association(pa.array(lists, LISTS), LABELS, parts, order) is None
+    assert association(LABELS, pa.array(lists, LISTS), parts, order) is None
+
+
+@pytest.mark.parametrize("parts", [1, 40])
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize("called", [-5, b"class %d"])
+def test_a_label_without_class_names_is_told(called: Any, lists: bool, parts: int) -> None:
+    """Ids that nobody named, and in existing records strings."""
+    labels = pa.array([called % n if isinstance(called, bytes) else called * n for n in LABELS.tolist()])
+    labels = labels.cast(pa.large_binary()) if isinstance(called, bytes) else labels
+    if lists:
+        labels = pa.LargeListArray.from_arrays(pa.array(np.arange(ROWS + 1)), labels)
+
+    assert association(LABELS, labels, parts, classes=()) == 1.0
+    assert association(NOISY, labels, parts, classes=()) == association(NOISY)
+
+
+@pytest.mark.parametrize("parts", [1, 40])
+def test_a_label_of_very_many_values_is_told_by_nothing(parts: int) -> None:
+    numbers = np.arange(ROWS) * 3
+
+    assert association(LABELS, numbers, parts, classes=()) is None
+    assert association(LABELS, pa.array(numbers.astype(np.float32)), parts, classes=()) is None
+    assert association(LABELS, pa.array([b"%d" % n for n in numbers]), parts, classes=()) is None

@@ -12,6 +12,8 @@ from shardmill.statistics.numbers import Numbers
 from transforms.files.arrays.layout import ArrayLayout
 from transforms.files.arrays.npy import ArrayType, NpyError, read_array
 from transforms.files.encode import Encoded, FileEncoder
+from transforms.files.noted_columns import Columns
+from transforms.layout.files import Layout
 from transforms.statistics.files import ClassNames, NumberStats, label_summaries
 from transforms.stores import storage
 
@@ -78,6 +80,7 @@ class ArrayEncoder(FileEncoder):
       expected: what all arrays are; others are rejects.
       example: the name of the file that says so, for rejects; "" where --shape and --dtype do.
       renames: what the features are called.
+      columns: of a manifest.
     """
 
     refusal = NpyError
@@ -88,10 +91,12 @@ class ArrayEncoder(FileEncoder):
     expected: ArrayType | None = None
     example: str = ""
     renames: Renames = NO_RENAMES
+    columns: Columns = ()
 
-    def of_layout(self, layout: ArrayLayout) -> "ArrayEncoder":
-        """The encoder for the arrays of an input."""
-        return replace(self, expected=layout.array, example=layout.example)
+    def of_layout(self, layout: Layout) -> "ArrayEncoder":
+        """As the base says: for arrays as the input has them."""
+        assert isinstance(layout, ArrayLayout)
+        return replace(super().of_layout(layout), expected=layout.array, example=layout.example)
 
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
         """Read an array and check its type."""

@@ -13,6 +13,7 @@ from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.audio.decodable import is_decodable
 from transforms.files.audio.stats import AudioStats
 from transforms.files.encode import Encoded, FileEncoder
+from transforms.files.noted_columns import Columns
 from transforms.stores import storage
 
 
@@ -25,6 +26,7 @@ class AudioEncoder(FileEncoder):
       root: the folder that names are relative to.
       decode: whether samples are stored as float32, rather than the file's bytes.
       renames: what the features are called.
+      columns: of a manifest.
     """
 
     refusal = WavError
@@ -33,6 +35,7 @@ class AudioEncoder(FileEncoder):
     root: str
     decode: bool = False
     renames: Renames = NO_RENAMES
+    columns: Columns = ()
 
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
         """Read a file, check its header, decode it if asked."""

@@ -19,6 +19,7 @@ from transforms.files.images.exif import UPRIGHT
 from transforms.files.images.header import ImageHeader, check_structure, read_header
 from transforms.files.images.limits import MAX_PIXELS
 from transforms.files.images.objects import ObjectEncoder
+from transforms.files.noted_columns import Columns
 from transforms.layout.coordinates import turned_reason
 from transforms.statistics.extremes import Extremes
 from transforms.statistics.files import ImageStats, SplitStats
@@ -42,6 +43,7 @@ class ImageEncoder(FileEncoder):
       renames: what the features are called.
       near_duplicates: whether pictures are hashed by how they look.
       objects: encodes what is annotated in images; None where nothing is.
+      columns: of a manifest.
     """
 
     feature = "image"
@@ -55,6 +57,7 @@ class ImageEncoder(FileEncoder):
     renames: Renames = NO_RENAMES
     near_duplicates: bool = False
     objects: ObjectEncoder | None = None
+    columns: Columns = ()
 
     @property
     def measures(self) -> bool:
