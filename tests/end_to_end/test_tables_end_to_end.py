@@ -276,6 +276,15 @@ def test_dry_run_writes_nothing(city_rows: Path, tmp_path: Path, run: Run) -> No
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("flag", ["--parallelism", "--max_num_workers", "--num_workers", "--direct_num_workers"])
+def test_dry_run_warns_of_too_few_shards_for_a_cluster(city_rows: Path, tmp_path: Path, run: Run, flag: str) -> None:
+    words = ("csv", "--input", city_rows, "--output", tmp_path / "out", "--name", "n", "--num_shards", "9", "--dry_run")
+    for slots, warns in (("2", False), ("3", True)):
+        said = run(*words, flag, slots).out
+        assert ", about 9 shards\n" in said
+        assert ("9 shards for 3 workers at once: expected 12 at least" in said) == warns
+
+
 def test_gzip_output_reads_back(city_rows: Path, tmp_path: Path) -> None:
     table = convert("csv", city_rows, tmp_path, "--compression", "gzip")
     assert sorted(table.column("id")) == list(range(1000))
