@@ -1,6 +1,7 @@
 """The programs in examples/: each is run as its docstring says, and learns, or reads what was in the source."""
 
 import ast
+import base64
 import contextlib
 import csv
 import importlib
@@ -20,7 +21,9 @@ from PIL import Image
 
 import shardmill
 from pipelines import cli
+from shardmill.records.example import decode_example
 from tests.support.command import REPOSITORY
+from tests.support.houses import serialized
 
 sys.path.insert(0, str(REPOSITORY / "examples"))
 import read_without_shardmill
@@ -92,7 +95,6 @@ LEARNERS = [
     ("train_detection", 0.7),
     ("train_text", 0.8),
     ("train_arrays", 0.85),
-    ("train_rows", 0.85),
     ("train_sequences", 0.85),
     ("train_two_inputs", 0.85),
 ]
@@ -126,6 +128,31 @@ def test_a_fresh_process_serves_sentences_as_they_are_written(shell: Shell) -> N
     right = [int(example["label"]) == given for example, given in zip(found, json.loads(done.stdout), strict=True)]
     assert accuracy >= 0.8
     assert np.mean(right) == pytest.approx(accuracy, abs=0.01)
+
+
+_SERVE_ROWS = """
+import base64, json, sys
+import tensorflow as tf
+served = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+examples = list(map(base64.b64decode, json.load(sys.stdin)))
+print(json.dumps(served(examples=tf.constant(examples))["probabilities"].numpy().argmax(1).tolist()))
+"""
+
+
+def test_a_fresh_process_serves_raw_examples_of_rows(shell: Shell) -> None:
+    accuracies = shell.follow("train_rows")
+    for accuracy, (directory, served) in zip(accuracies, shell.prepare("train_rows"), strict=True):
+        records = serialized(shell.folder / directory, "test")
+        labels = [int(decode_example(record)["cultivar"][0]) for record in records]
+        texts = json.dumps([base64.b64encode(record).decode() for record in records])
+
+        program = [sys.executable, "-c", _SERVE_ROWS, served]
+        done = subprocess.run(program, input=texts, cwd=shell.folder, capture_output=True, text=True, timeout=300)
+
+        assert done.returncode == 0, done.stderr
+        assert accuracy >= 0.85
+        right = [label == given for label, given in zip(labels, json.loads(done.stdout), strict=True)]
+        assert np.mean(right) == pytest.approx(accuracy, abs=0.01)
 
 
 # What the readers of these programs give, compared with the source
