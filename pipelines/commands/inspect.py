@@ -20,7 +20,7 @@ from pipelines.reports import log
 from pipelines.reports.array_pictures import is_drawable
 from pipelines.reports.contact_sheet import contact_sheet, count_turned, pick_samples
 from pipelines.reports.entries import feature_entries, near_duplicates_entry, split_entry, statistics_entry
-from pipelines.reports.figures import human_size
+from pipelines.reports.figures import from_to, human_size
 from pipelines.reports.statistics import statistics_table
 from pipelines.reports.summary import pixel_hints, splits_table
 from pipelines.reports.text_table import text_of
@@ -289,7 +289,7 @@ def _balance(counts: Mapping[str, int]) -> str:
         return "no examples"
     most = ", ".join(f"{_clip(name)} {number:,}" for number, name in present[:_CLASSES_SHOWN])
     more = ", …" if len(present) > _CLASSES_SHOWN else ""
-    return f"{len(present):,} with examples, {present[-1][0]:,} to {present[0][0]:,} of each: {most}{more}"
+    return f"{len(present):,} with examples, {from_to([number for number, _ in present])} of each: {most}{more}"
 
 
 def _example(example: Mapping[str, FeatureValue], features: Sequence[Feature]) -> Iterator[str]:

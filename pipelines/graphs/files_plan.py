@@ -11,7 +11,7 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipelines.config.files import FilesConfig
 from pipelines.graphs.files import FileRoute, plan_files
-from pipelines.reports.figures import human_size
+from pipelines.reports.figures import from_to, human_size
 from pipelines.reports.summary import first_and_last, rejected_so_far, shortened
 from pipelines.reports.work import Work
 from shardmill.printable import printable
@@ -88,8 +88,7 @@ def describe(plan: DryRun, config: FilesConfig) -> str:
         examples, size_bytes = ([size[column] for size in sizes] for column in (0, 1))
         lines.append(
             f"Split {split}: {sum(examples):,} examples, about {human_size(sum(size_bytes))}, in {_shards(len(sizes))}"
-            f" of {min(examples):,} to {max(examples):,} examples, {human_size(min(size_bytes))} to"
-            f" {human_size(max(size_bytes))}"
+            f" of {from_to(examples)} examples, {from_to(size_bytes, human_size)}"
         )
     lines += _classes(plan, config)
     return "\n".join(map(printable, [*lines, *(f"NOTE: {notice}" for notice in layout.notices)]))

@@ -1,6 +1,7 @@
 """Figures as a person reads them, and which of a feature's numbers are shown. Pure."""
 
 import math
+from collections.abc import Callable, Collection
 
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.numbers import Number, Numbers
@@ -45,6 +46,12 @@ def human_size(size_bytes: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} TB"
+
+
+def from_to(numbers: Collection[int], words: Callable[[int], str] = "{:,}".format) -> str:
+    """The least and the greatest of `numbers` in words, once where they are the same."""
+    least, greatest = words(min(numbers)), words(max(numbers))
+    return least if least == greatest else f"{least} to {greatest}"
 
 
 def distinct_words(distinct: Distinct | None) -> str:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pipelines.reports.figures import distinct_words, figure, human_size, measured, share
+from pipelines.reports.figures import distinct_words, figure, from_to, human_size, measured, share
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.numbers import Numbers
 from shardmill.statistics.values import Distinct
@@ -74,3 +74,9 @@ def test_measured() -> None:
     assert measured(FeatureSummary(length_bytes=numbers)) == ("length in bytes", numbers)
     assert measured(FeatureSummary(size_bytes=numbers)) == ("size in bytes", numbers)
     assert measured(FeatureSummary(classes={"cat": 1})) == ("", None)
+
+
+def test_a_span_of_one_number_is_that_number() -> None:
+    assert from_to([1617, 1618]) == "1,617 to 1,618"
+    assert from_to([1618, 1618]) == "1,618"
+    assert from_to([1_000_000, 1_000_001], human_size) == "1.0 MB"
