@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from pipelines.config.job import JobConfig
+from pipelines.reports import log
 from shardmill.metadata import naming
 from transforms.publishing import job_folder, lease
 from transforms.publishing.lease import Lease
 from transforms.stores import conditional, storage
-from transforms.stores.error_text import of_output, of_writing
+from transforms.stores.error_text import of_output, of_writing, sentence_of
 from transforms.stores.stored import Stored
 
 _ATTEMPTS, _PAUSE = 20, 0.02  # at clearing up, with so many seconds between them
@@ -51,7 +52,8 @@ def clean_up(config: JobConfig, made: Sequence[str], before: Stored | None) -> s
     """Delete what a failed job left, whose lease has ended: its temporary files, and the folders it made if they are
     empty.
 
-    Where its publication has begun nothing is deleted: all of it is there, and is brought to its end.
+    Where its publication has begun nothing is deleted: all of it is there, and is brought to its end. What cannot be
+    deleted is said: the next run does that.
 
     Args:
       config: of the job.
@@ -62,22 +64,31 @@ def clean_up(config: JobConfig, made: Sequence[str], before: Stored | None) -> s
       What to say of it.
     """
     folder = storage.join(config.directory, config.temporary)
+    completes = f"the next run, or `shardmill verify --repair {config.directory}`, completes it"
+    for _ in range(_ATTEMPTS):
+        failed: OSError | None = None
+        try:
+            if not job_folder.give_up(config.directory, config.temporary):
+                return f"the publication of {config.directory} had begun: {completes}"
+        except (
+            OSError
+        ) as error:  # threads of the job are still writing there, or the store fails, as it did for the job
+            failed = error
+        if not storage.is_local(folder) or not os.path.lexists(folder):
+            break
+        time.sleep(_PAUSE)
+    if failed is not None:
+        log.warn(
+            f"{folder} could not be deleted, nor perhaps {naming.LOCK} beside it, and the next run does that:"
+            f" {sentence_of(failed)}"
+        )
     try:
-        for _ in range(_ATTEMPTS):
-            # Threads of the job are still writing there, or the store fails, which is why the job did
-            with suppress(OSError):
-                if not job_folder.give_up(config.directory, config.temporary):
-                    return (
-                        f"the publication of {config.directory} had begun: the next run, or `shardmill verify --repair "
-                        f"{config.directory}`, completes it"
-                    )
-            if not storage.is_local(folder) or not os.path.lexists(folder):
-                break
-            time.sleep(_PAUSE)
-        if (now := sealed(config)) is not None and now != before:
-            return f"{config.directory} is published"
+        now = sealed(config)
+    except OSError:
+        return f"whether {config.directory} is published nobody can tell now; if that had begun, {completes}"
+    if now is not None and now != before:
+        return f"{config.directory} is published"
+    with suppress(OSError):  # another job may have begun there
         for path in made:
             os.rmdir(path)
-    except OSError:
-        pass  # the next run clears what is left
     return "nothing was published"

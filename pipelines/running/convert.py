@@ -1,5 +1,6 @@
 """A conversion as a function: what the command line, recipes and Python call."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 
@@ -25,7 +26,9 @@ from transforms.publishing import inputs_file
 from transforms.publishing.latest import is_newer, latest
 from transforms.publishing.lease import DETACHED_SECONDS, Lease
 from transforms.stores import storage
+from transforms.stores.brief import briefly
 from transforms.stores.error_text import sentence_of
+from transforms.stores.stored import Stored
 from transforms.stores.together import together
 
 
@@ -76,16 +79,13 @@ def run(
                     return Launched(config.directory, template)
             found = published(config)  # as long as nobody else may replace it
     except (JobError, UserError):
-        _release(lease)
-        clean_up(config, missing, before)
+        _give_up(lease, config, missing, before)
         raise
     except OSError as error:  # as what is staged beside the shards is written, or what was published is read again
-        _release(lease)
-        raise JobError(f"{sentence_of(error)}; {clean_up(config, missing, before)}") from error
+        raise JobError(f"{sentence_of(error)}; {_give_up(lease, config, missing, before)}") from error
     except KeyboardInterrupt as cause:
         if runner.works_here(options):
-            _release(lease)
-            raise Interrupted(clean_up(config, missing, before)) from cause
+            raise Interrupted(_give_up(lease, config, missing, before)) from cause
         if lease is not None:
             lease.leave()
         raise Interrupted(
@@ -96,6 +96,13 @@ def run(
         _release(lease)
     check_not_outrun(config, named)
     return found
+
+
+def _give_up(lease: Lease | None, config: JobConfig, made: Sequence[str], before: Stored | None) -> str:
+    """End the lease of a job that failed, and clear up; returns what to say of it."""
+    with briefly():
+        _release(lease)
+        return clean_up(config, made, before)
 
 
 def _release(lease: Lease | None) -> None:

@@ -14,6 +14,7 @@ from shardmill.versions.build_record import BuildRecord, Status, record_path
 from transforms.publishing.build_records import read_record, write_record
 from transforms.publishing.file_index import FileIndex
 from transforms.stores import storage
+from transforms.stores.brief import briefly
 from transforms.stores.error_text import sentence_of
 
 Failure = UserError | JobError | CorruptDataError
@@ -117,7 +118,7 @@ def interrupted(parent: str, record: BuildRecord, cause: KeyboardInterrupt, firs
       first_too: see `write_unpublished`.
     """
     stands = None
-    with suppress(OSError):
+    with briefly(), suppress(OSError):
         stands = read_record(record_path(parent, record.version)) if record.version else None
     if stands is not None and stands.is_of(record) and stands.status == "published":
         became = f"{storage.join(parent, record.version)} is published"
@@ -142,8 +143,9 @@ def write_unpublished(parent: str, record: BuildRecord, first_too: bool = False)
         leaves nothing behind.
     """
     try:
-        if first_too or storage.exists(storage.join(parent, LATEST)):
-            return write_record(parent, record)
+        with briefly():
+            if first_too or storage.exists(storage.join(parent, LATEST)):
+                return write_record(parent, record)
     except OSError as error:
         log.warn(not_written(error))
     return ""

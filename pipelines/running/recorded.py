@@ -27,6 +27,7 @@ from pipelines.running.outcome import (
 from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError
 from shardmill.versions.build_record import BuildRecord, failed_record_path, record_path
 from transforms.publishing.build_records import read_record, write_record
+from transforms.stores.brief import briefly
 from transforms.stores.together import together
 
 
@@ -59,7 +60,8 @@ def run_recorded(
     try:
         published = run_job(make_job(config), config, options, quiet)
     except (UserError, JobError, CorruptDataError) as error:
-        ended = _as_written(config, failed_record(record, error))
+        with briefly():
+            ended = _as_written(config, failed_record(record, error))
         ended = replace(ended, seconds=time.monotonic() - begun)
         told = not isinstance(error, (UserError, LockedError)) or isinstance(error, OutrunError)
         if told and (path := write_unpublished(config.parent, ended, first_too)):

@@ -24,7 +24,7 @@ from dataclasses import replace
 from shardmill.errors import LockedError
 from shardmill.metadata import naming
 from transforms.publishing.owner import Owner
-from transforms.stores import conditional, local, locks, storage
+from transforms.stores import brief, conditional, local, locks, storage
 from transforms.stores.stored import ChangedError, Stored
 
 SECONDS = 300.0  # after which a lease that was not renewed is another's for the taking
@@ -66,7 +66,8 @@ class Lease:
 
     def _stop(self) -> None:
         self._ended.set()
-        self._thread.join()
+        # One that waits for a store which is gone may go on: what it then finds is no longer as it read it
+        self._thread.join(brief.SECONDS)
 
     def _let_go(self) -> None:
         locks.release(self._lock)

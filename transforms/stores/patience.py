@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from transforms.stores.brief import answered
 from transforms.stores.process_options import process_options
 from transforms.stores.transient import GivenUpError, is_transient, told_of
 
@@ -65,7 +66,9 @@ def patiently(function: Callable[..., Result], *arguments: Any) -> Result:
     wait = _FIRST_SECONDS
     while True:
         try:
-            return function(*arguments)
+            result = function(*arguments)
+            answered()
+            return result
         except Exception as error:
             if _withdrawn.is_set() or not is_transient(error):
                 raise

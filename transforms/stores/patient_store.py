@@ -1,13 +1,18 @@
-"""An object store that is asked again where it may work in a minute, whatever it is asked for."""
+"""An object store that is asked again where it may work in a minute, whatever it is asked for; and not for long by
+whoever only clears up."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from transforms.stores.brief import ask_briefly, is_brief
 from transforms.stores.patience import patiently
 from transforms.stores.protocol import FileStat, ObjectStore, Rename
 from transforms.stores.stored import ChangedError, Stored
 
+_DELETED = 1000  # at once: as many as one request of S3 deletes
+
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class PatientStore:
@@ -18,27 +23,27 @@ class PatientStore:
 
     def read(self, url: str) -> bytes:
         """As ObjectStore says."""
-        return patiently(self._store.read, url)
+        return _ask(self._store.read, url)
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
         """As ObjectStore says."""
-        return patiently(self._store.read_range, url, offset, length)
+        return _ask(self._store.read_range, url, offset, length)
 
     def write(self, url: str, data: bytes) -> None:
         """As ObjectStore says."""
-        patiently(self._store.write, url, data)
+        _ask(self._store.write, url, data)
 
     def create(self, url: str, data: bytes) -> None:
         """As ObjectStore says, which finds its own bytes where an answer was lost."""
-        patiently(self._store.create, url, data)
+        _ask(self._store.create, url, data)
 
     def look(self, url: str) -> Stored:
         """As ObjectStore says."""
-        return patiently(self._store.look, url)
+        return _ask(self._store.look, url)
 
     def replace(self, url: str, data: bytes, revision: str) -> None:
         """As ObjectStore says, which finds its own bytes where an answer was lost."""
-        patiently(self._store.replace, url, data, revision)
+        _ask(self._store.replace, url, data, revision)
 
     def delete_unchanged(self, url: str, revision: str) -> None:
         """As ObjectStore says; what is gone when it is asked again was deleted the first time."""
@@ -53,15 +58,15 @@ class PatientStore:
                 if asked == 1 or self._is_there(url):
                     raise
 
-        patiently(delete)
+        _ask(delete)
 
     def size(self, url: str) -> int:
         """As ObjectStore says."""
-        return patiently(self._store.size, url)
+        return _ask(self._store.size, url)
 
     def stat(self, url: str) -> FileStat:
         """As ObjectStore says."""
-        return patiently(self._store.stat, url)
+        return _ask(self._store.stat, url)
 
     def stats(self, prefix: str) -> Iterator[FileStat]:
         """As ObjectStore says."""
@@ -73,11 +78,12 @@ class PatientStore:
 
     def folders(self, prefix: str) -> Sequence[str]:
         """As ObjectStore says."""
-        return patiently(self._store.folders, prefix)
+        return _ask(self._store.folders, prefix)
 
     def delete(self, urls: Sequence[str]) -> None:
         """As ObjectStore says."""
-        patiently(self._store.delete, urls)
+        for start in range(0, len(urls), _DELETED):
+            _ask(self._store.delete, urls[start : start + _DELETED])
 
     def rename(self, moves: Sequence[Rename]) -> None:
         """As ObjectStore says; what is gone when it is asked again was renamed the first time."""
@@ -91,11 +97,11 @@ class PatientStore:
             self._store.rename(left)
 
         asked: list[bool] = []
-        patiently(rename)
+        _ask(rename)
 
     def abort_uploads(self, prefix: str) -> None:
         """As ObjectStore says."""
-        patiently(self._store.abort_uploads, prefix)
+        _ask(self._store.abort_uploads, prefix)
 
     def _is_there(self, url: str) -> bool:
         try:
@@ -103,6 +109,10 @@ class PatientStore:
         except FileNotFoundError:
             return False
         return True
+
+
+def _ask(function: Callable[..., Result], *arguments: Any) -> Result:
+    return (ask_briefly if is_brief() else patiently)(function, *arguments)
 
 
 def _resumed(begin: Callable[[], Iterator[Item]], name_of: Callable[[Item], str]) -> Iterator[Item]:
@@ -118,6 +128,6 @@ def _resumed(begin: Callable[[], Iterator[Item]], name_of: Callable[[Item], str]
             found = begin()
             raise
 
-    while (item := patiently(following)) is not None:
+    while (item := _ask(following)) is not None:
         last = name_of(item)
         yield item

@@ -1,0 +1,69 @@
+"""Who clears up asks a store for seconds, and one that has not answered no more until it has."""
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from transforms.stores import brief, storage
+from transforms.stores.brief import ask_briefly, briefly, is_brief
+from transforms.stores.clients import set_options
+from transforms.stores.transient import GivenUpError
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(brief, "SECONDS", 0.2)
+    yield
+    brief.answered()
+
+
+@pytest.fixture
+def silent() -> Iterator[list[str]]:
+    """The flags of an S3 that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        access = {"endpoint_url": address, "access_key_id": "k", "secret_access_key": "s"}
+        yield [f"--s3_{flag}={value}" for flag, value in access.items()]
+    set_options(None)
+
+
+def test_a_store_that_is_silent_is_asked_once(silent: list[str]) -> None:
+    set_options(PipelineOptions(silent))
+    with briefly():
+        with pytest.raises(GivenUpError, match=r"^the store has not answered for 0.2 seconds$"):
+            storage.delete_tree("s3://bucket/folder")
+        with pytest.raises(GivenUpError, match=r"^the store no longer answers$"):
+            storage.read_bytes("s3://bucket/a")
+
+
+def test_one_that_answers_again_is_asked_again() -> None:
+    never = threading.Event()
+    with pytest.raises(GivenUpError):
+        ask_briefly(never.wait)
+    with pytest.raises(GivenUpError):
+        ask_briefly(str, 1)
+    brief.answered()
+    assert ask_briefly(str, 1) == "1"
+    never.set()
+
+
+def test_what_fails_fails_as_ever() -> None:
+    with pytest.raises(ZeroDivisionError):
+        ask_briefly(lambda: 1 / 0)
+    assert ask_briefly(str, 1) == "1"
+
+
+def test_other_threads_have_time() -> None:
+    """Steps that are still under way, and of several blocks the inner one does not end the outer."""
+    seen: list[bool] = []
+    with briefly():
+        thread = threading.Thread(target=lambda: seen.append(is_brief()))
+        thread.start()
+        thread.join()
+        with briefly():
+            pass
+        seen.append(is_brief())
+    assert [*seen, is_brief()] == [False, True, False]
