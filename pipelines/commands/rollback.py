@@ -26,12 +26,16 @@ def main(arguments: Sequence[str]) -> int:
     args = parse(rollback_parser(), arguments)
 
     from pipelines.rebuilding.names import rollback
+    from pipelines.rebuilding.retain import builder_of
 
     try:
         before, version = rollback(args.directory, args.version)
+        builder = builder_of(args.directory)
     except OSError as error:
         raise of_output(f"{args.directory} cannot be read or written", error) from None
     said = f"LATEST: {before or 'none'} -> {version}" if before != version else f"LATEST names {version} already"
     if log.is_json() or not args.how.quiet:
         log.tell(f"{args.directory}: {said}")
+    if builder:
+        log.warn(f"{builder}: once it is published LATEST names it, if it is newer than {version}")
     return 0

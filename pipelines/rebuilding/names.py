@@ -43,7 +43,7 @@ def rollback(parent: str, wanted: str | None) -> tuple[str, str]:
     if not storage.exists(storage.join(directory, naming.SUCCESS)):  # a deletion began before it could see LATEST
         if before:
             write_latest(directory, before, uuid.uuid4().hex, conditional.read(latest_path(directory)))
-        raise JobError(f"{directory} was deleted meanwhile; LATEST names {before or version} as before")
+        raise JobError(f"a deletion of {directory} had begun; LATEST names {before or version} as before")
     return before, version
 
 
@@ -105,7 +105,7 @@ def set_tag(parent: str, wanted: str, tag: str, move: bool) -> tuple[str, str]:
         if written is not None and named(written) == version:
             with _alone(parent, tag):
                 conditional.delete(path, written)
-        raise JobError(f"{directory} was deleted meanwhile; {tag} names nothing now")
+        raise JobError(f"a deletion of {directory} had begun; {tag} names nothing now")
     return before, version
 
 

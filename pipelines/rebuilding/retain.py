@@ -69,7 +69,7 @@ def _retain(parent: str, min_versions: int, max_age: float, stay: Collection[str
     if naming.LATEST not in named:
         return
     going = deletable(states, {*named.values(), *stay}, min_versions, max_age)
-    if going and (builder := _builder(parent)):
+    if going and (builder := builder_of(parent)):
         yield f"{builder}, and may read older versions: nothing is deleted now"
         return
     for state in going:
@@ -105,7 +105,7 @@ def _named(parent: str) -> dict[str, str]:
     return {**({naming.LATEST: version} if version else {}), **tags}
 
 
-def _builder(parent: str) -> str:
+def builder_of(parent: str) -> str:
     """Which version a job builds now, or did when it ended, in words; empty where there is none."""
     for version in storage.list_folders(parent):
         if naming.is_version(version) and job_folder.is_under_way(storage.join(parent, version)):

@@ -67,7 +67,8 @@ def _recipe(
 ) -> Recipe:
     filled = Variables(given, variables.environment_names(node), environment).filled(node)
     recipe = parse_recipe(filled, day)
-    first = places.setdefault((recipe.output.rstrip("/"), recipe.name), node)
+    output = os.path.realpath(recipe.output) if storage.is_local(recipe.output) else recipe.output.rstrip("/")
+    first = places.setdefault((output, recipe.name), node)
     if first is not node:
         raise recipe.lines["name"].wrong(f"{recipe.name} in {recipe.output} is built by {first.where} already")
     return recipe

@@ -110,15 +110,33 @@ def open_dataset(path: str | os.PathLike[str], files: Files | None = None, versi
       CorruptDataError: its manifest cannot be read, or is not what was written; LATEST or a tag names no version.
     """
     files = files or LocalFiles()
-    directory = os.fspath(path).rstrip("/") or "/"
-    naming_file = ""
+    above = os.fspath(path).rstrip("/") or "/"
     if version is not None:
-        _check_above(files, directory, version)
-        found, naming_file = find_version(files, directory, version)
-        directory = posixpath.join(directory, found)
-    elif named := find_latest(files, directory):
+        _check_above(files, above, version)
+    directory, naming_file = _find(files, above, version)
+    while True:
+        try:
+            return _open(files, directory, naming_file)
+        except (UserError, CorruptDataError):
+            named = _find(files, above, version)
+            if named == (directory, naming_file):
+                raise
+            directory, naming_file = named  # it names another by now, and what it named may have been deleted
+
+
+def _find(files: Files, above: str, version: str | None) -> tuple[str, str]:
+    """The version directory that is meant, and the file that names it, "" where none does."""
+    if version is not None:
+        found, naming_file = find_version(files, above, version)
+    elif named := find_latest(files, above):
         found, naming_file = named
-        directory = posixpath.join(directory, found)
+    else:
+        return above, ""
+    return posixpath.join(above, found), naming_file
+
+
+def _open(files: Files, directory: str, naming_file: str) -> Dataset:
+    """The data set in a version directory; raises as `open_dataset`."""
     success, manifest = (posixpath.join(directory, name) for name in (naming.SUCCESS, naming.MANIFEST))
     sealed = read_if_there(files, success)
     if sealed is None:

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -114,6 +115,29 @@ def test_damaged_records_are_told_and_on_record(run: Run, tmp_path: Path) -> Non
     record = json.loads((tmp_path / "out/n/builds/1.0.1.json").read_text())
     assert [notice[: len(said)] for notice in record["notices"]] == [said]
     assert (record["reused"], record["read"]) == (5, 1)
+    assert tree_bytes(tmp_path / "out/n/1.0.1") == tree_bytes(tmp_path / "full/n/1.0.1")
+
+
+def test_a_new_class_gets_the_next_id_where_labels_are_kept(run: Run, tmp_path: Path) -> None:
+    """What is taken from the version before has the ids that it had, and the bytes are those of a full build."""
+    recipe = tmp_path / "n.yaml"
+    for output in ("out", "full"):
+        put(tmp_path / "in", image_tree(("cat", "dog"), 6))
+        recipe.write_text(
+            f"name: n\noutput: {tmp_path / output}\nimages: {{input: {tmp_path}/in, on_new_label: append}}\n"
+            "labels: keep\n"
+        )
+        assert run("rebuild", recipe).status == 0
+        put(tmp_path / "in", {"ant/new.jpg": image(77), "cat/001.jpg": image(78)}, OLD + 1)
+        result = run("rebuild", recipe, *(["--full"] if output == "full" else []))
+        assert result.status == 0, result.err
+        shutil.rmtree(tmp_path / "in")
+        if output == "out":
+            assert "the ids of 2 classes are those of 1.0.0; a new one gets the next id" in result.out
+            assert "11 of 13 files taken from 1.0.0, the others read" in result.out
+            assert "since 1.0.0: 12 -> 13 examples; class ant new" in result.out
+
+    assert (tmp_path / "out/n/1.0.1/label.labels.txt").read_text() == "cat\ndog\nant\n"
     assert tree_bytes(tmp_path / "out/n/1.0.1") == tree_bytes(tmp_path / "full/n/1.0.1")
 
 

@@ -12,6 +12,7 @@ from shardmill.errors import JobError, UserError
 from shardmill.versions.build_record import BuildRecord
 from tests.support.command import Run, check_mistake, tree_bytes, write_files
 from tests.support.versions import make_version
+from transforms.publishing import lease
 from transforms.stores import conditional
 from transforms.stores.stored import Stored
 
@@ -114,6 +115,18 @@ def test_rollback_waits_for_a_publication_which_would_undo_it(run: Run, parent: 
     assert "is being published" in result.err
     assert "verify --repair" in result.err
     assert latest(parent) == "1.0.2"
+
+
+def test_rollback_as_a_version_is_built_is_told_of_it(run: Run, parent: Path) -> None:
+    """For that build undoes it."""
+    with lease.held(str(parent / "1.0.3"), "beam-temp-n-0123", "0123"):
+        result = run("rollback", parent)
+
+    assert (result.status, result.out) == (0, f"{parent}: LATEST: 1.0.2 -> 1.0.1\n")
+    assert result.err == (
+        "shardmill: warning: 1.0.3 is being built, or its job was interrupted: once it is published LATEST names it, if"
+        " it is newer than 1.0.1\n"
+    )
 
 
 def test_tags_are_given_moved_and_taken_away(run: Run, parent: Path) -> None:

@@ -1,12 +1,21 @@
 """Which versions go: both min_versions and max_age must allow it, and nothing may name or build them."""
 
 import shutil
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from threading import Barrier, Event
+from typing import Any
 
 import pytest
 
+from pipelines.rebuilding.names import rollback, set_tag
 from pipelines.rebuilding.retain import deletable, retain
 from pipelines.recipes.sections import RetainOptions
+from shardmill.errors import JobError, UserError
+from shardmill.reading.dataset import open_dataset
 from tests.support.buckets import Disk
 from tests.support.command import write_files
 from tests.support.faults import fail, faulty, in_child, kill
@@ -15,6 +24,7 @@ from tests.support.versions import make_version
 from transforms.publishing import lease
 from transforms.publishing.catalog import VersionState
 from transforms.publishing.whole import why_not_whole
+from transforms.stores import conditional, storage
 
 DAY = 86_400.0
 
@@ -131,7 +141,7 @@ def test_wherever_it_is_killed_the_next_leaves_nothing(parent: Path, tmp_path: P
 
 
 def test_the_folder_of_a_build_that_begins_stays(parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.rebuilding.retain._builder", lambda parent: "")
+    monkeypatch.setattr("pipelines.rebuilding.retain.builder_of", lambda parent: "")
     with lease.held(str(parent / "1.0.5"), "beam-temp-n-0123", "0123"):
         retain(str(parent), RetainOptions(min_versions=4, max_age=DAY))
         assert lease.is_held(str(parent / "1.0.5"), "0123")
@@ -152,7 +162,7 @@ def test_a_disk_that_fails_is_told_and_the_next_build_goes_on(parent: Path) -> N
 def test_a_version_that_a_job_begins_to_build_is_not_deleted(parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A backfill that takes the lease after it was looked whether anybody builds."""
     directory = str(parent / "1.0.0")
-    monkeypatch.setattr("pipelines.rebuilding.retain._builder", lambda parent: "")
+    monkeypatch.setattr("pipelines.rebuilding.retain.builder_of", lambda parent: "")
     with lease.held(directory, "beam-temp-n-0123", "0123"):
         (said,) = retain(str(parent), RetainOptions(min_versions=4, max_age=DAY))
 
@@ -161,3 +171,84 @@ def test_a_version_that_a_job_begins_to_build_is_not_deleted(parent: Path, monke
     assert why_not_whole(directory) == ""
     assert retain(str(parent), RetainOptions(min_versions=4, max_age=DAY))[0].startswith("deleted 1.0.0")
     assert kept(parent) == ["1.0.1", "1.0.2", "1.0.3", "1.0.4"]
+
+
+OPTIONS = RetainOptions(min_versions=1, max_age=DAY)
+
+
+def test_a_tag_that_is_given_as_its_version_is_withdrawn_keeps_it(
+    parent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deletion looks again once nobody opens the version any more."""
+    delete = storage.delete
+
+    def given(paths: Iterable[str]) -> None:
+        paths = list(paths)
+        if paths == [f"{parent}/1.0.0/_SUCCESS"]:
+            set_tag(str(parent), "1.0.0", "new", move=False)
+        delete(paths)
+
+    monkeypatch.setattr(storage, "delete", given)
+    retain(str(parent), OPTIONS)
+
+    assert "1.0.0" in kept(parent)
+    assert open_dataset(parent, version="new").manifest.version == "1.0.0"
+
+
+NAMING: dict[str, Callable[[str], object]] = {
+    "a tag": lambda parent: set_tag(parent, "1.0.0", "new", move=False),
+    "LATEST": lambda parent: rollback(parent, "1.0.0"),
+}
+
+
+@pytest.mark.parametrize("what", NAMING)
+def test_what_comes_after_the_deletion_has_looked_names_nothing(
+    parent: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Who lets a file name a version looks whether it is still there."""
+    write: dict[str, Callable[..., None]] = {"create": conditional.create, "replace": conditional.replace}
+    before = (parent / "LATEST").read_text()
+
+    def after_the_deletion(how: str, *arguments: Any) -> None:
+        monkeypatch.undo()
+        retain(str(parent), OPTIONS)
+        write[how](*arguments)
+
+    for how in write:
+        monkeypatch.setattr(conditional, how, partial(after_the_deletion, how))
+    said = r"a deletion of .*/1[.]0[.]0 had begun; (new names nothing now|LATEST names 1.0.4)"
+    with pytest.raises(JobError, match=said):
+        NAMING[what](str(parent))
+
+    assert "1.0.0" not in kept(parent)
+    assert not (parent / "TAGS/new").exists()
+    assert (parent / "LATEST").read_text() == before
+
+
+def test_a_tag_and_a_deletion_at_once_leave_what_is_whole(parent: Path, tmp_path: Path) -> None:
+    """Both may stand back, but a tag names no version that is gone, and who polls LATEST never fails."""
+    for number in range(20):
+        copy = Path(shutil.copytree(parent, tmp_path / str(number) / "n"))
+        barrier, ended = Barrier(3), Event()
+
+        def tag(copy: Path = copy, barrier: Barrier = barrier) -> None:
+            barrier.wait()
+            with suppress(JobError, UserError):
+                set_tag(str(copy), "1.0.0", "new", move=False)
+
+        def poll(copy: Path = copy, barrier: Barrier = barrier, ended: Event = ended) -> None:
+            barrier.wait()
+            while not ended.is_set():
+                assert open_dataset(copy).manifest.version == "1.0.4"
+
+        with ThreadPoolExecutor(2) as pool:
+            others = [pool.submit(tag), pool.submit(poll)]
+            barrier.wait()
+            retain(str(copy), OPTIONS)
+            others[0].result()
+            ended.set()
+            others[1].result()
+        if (copy / "TAGS/new").exists():
+            assert open_dataset(copy, version="new").manifest.version == "1.0.0"
+        if (copy / "1.0.0").exists():
+            assert not why_not_whole(str(copy / "1.0.0"))

@@ -1,5 +1,6 @@
 """Recipes: what they are read as, and the sentence about each mistake, which names file and line."""
 
+from contextlib import chdir
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,22 @@ def test_several_recipes_in_a_file_and_in_a_folder(tmp_path: Path) -> None:
     assert f"{tmp_path}/b.yml line 9: give either --input" in str(third.error)
     assert isinstance(fourth, Mistaken)
     assert f"{tmp_path}/c.yaml line 2: flowers in sets is built by {tmp_path}/a.yaml line 1" in str(fourth.error)
+
+
+def test_two_recipes_of_one_data_set_whatever_they_call_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "sets")
+    outputs = ("sets", "./sets", "link", str(tmp_path / "sets/"), "other")
+    for number, output in enumerate(outputs):
+        (tmp_path / f"{number}.yaml").write_text(IMAGES.replace("output: sets", f"output: {output}"))
+
+    with chdir(tmp_path):
+        first, *same, other = load_recipes([str(tmp_path)], {}, DAY, {})
+
+    assert isinstance(first, Recipe)
+    assert isinstance(other, Recipe)
+    for recipe in same:
+        assert isinstance(recipe, Mistaken)
+        assert str(recipe.error).endswith(f"is built by {tmp_path}/0.yaml line 1 already")
 
 
 def test_what_is_no_recipe_at_all(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """A data set opened: only what is published, every record checked."""
 
 import gzip
+import shutil
 from pathlib import Path
 
 import pytest
 
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.features.feature import Feature
+from shardmill.filesystems.local import LocalFiles
 from shardmill.metadata import naming
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.metadata.seal import crc32c, seal
@@ -52,6 +54,32 @@ def test_latest_names_the_version(tmp_path: Path, slash: str) -> None:
 
     assert dataset.directory == str(newer)
     assert dataset.path(dataset.manifest.splits[0].shards[0]) == f"{newer}/d-train.tfrecord-00000-of-00001"
+
+
+class _Moving(LocalFiles):
+    """Files among which, as a version is opened that LATEST or a tag named, a newer one takes its name, and it goes."""
+
+    def exists(self, path: str) -> bool:
+        if path.endswith(f"1.0.0/{naming.SUCCESS}"):
+            folder = Path(path).parents[1]
+            shutil.rmtree(folder / "1.0.0", ignore_errors=True)
+            for name in ("LATEST", "TAGS/good"):
+                (folder / name).write_text("2.0.0\n")
+        return super().exists(path)
+
+
+@pytest.mark.parametrize("version", [None, "LATEST", "good"])
+def test_a_version_that_is_deleted_as_it_is_opened(tmp_path: Path, version: str | None) -> None:
+    """Who polls LATEST never fails."""
+    publish(tmp_path / "d" / "1.0.0")
+    newer = publish(tmp_path / "d" / "2.0.0")
+    (tmp_path / "d/TAGS").mkdir()
+    for name in ("LATEST", "TAGS/good"):
+        (tmp_path / "d" / name).write_text("1.0.0\n")
+
+    assert open_dataset(tmp_path / "d", _Moving(), version).directory == str(newer)
+    with pytest.raises(UserError, match=r"1\.0\.0"):
+        open_dataset(tmp_path / "d", _Moving(), "1.0.0")
 
 
 def test_without_success_it_is_no_data_set(tmp_path: Path) -> None:
