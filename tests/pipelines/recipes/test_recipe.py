@@ -106,7 +106,7 @@ csv:
 def test_texts_stay_texts(tmp_path: Path) -> None:
     recipe = read(tmp_path, "name: on\noutput: '010'\ncsv:\n  input: 1_000\n  label: no\n  missing: 1.10\n")
 
-    assert (recipe.name, recipe.output, recipe.options["label"]) == ("on", "010", "no")
+    assert (recipe.name, recipe.output, recipe.options["label"]) == ("on", "010", ("no",))
     assert recipe.options["missing"] == ("", "1.10")
 
 
@@ -124,7 +124,7 @@ csv:
 
     assert (recipe.name, recipe.output) == ("events_clicks", "gs://photos/sets")
     assert recipe.options["input"] == "gs://photos/dt={2026-11-19,2026-11-20}/*.csv"
-    assert recipe.options["label"] == "${KIND}"
+    assert recipe.options["label"] == ("${KIND}",)
 
 
 TOP = "name: flowers\noutput: sets\n"
