@@ -38,6 +38,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
             **{f"folder/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
             **{f"train/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
             "meta.csv": b"file_name,label\nphotos/dog/0.jpg,a\nphotos/cat/1.jpg,b\n",
+            "many.csv": b"file_name,label\nphotos/dog/0.jpg,dog;indoor\nphotos/cat/1.jpg,\n",
             "folder/metadata.jsonl": named.encode(),
             "train.csv": b"id,breed\n0,pug\n1,lab\n",
             "rows.csv": b"n,city\n1,Rome\n2,Oslo\n",
@@ -59,7 +60,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_are_rows() -> None:
-    assert len(ROWS) == 16
+    assert len(ROWS) == 17
 
 
 @pytest.mark.parametrize(("command", "wanted"), ROWS)

@@ -75,7 +75,14 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
 
         split_shards = tuple(name for name, _ in self.split_shards)
         split, classes = self.part(SplitOptions), self.part(LabelOptions)
-        return LayoutOptions(self.source, split, classes, split_shards, self.kind, self.folders, self.root)
+        return LayoutOptions(
+            self.source, split, classes, split_shards, self.kind, self.folders, self.root, separators=self.separators
+        )
+
+    @property
+    def separators(self) -> dict[str, str]:
+        """What stands between the classes of a label that names several, by what the label is called."""
+        return {}
 
     @property
     def resolve_options(self) -> "ResolveOptions":
@@ -107,6 +114,9 @@ class ListedFilesConfig(FilesConfig, ABC):
         "", "of a manifest: names the files", default_words="file_name or image_uri", to_json=_or_none
     )
     label_column: str = flag("label", "of a manifest: holds the labels")
+    label_separator: str | None = flag(
+        None, "of a manifest: between the classes in a label that names several", group="labels", told=False
+    )
     file_suffix: str = flag("", "what a manifest's file names lack, such as .jpg", to_json=_or_none)
     file_root: str = flag(
         "", "the folder of a manifest's files, as seen from its own, such as train/", to_json=_or_none
@@ -158,6 +168,15 @@ class ListedFilesConfig(FilesConfig, ABC):
             raise UserError(
                 f"--label_column {self.label_column} is about a --manifest; of --input, folders are the labels"
             )
+        if self.label_separator is not None and self.manifest is None:
+            raise UserError(
+                f"--label_separator {self.label_separator!r} is about the labels of a --manifest; with --input it has"
+                " no meaning"
+            )
+        if self.label_separator is not None and not self.label_separator.strip():
+            raise UserError(
+                f"--label_separator {self.label_separator!r}: expected what stands between classes, such as ';' or '|'"
+            )
         if self.label_column == (self.file_column or None) or self.label_column in ("", "split", *FILE_COLUMNS):
             raise UserError(f"--label_column {self.label_column!r}: expected a column of its own")
         if self.file_column in ("label", "split"):
@@ -171,12 +190,21 @@ class ListedFilesConfig(FilesConfig, ABC):
             )
 
     @property
+    def separators(self) -> dict[str, str]:
+        """As the base says."""
+        return {} if self.label_separator is None else {"label": self.label_separator}
+
+    @property
     def manifest_names(self) -> "ManifestNames":
         """How the manifest names files and labels."""
         from transforms.inputs.file_list import ManifestNames
 
         return ManifestNames(
-            self.file_column, self.label_column, self.file_suffix, self.file_root.rstrip("/") or self.file_root
+            self.file_column,
+            self.label_column,
+            self.file_suffix,
+            self.file_root.rstrip("/") or self.file_root,
+            self.label_separator or "",
         )
 
     @property

@@ -16,6 +16,7 @@ from pipelines.reports.summary import first_and_last, rejected_so_far, shortened
 from pipelines.reports.work import Work
 from shardmill.printable import printable
 from transforms.files.plan import numpy_column
+from transforms.files.references import LABELS
 from transforms.inputs.summary import InputSummary
 from transforms.layout.files import Layout
 from transforms.rejects.part import RejectsPart
@@ -51,7 +52,8 @@ def plan(root: beam.Pipeline, path: str, config: FilesConfig, route: FileRoute) 
 
 
 def _count(shard: ShardKey, batch: pa.RecordBatch) -> tuple[ShardKey, int, int, Counter[int]]:
-    labels = Counter(label for label in batch["label"].to_pylist() if label is not None)
+    ids = batch[LABELS.name].flatten() if LABELS.name in batch.schema.names else batch["label"]
+    labels = Counter(ids.drop_null().to_pylist())
     return shard, len(batch), int(numpy_column(batch, "size").sum()), labels
 
 

@@ -66,6 +66,7 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "images-manifest": ("images", "--manifest", "manifest.csv", "--group_by", "patient", *_SPLITS),
     "images-manifest-lists": ("images", "--manifest", "manifest.jsonl", "--no_shuffle"),
+    "images-manifest-label-lists": ("images", "--manifest", "tags.csv", "--label_separator", ";", *_SPLITS),
     "images-by-content": ("images", "--input", "images", "--group_by", "content", *_SPLITS),
     "images-near-duplicates": ("images", "--input", "images", "--near_duplicates", *_SPLITS),
     "images-version": ("images", "--input", "images", "--version", "2.3.4"),

@@ -44,6 +44,10 @@ def write_inputs(folder: Path) -> None:
     ]
     _write(folder / "manifest.csv", "".join(",".join(row) + "\n" for row in rows).encode())
     _write(folder / "names.csv", b"id,breed\n" + b"".join(b"%02d,b%d\n" % (n, n % 2) for n in range(0, 24, 3)))
+    tags = [
+        f"images/cat/{n:02}.png,{';'.join(tag for k, tag in enumerate('abc') if n >> k & 1)}\n" for n in range(0, 24, 3)
+    ]
+    _write(folder / "tags.csv", f"file_name,label\n{''.join(tags)}".encode())
     lists = [
         {
             "file_name": f"images/dog/{number:02}.png",

@@ -19,8 +19,9 @@ from transforms.contents.of_files import FileContents
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.examples.framing import HEADER_BYTES, Framing
 from transforms.files.noted_columns import Columns, noted_stats
+from transforms.files.references import LABELS
 from transforms.layout.files import Layout
-from transforms.statistics.files import SplitStats
+from transforms.statistics.files import SplitStats, count_labels
 from transforms.statistics.noted import NotedStats
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
@@ -188,7 +189,8 @@ class FileEncoder(ABC):
         places: list[Place | None] = []
         offset = 0
         names = _Names(self.renames(self.feature), self.renames("label"), self.renames("filename"))
-        rows = (batch[name].to_pylist() for name in ("name", "label", "line", "columns"))
+        label_of = LABELS.name if LABELS.name in batch.schema.names else "label"
+        rows = (batch[name].to_pylist() for name in ("name", label_of, "line", "columns"))
         paths = self._paths(batch)
         tried = list(map(self._tried, paths, self._read(paths, known), batch["size"].to_pylist(), known))
         noted = self.note(batch, tried)
@@ -213,10 +215,10 @@ class FileEncoder(ABC):
             offset += length
             files.append(encoded)
             file = encoded if isinstance(before, Exception) else before  # what is noted of it is not what it holds
-            held.append((name, line, digest(file.value, file.entries), label))
+            # Whether labels quarrel is asked only where each file has one
+            held.append((name, line, digest(file.value, file.entries), None if isinstance(label, list) else label))
             columns_of.append(entries or b"")
-            if label is not None:
-                labels[label] += 1
+            count_labels(labels, label)
         stats = self._with_columns(self.point_out(self.count(files, labels), files, laid), held, columns_of)
         contents = FileContents.of(*zip(*held, strict=True)) if held else None
         looks = self._looks(files, held, laid)
@@ -275,20 +277,26 @@ class FileEncoder(ABC):
         return example.bytes_entry_header(name, size)
 
     def _record(
-        self, names: _Names, name: str, encoded: Encoded, label: int | None, entries: bytes
+        self, names: _Names, name: str, encoded: Encoded, label: int | list[int] | None, entries: bytes
     ) -> tuple[bytes, bytes, bytes]:
         """What stands before the value, the value, and what follows it."""
         filename, size = name.encode(), len(encoded.value)
-        after = label_entry(names.label, label) + filename_header(names.filename, len(filename)) + filename
+        after = (
+            label_entry(names.label, tuple(label) if isinstance(label, list) else label)
+            + filename_header(names.filename, len(filename))
+            + filename
+        )
         after += encoded.entries + entries
         before = self.entry_header(names.value, size)
         return example.example_header(len(before) + size + len(after)) + before, encoded.value, after
 
 
 @lru_cache(maxsize=4096)
-def label_entry(name: str, label: int | None) -> bytes:
-    """The entry of a label by id; nothing for none."""
-    return b"" if label is None else example.entry(name, example.int64_feature([label]))
+def label_entry(name: str, label: int | tuple[int, ...] | None) -> bytes:
+    """The entry of a label by id, or of a list of them; nothing for none."""
+    if label is None:
+        return b""
+    return example.entry(name, example.int64_feature(label if isinstance(label, tuple) else [label]))
 
 
 # Names of files are of few lengths, where their values' have as many as there are files.

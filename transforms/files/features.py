@@ -22,7 +22,8 @@ def file_features(
     """
     features = [value]
     if layout.class_names is not None:
-        features.append(Feature("label", "int64", "class_label", class_names=layout.class_names.names))
+        shape = (None,) if layout.label_lists else ()
+        features.append(Feature("label", "int64", "class_label", shape, class_names=layout.class_names.names))
     features.append(Feature("filename", "bytes", "text", role="source"))
     features += [Feature(name, "int64", role="source") for name in measured]
     features += noted

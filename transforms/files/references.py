@@ -32,6 +32,9 @@ PLANNED = pa.schema(
     ]
 )
 
+# Beside them, where files may have any number of labels: their ids; `label` is null then.
+LABELS = pa.field("labels", pa.list_(pa.int64()))
+
 # What a shard's writer needs of them.
 _NEEDED = ("name", "size", "uri", "label", "line", "columns", "key", "tie", "identity")
 SHARD = pa.schema([PLANNED.field(name) for name in _NEEDED])
@@ -39,8 +42,9 @@ SHARD = pa.schema([PLANNED.field(name) for name in _NEEDED])
 
 def shard_columns(batch: pa.RecordBatch) -> list[str]:
     """The columns of a planned batch that a shard's writer needs: those of annotated images have their objects
-    beside."""
-    return [*SHARD.names, *(name for name in PLANNED_OBJECTS.names if name in batch.schema.names)]
+    beside, and files of several labels these."""
+    beside = (*PLANNED_OBJECTS.names, LABELS.name)
+    return [*SHARD.names, *(name for name in beside if name in batch.schema.names)]
 
 
 def sorted_by_key(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:

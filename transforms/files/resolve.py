@@ -14,7 +14,8 @@ from shardmill.records import tfrecord
 from transforms.columns.key_texts import key_texts_of_values
 from transforms.columns.nested import ColumnError
 from transforms.files.manifest_columns import encode_columns
-from transforms.files.references import PLANNED
+from transforms.files.references import LABELS, PLANNED
+from transforms.inputs import label_lists
 from transforms.inputs.annotations.objects import labels_of, planned_objects
 from transforms.inputs.folders import split_name
 from transforms.layout.files import Layout
@@ -58,7 +59,7 @@ def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> I
         values = json.loads(columns) if columns else {}
         if line is None:
             split, label = layout.locate(name)
-        label_id, problem = _label_id(label, layout)
+        label_id, problem = _label_ids(label, layout) if layout.label_lists else _label_id(label, layout)
         problem = problem or unknown.get(row)
         if problem is None and layout.fractions is None and split is None:
             problem = "no split: the file lies in no split folder, or the column 'split' is empty"
@@ -101,6 +102,18 @@ def _beside(planned: pa.RecordBatch, objects: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*planned.columns, *objects.columns], schema=pa.schema(fields))
 
 
+def _label_ids(label: str | None, layout: Layout) -> tuple[list[int], str | None]:
+    """(ids, None), each once in the order of the row, or ([], why the record has none)."""
+    assert layout.class_names is not None
+    found = [] if label is None else label_lists.names_in(label)
+    names = dict.fromkeys([str(label)] if found is None else found)
+    ids = {name: layout.class_names.id(name) for name in names}
+    unknown = next((name for name, class_id in ids.items() if class_id is None), None)
+    if unknown is not None:
+        return [], f"class {unknown!r} is not in {layout.class_names.source}"
+    return [class_id for class_id in ids.values() if class_id is not None], None
+
+
 def _label_id(label: str | None, layout: Layout) -> tuple[int | None, str | None]:
     """(id, None), or (None, why the record has none)."""
     if layout.class_names is None:
@@ -126,8 +139,10 @@ def _planned(rows: list[tuple[Any, ...]], layout: Layout, options: ResolveOption
         splits = [layout.splits[index] for index in keys.assign(split_key, keys.thresholds(layout.fractions))]
     strata = _column(values, stratify_by, [""] * len(rows)) if stratify_by else [None] * len(rows)
     stored_key = split_key if stratify_by else [None] * len(rows)
-    columns = [names, sizes, uris, labels, lines, entries, splits, order, tie, strata, stored_key, identities]
-    return to_batch(columns, PLANNED)
+    one = [None] * len(rows) if layout.label_lists else labels
+    columns = [names, sizes, uris, one, lines, entries, splits, order, tie, strata, stored_key, identities]
+    batch = to_batch(columns, PLANNED)
+    return batch.append_column(LABELS, pa.array(labels, LABELS.type)) if layout.label_lists else batch
 
 
 def _contents(names: list[str], uris: list[str | None], root: str) -> list[str]:

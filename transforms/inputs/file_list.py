@@ -15,6 +15,8 @@ import xxhash
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
 from transforms.columns.nested import ColumnError
+from transforms.columns.separated import parts_of
+from transforms.inputs import label_lists
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
@@ -33,7 +35,8 @@ class Row:
       line: where the row starts in the manifest, from 1.
       name: the identity: the relative name, or the URI itself.
       uri: where to read it, None if that is `name` under the manifest's folder.
-      label, split: the columns of that name, None if there is none or it is empty.
+      label, split: the columns of that name, None if there is none or it is empty; a label of several classes is as
+        transforms.inputs.label_lists has it.
       columns: further columns by name; text in CSV, JSON values in JSON lines.
     """
 
@@ -54,12 +57,14 @@ class ManifestNames:
       label: the column of labels.
       suffix: what follows the names of files, unless they end so.
       root: the folder that the names are relative to, itself relative to the manifest's.
+      separator: what stands between the classes that a label names; "" where it names one.
     """
 
     file: str = ""
     label: str = "label"
     suffix: str = ""
     root: str = ""
+    separator: str = ""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -154,7 +159,8 @@ def _rows(
             continue
         try:
             identity, uri = locate(names.path(name), folder, allow_outside)
-            label, split = _text(columns.pop(names.label, None)), _text(columns.pop("split", None))
+            label = _label(columns.pop(names.label, None), names)
+            split = _text(columns.pop("split", None))
         except ValueError as error:
             yield Reject(name, line, "index", str(error))
             continue
@@ -182,6 +188,19 @@ def locate(name: str, folder: str, allow_outside: bool, whose: str = "the manife
     if not allow_outside:
         raise ValueError(f"lies outside {whose}; give --allow_outside if that is meant")
     return name, name if absolute else posixpath.normpath(storage.join(folder, name))
+
+
+def _label(value: Any, names: ManifestNames) -> str | None:
+    """A label as a text: of several classes as label_lists has it."""
+    if isinstance(value, list):
+        found = [text for text in map(_text, value) if text is not None]
+        if len(found) < len(value):
+            raise ValueError(f"label {json.dumps(value)[:_SHOWN]} has a null or an empty name in it")
+        return label_lists.as_text(found)
+    label = _text(value)
+    if label is not None and label_lists.is_reserved(label):
+        raise ValueError(f"label {json.dumps(label)[:_SHOWN]} begins with a NUL character")
+    return label_lists.as_text(parts_of(label or "", names.separator)) if names.separator else label
 
 
 def _text(value: Any) -> str | None:

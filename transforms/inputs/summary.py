@@ -13,6 +13,7 @@ from transforms.columns.inferred import MAX_VALUES
 from transforms.columns.types import ColumnType, merge_types
 from transforms.inputs.annotations.objects import labels_of
 from transforms.inputs.folders import FolderRoles, folder_key
+from transforms.inputs.label_lists import count_lists
 
 _MODULUS = 1 << 128  # of the sum of 128-bit hashes, which is the same in any order
 _MOST_KEYS = MAX_VALUES + 2  # one too many, and ""
@@ -49,6 +50,7 @@ class InputSummary:
       objects: objects in images by the name of their class.
       left_out: annotations of objects that say what no example holds, by what that is.
       notices: what the user must be told of the input.
+      label_lists: of a manifest's labels that are lists, see transforms.inputs.label_lists.
       fingerprint: the sum modulo 2^128 of xxh3_128 of each name and size: equal for equal inputs in any order.
     """
 
@@ -68,6 +70,7 @@ class InputSummary:
     objects: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
     notices: frozenset[str] = frozenset()
+    label_lists: Counter[str] = field(default_factory=Counter)
 
     def merge(self, other: "InputSummary") -> "InputSummary":
         """The summary of both parts."""
@@ -88,6 +91,7 @@ class InputSummary:
             self.objects + other.objects,
             self.left_out + other.left_out,
             self.notices | other.notices,
+            self.label_lists + other.label_lists,
         )
 
     @property
@@ -144,11 +148,13 @@ def summarize_batch(
     names, sizes = batch["name"].to_pylist(), batch["size"].to_pylist()
     manifest = batch["line"].null_count < len(names)
     digest = xxhash.xxh3_128_intdigest
+    labels, lists = count_lists(batch["label"].to_pylist()) if manifest else (Counter[str](), Counter[str]())
     return InputSummary(
         records=len(names),
         size_bytes=sum(sizes),
         folders=Counter(folder_key(name, roles) for name in names) if not manifest else Counter(),
-        labels=Counter(label or "" for label in batch["label"].to_pylist()) if manifest else Counter(),
+        labels=labels,
+        label_lists=lists,
         splits=Counter(split or "" for split in batch["split"].to_pylist()) if manifest else Counter(),
         columns=columns or {},
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in zip(names, sizes, strict=True)) % _MODULUS,

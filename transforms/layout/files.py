@@ -1,7 +1,7 @@
 """How the input is to be read, decided from all of it: which folders are splits, which are classes, what columns
 mean."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -19,7 +19,7 @@ from transforms.inputs.folders import (
 )
 from transforms.inputs.listing import IMAGES, METADATA, FileKind
 from transforms.inputs.summary import InputSummary
-from transforms.layout.notices import folder_remedy, left_out_notices, skipped_notices
+from transforms.layout.notices import folder_remedy, label_notices, left_out_notices, skipped_notices
 from transforms.layout.splits import Splits, check_split_shards, in_order, splits_by_fraction
 from transforms.options.labels import LabelOptions
 from transforms.options.splits import CONTENT, SplitOptions
@@ -39,6 +39,7 @@ class LayoutOptions:
       folders: what their folders mean, as `--folders` says; None where that is guessed.
       root: the folder that names are relative to.
       annotated: whether the objects in images are annotated.
+      separators: what stands between the classes of a manifest's label, by "label"; nothing where it names one.
     """
 
     source: str
@@ -49,6 +50,7 @@ class LayoutOptions:
     folders: FolderRoles | None = None
     root: str = ""
     annotated: bool = False
+    separators: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class Layout:
       columns: types of a manifest's columns, in the order of their names.
       object_classes: the class table of the objects in images; None where none are annotated.
       notices: what the user must be told at the end.
+      label_lists: whether a file may have any number of labels.
     """
 
     splits: tuple[str, ...]
@@ -72,6 +75,7 @@ class Layout:
     columns: dict[str, ColumnType] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
     object_classes: ClassNames | None = None
+    label_lists: bool = False
 
     def locate(self, name: str) -> tuple[str | None, str | None]:
         """(split, class name) of a file by its folders; None for what they do not say."""
@@ -100,6 +104,11 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
         if found
         else None
     )
+    if summary.label_lists and options.split.stratify_by == "label":
+        raise UserError(
+            "--stratify_by label: a file has any number of labels, and so is of no one class whose share of each split"
+            " could be kept; leave --stratify_by out, or give another column"
+        )
     objects = object_classes(summary, options) if options.annotated else None
     if class_names is None and objects is None and options.classes.labels is not None:
         raise UserError(
@@ -112,11 +121,13 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
         *left_out_notices(summary),
         *folder_notices(summary.folders, folders),
         *_label_notices(class_names),
+        *_list_notices(summary, options),
     )
     splits = _splits_of_input(summary, folders, options) if from_input else splits_by_fraction(options.split.splits)
     check_split_shards(splits.names, options.split_shards)
     notices = (*notices, *splits.notices)
-    return Layout(splits.names, splits.fractions, folders, class_names, columns, notices, objects)
+    lists = bool(summary.label_lists) and class_names is not None
+    return Layout(splits.names, splits.fractions, folders, class_names, columns, notices, objects, lists)
 
 
 def object_classes(summary: InputSummary, options: LayoutOptions) -> ClassNames:
@@ -252,6 +263,13 @@ def _missing_notices(summary: InputSummary, options: LayoutOptions) -> list[str]
             f" {where}"
         )
     return said
+
+
+def _list_notices(summary: InputSummary, options: LayoutOptions) -> list[str]:
+    if not summary.label_lists:
+        return []
+    odd = {("label", what): number for what, number in summary.label_lists.items()}
+    return label_notices({**odd, ("label", "empty"): summary.labels[""]}, options.separators)
 
 
 def _label_notices(class_names: ClassNames | None) -> list[str]:

@@ -92,10 +92,27 @@ class NumberStats:
         return FeatureSummary(count=self.count, numbers=replace(self.summary(), count=None))
 
 
+def count_labels(labels: Counter[int], ids: int | Sequence[int] | None) -> None:
+    """Count the label of a file by its id; of a list of them each, and the list as -1 less its length, which no id
+    is."""
+    if isinstance(ids, int):
+        labels[ids] += 1
+    elif ids is not None:
+        labels.update(ids)
+        labels[-1 - len(ids)] += 1
+
+
 def label_summaries(labels: Counter[int], class_names: ClassNames) -> dict[str, FeatureSummary]:
-    """The count of each class, by name, for the one label that files have; none where they have no label."""
+    """The count of each class, by name, for the one label that files have, as `count_labels` counts them; none where
+    they have no label."""
+    lengths = {-1 - key: number for key, number in labels.items() if key < 0}
+    found = None
+    if lengths:
+        total, squares = (sum(length**power * number for length, number in lengths.items()) for power in (1, 2))
+        counted = NumberStats(sum(lengths.values()), min(lengths), max(lengths), total, squares)
+        found = replace(counted.summary(), count=None, histogram=None)
     return {
-        feature: FeatureSummary(classes={name: labels[index] for index, name in enumerate(names)})
+        feature: FeatureSummary(classes={name: labels[index] for index, name in enumerate(names)}, per_example=found)
         for feature, names in class_names.items()
     }
 
