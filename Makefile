@@ -42,7 +42,8 @@ demo: $(VENV)/installed
 	for name in wine lines digits_resharded; do $(BIN)/shardmill verify demo/datasets/$$name || exit 1; done
 	$(BIN)/shardmill inspect demo/datasets/wine
 
-# Files of tests in their order, which has the slow ones, those of whole jobs, before the others. Modules stay compiled,
+# Files of tests in their order, which has the slow ones, those of whole jobs, before the others; those that use TensorFlow
+# all in one process, as tests/conftest.py has it. Modules stay compiled,
 # those that pytest rewrites too: the tests start hundreds of processes.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/installed

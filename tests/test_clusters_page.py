@@ -6,7 +6,6 @@ import re
 import shlex
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
@@ -15,6 +14,9 @@ from pipelines.commands.template import command_line
 from pipelines.flags.beam import beam_parser
 from pipelines.kinds.registry import KINDS
 from tests.support.command import REPOSITORY
+from tests.support.later import Later
+
+kubernetes_validate = Later("kubernetes_validate")
 
 PAGE = (REPOSITORY / "docs" / "clusters.md").read_text()
 BLOCKS = re.findall(r"^```\n(shardmill .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import yaml
 from croniter import croniter
 
@@ -17,6 +16,9 @@ from pipelines.recipes.load import load_recipes
 from pipelines.recipes.recipe import Recipe
 from shardmill.errors import ChecksError, LockedError, UserError
 from tests.support.command import REPOSITORY
+from tests.support.later import Later
+
+kubernetes_validate = Later("kubernetes_validate")
 
 DEPLOY = REPOSITORY / "deploy"
 FINAL = {error.exit_status for error in (UserError, ChecksError, LockedError)}  # which another try does not mend

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
-import tensorflow_datasets as tfds
 
 import shardmill
 from pipelines import cli
 from tests.support.command import Contents, Run, check_mistake, read_back, tree_bytes, write_files
+from tests.support.later import Later
 from tests.support.sounds import SAMPLES, chunk, form, riff, scipy_samples, scipy_wav, wav
+
+tf = Later("tensorflow")
+tfds = Later("tensorflow_datasets")
 
 TREE = {
     f"{label}/{number}.wav": wav(20 + number, 1, 16, 8000, number) for label in ("hum", "tick") for number in range(8)

@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow_datasets as tfds
 from PIL import Image
 from pycocotools.coco import COCO
-from tensorflow_datasets.object_detection import voc as voc_of_tfds
 
 import shardmill
 from shardmill.metadata.schema import from_pbtxt
 from tests.support.command import Run
 from tests.support.detection import COLOURS, Scene, Thing, coco_of, draw, scenes, write_coco, write_voc, write_yolo
+from tests.support.later import Later
 from tests.support.reading import make
+
+tfds = Later("tensorflow_datasets")
 
 SCENES = scenes(30)
 Objects = list[dict[str, Any]]
@@ -112,6 +113,8 @@ def test_the_schema_finds_boxes_and_classes_again(coco: tuple[Path, Path]) -> No
 
 
 def test_tfds_reads_what_it_reads_of_voc_itself(voc: tuple[Path, Path]) -> None:
+    from tensorflow_datasets.object_detection.voc import _get_example_objects
+
     source, directory = voc
     names = tfds.builder_from_directory(str(directory)).info.features["objects"]["label"].names
     found = by_name(directory) | by_name(directory, "validation")
@@ -119,7 +122,7 @@ def test_tfds_reads_what_it_reads_of_voc_itself(voc: tuple[Path, Path]) -> None:
     assert len(by_name(directory, "validation")) == 10
     assert len(found) == len(SCENES)
     for name, example in found.items():
-        own = list(voc_of_tfds._get_example_objects(source / "Annotations" / f"{Path(name).stem}.xml"))
+        own = list(_get_example_objects(source / "Annotations" / f"{Path(name).stem}.xml"))
         objects = example["objects"]
         np.testing.assert_allclose(objects["bbox"], np.reshape([item["bbox"] for item in own], (-1, 4)), rtol=1e-6)
         assert [names[label] for label in objects["label"]] == [item["label"] for item in own]

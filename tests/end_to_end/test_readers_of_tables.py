@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from tests.support.command import write_files
+from tests.support.later import Later
 from tests.support.table_results import Table, convert, to_csv
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-tf = pytest.importorskip("tensorflow")
-tfds = pytest.importorskip("tensorflow_datasets")
-wine = pytest.importorskip("sklearn.datasets").load_wine(as_frame=True)
+tf = Later("tensorflow")
+tfds = Later("tensorflow_datasets")
+sklearn_datasets = Later("sklearn.datasets")
 
 HEADER = ("id", "x", "word", "maybe", "ok", "a/b:c d")
 ROWS = [[n, n / 8, f"w{n % 7} “é”", None if n % 3 else n, "true" if n % 2 else "false", n * 2] for n in range(200)]
@@ -83,6 +84,7 @@ def test_tfds_reads_every_row(table: Table) -> None:
 
 
 def test_statistics_agree_with_tensorflow_s_view_of_the_wines(tmp_path: Path) -> None:
+    wine = sklearn_datasets.load_wine(as_frame=True)
     frame = wine.frame.assign(cultivar=wine.target_names[wine.target]).drop(columns="target")
     (tmp_path / "in").mkdir()
     frame.to_csv(tmp_path / "in" / "wine.csv", index=False)

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import shardmill
 from shardmill.reading.dataset import open_dataset
 from shardmill.records import tfrecord
 from shardmill.records.example import encode_example
 from tests.support.command import Run, check_mistake, write_files
+from tests.support.later import Later
 from tests.support.table_results import Table, convert
+
+tf = Later("tensorflow")
 
 ROWS: list[dict[str, Any]] = [
     {

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from PIL import Image
 
 import shardmill
@@ -24,15 +23,16 @@ from pipelines import cli
 from shardmill.records.example import decode_example
 from tests.support.command import REPOSITORY
 from tests.support.houses import serialized
+from tests.support.later import Later
+
+tf = Later("tensorflow")
 
 sys.path.insert(0, str(REPOSITORY / "examples"))
-import read_without_shardmill
-import stream_digits
-import train_arrays
-import train_rows
-import train_sequences
-
-pytest.importorskip("sklearn")  # the source of most inputs
+read_without_shardmill = Later("read_without_shardmill")
+stream_digits = Later("stream_digits")
+train_arrays = Later("train_arrays")
+train_rows = Later("train_rows")
+train_sequences = Later("train_sequences")
 
 EXAMPLES = REPOSITORY / "examples"
 Words = list[str]

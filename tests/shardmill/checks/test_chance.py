@@ -2,10 +2,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from shardmill.checks.chance import divergence_floor, ratio_ceiling, ratio_floor, share_floor
 from shardmill.checks.distances import divergence
+from tests.support.later import Later
+
+stats = Later("scipy.stats")
 
 
 @pytest.mark.parametrize("examples", [100, 1_000, 10_000])

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
-import tensorflow_datasets as tfds
 
 import shardmill
 from pipelines.reports.contact_sheet import pick_samples
@@ -17,7 +15,11 @@ from shardmill.features.renames import Renames
 from shardmill.reading.dataset import open_dataset
 from shardmill.reading.selection import supervised_of
 from tests.support.command import Run, check_mistake, image, image_tree, write_files
+from tests.support.later import Later
 from tests.support.small_data_set import edit_manifest
+
+tf = Later("tensorflow")
+tfds = Later("tensorflow_datasets")
 
 TF_RECORDS = {
     "image": "image/encoded",

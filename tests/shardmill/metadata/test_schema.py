@@ -1,16 +1,18 @@
 """Features as a tensorflow-metadata Schema."""
 
 import pytest
-import tensorflow as tf
 from google.protobuf import text_format
 from hypothesis import given
 from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tensorflow_transform.tf_metadata import schema_utils
 
 from shardmill.features.arrays import ELEMENTS
 from shardmill.features.feature import Feature
 from shardmill.metadata.schema import from_pbtxt, to_pbtxt, to_schema
+from tests.support.later import Later
+
+tf = Later("tensorflow")
+schema_utils = Later("tensorflow_transform.tf_metadata.schema_utils")
 
 
 @pytest.mark.parametrize(

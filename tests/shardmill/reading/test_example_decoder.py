@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.features.feature import DType, Feature
 from shardmill.reading.example_decoder import ExampleDecoder, unpack_varints
 from shardmill.records.example import encode_example
+from tests.support.later import Later
+
+tf = Later("tensorflow")
 
 INTS = st.one_of(st.integers(0, 300), st.integers(-(1 << 63), (1 << 63) - 1))
 FLOATS = st.floats(width=32, allow_nan=False)

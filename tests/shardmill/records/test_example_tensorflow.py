@@ -4,11 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from hypothesis import given, settings
 
 from shardmill.records.example import decode_example, encode_example
 from tests.shardmill.records.test_example import EXAMPLES, same
+from tests.support.later import Later
+
+tf = Later("tensorflow")
 
 
 def to_proto(features: dict[str, list[Any]]) -> Any:

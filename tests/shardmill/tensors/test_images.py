@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from shardmill.tensors.images import ImageDecoder
+from tests.support.later import Later
+
+tf = Later("tensorflow")
 
 SIZE = (24, 20)
 

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tensorflow as tf
 
 import shardmill
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.filesystems.gfile import GFiles
+from tests.support.later import Later
 from tests.support.reading import (
     FILLS,
     ROWS,
@@ -18,6 +18,8 @@ from tests.support.reading import (
     row,
     shards,
 )
+
+tf = Later("tensorflow")
 
 
 def rows_of(dataset: Any) -> dict[int, dict[str, Any]]:

@@ -5,14 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
-import tensorflow_datasets as tfds
 
 import shardmill
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.features.arrays import ELEMENTS
 from shardmill.features.feature import Feature
+from tests.support.later import Later
 from tests.support.small_data_set import encode, write_data_set
+
+tf = Later("tensorflow")
+tfds = Later("tensorflow_datasets")
 
 EXAMPLES = 7
 MATRIX = Feature("matrix", "float32", shape=(2, 3))

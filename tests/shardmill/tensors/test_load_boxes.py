@@ -5,13 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
-import tensorflow_datasets as tfds
 
 import shardmill
 from shardmill.errors import CorruptDataError
 from shardmill.features.feature import Feature
+from tests.support.later import Later
 from tests.support.small_data_set import write_data_set
+
+tf = Later("tensorflow")
+tfds = Later("tensorflow_datasets")
 
 EXAMPLES = 9
 FEATURES = (

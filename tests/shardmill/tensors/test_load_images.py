@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import shardmill
 from shardmill.errors import UserError
 from tests.support.command import image, write_files
+from tests.support.later import Later
 from tests.support.reading import count, make, make_images
+
+tf = Later("tensorflow")
 
 
 @pytest.fixture(scope="module")

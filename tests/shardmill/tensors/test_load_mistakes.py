@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tensorflow as tf
 
 import shardmill
 from shardmill.errors import CorruptDataError, UserError
+from tests.support.later import Later
 from tests.support.reading import FILLS, copy, flip, make_images, shards
 from tests.support.small_data_set import edit_manifest
+
+tf = Later("tensorflow")
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import shardmill
+from tests.support.later import Later
 from tests.support.reading import (
     copy,
     count,
     shards,
 )
+
+tf = Later("tensorflow")
 
 
 def numbers(dataset: Any) -> list[int]:

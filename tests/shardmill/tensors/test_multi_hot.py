@@ -1,11 +1,13 @@
 """Lists of ids as zeros and ones."""
 
 import pytest
-import tensorflow as tf
 
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature
 from shardmill.tensors.multi_hot import classes_of, multi_hot
+from tests.support.later import Later
+
+tf = Later("tensorflow")
 
 TAGS = Feature("tags", "int64", "class_label", (None,), class_names=("a", "b", "c"))
 IDS = Feature("ids", "int64", shape=(None,))

@@ -4,14 +4,16 @@ import math
 from pathlib import Path
 
 import pytest
-import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tensorflow_transform.tf_metadata import schema_utils
 
 import shardmill
 from shardmill.errors import UserError
+from tests.support.later import Later
 from tests.support.reading import ROWS, row, shards
+
+tf = Later("tensorflow")
+schema_utils = Later("tensorflow_transform.tf_metadata.schema_utils")
 
 
 @pytest.fixture

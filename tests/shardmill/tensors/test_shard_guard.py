@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tensorflow as tf
 
 import shardmill
 from shardmill.errors import CorruptDataError
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.tensors.shard_guard import guard
+from tests.support.later import Later
 from tests.support.reading import copy, flip, shards
+
+tf = Later("tensorflow")
 
 
 @pytest.fixture

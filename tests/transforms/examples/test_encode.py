@@ -6,13 +6,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.records import example
+from tests.support.later import Later
 from transforms.examples.encode import MAX_RECORD_BYTES, encode_examples, encode_framed, example_sizes
 from transforms.examples.framing import frame
+
+tf = Later("tensorflow")
 
 BINARY = (pa.binary(), pa.large_binary(), pa.string(), pa.large_string())
 LEAVES = (pa.int64(), pa.float32(), *BINARY)

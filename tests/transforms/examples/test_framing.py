@@ -6,13 +6,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-import tensorflow as tf
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.records import tfrecord
+from tests.support.later import Later
 from transforms.examples.framing import Framing, frame, payload_hashes
+
+tf = Later("tensorflow")
 
 RECORDS = st.lists(
     st.one_of(st.binary(max_size=40), st.sampled_from([0, 255, 256, 4095, 4096, 70_000]).map(lambda n: b"r" * n)),

@@ -3,13 +3,15 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.features.feature import DType
+from tests.support.later import Later
 from transforms.examples.decode import decode_parts, sequence_examples
 from transforms.examples.kinds import Held, Kinds, kinds_of, merge_kinds, misfits, mixed_kinds, most_frequent
+
+tf = Later("tensorflow")
 
 LISTS = {
     "int64": lambda values: tf.train.Feature(int64_list=tf.train.Int64List(value=values)),

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,11 +16,14 @@ from shardmill.metadata.rejects import Reject
 from shardmill.records import tfrecord
 from shardmill.records.example import decode_example, encode_example
 from shardmill.records.tfrecord import OVERHEAD
+from tests.support.later import Later
 from transforms.columns.inferred import Inferred, ValuesOf
 from transforms.columns.types import ColumnType
 from transforms.examples.decode import decode_examples, infer_examples
 from transforms.formats.base import BlockRef, FileRef, Rows
 from transforms.formats.tfrecords import TFRecordFormat
+
+tf = Later("tensorflow")
 
 EXAMPLES = [encode_example({"id": [number], "text": [b"x" * number]}) for number in range(7)]
 FILE = b"".join(map(tfrecord.frame, EXAMPLES))

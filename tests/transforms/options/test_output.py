@@ -1,15 +1,17 @@
 """Versions are those that TFDS reads."""
 
 import pytest
-from tensorflow_datasets.core.utils.version import Version
 
 from shardmill.errors import UserError
+from tests.support.later import Later
 from transforms.options.output import OutputOptions
+
+tfds_version = Later("tensorflow_datasets.core.utils.version")
 
 
 @pytest.mark.parametrize("version", ["1.0.0", "0.0.10", "1.0.20261119", "10.20.30"])
 def test_versions(version: str) -> None:
-    assert str(Version(OutputOptions(output="o", name="n", version=version).version)) == version
+    assert str(tfds_version.Version(OutputOptions(output="o", name="n", version=version).version)) == version
 
 
 @pytest.mark.parametrize(
@@ -25,4 +27,4 @@ def test_what_is_none(version: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
         OutputOptions(output="o", name="n", version=version)
     with pytest.raises(ValueError, match="version"):
-        Version(version)
+        tfds_version.Version(version)

@@ -4,11 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from shardmill.media.wav import read_header
+from tests.support.later import Later
 from tests.support.sounds import SAMPLES, chunk, form, riff, scipy_wav, wav
 from transforms.files.audio.decodable import is_decodable
+
+tf = Later("tensorflow")
 
 FORMATS = (
     form(),
