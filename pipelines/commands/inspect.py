@@ -11,7 +11,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from apache_beam.options.pipeline_options import StandardOptions
 from rich.table import Table
 
 from pipelines.flags.options import Parser, beam_options, check_folder_first
@@ -40,7 +39,6 @@ from transforms.columns.nested import in_words
 from transforms.files.images.errors import ImageError
 from transforms.files.images.header import read_header
 from transforms.stores import storage
-from transforms.stores.clients import set_options
 from transforms.stores.error_text import of_output, of_writing
 
 FORMAT = 1  # of --json; raised when a program that reads the former format would misread it
@@ -92,11 +90,8 @@ def main(arguments: Sequence[str]) -> int:
     args, rest = parser.parse_known_args(list(arguments))
     say_options(args)
     as_json = args.json or log.is_json()
-    options = beam_options(rest, parser)
-    check_folder_first(arguments, args.directory, rest)
-    if options.view_as(StandardOptions).runner is not None:
-        raise UserError("--runner has no meaning here: inspect reads the data set in this process")
-    set_options(options)
+    if rest or not storage.is_local(args.directory):
+        _reach_store(arguments, args.directory, rest, parser)
     try:
         dataset = open_dataset(args.directory, storage.StorageFiles())
         splits = _splits(dataset, args.split)
@@ -117,6 +112,19 @@ def main(arguments: Sequence[str]) -> int:
     except OSError as error:
         raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
     return 0
+
+
+def _reach_store(arguments: Sequence[str], directory: str, rest: Sequence[str], parser: Parser) -> None:
+    """Take Beam's options, whose import takes longer than to read what lies on a disk."""
+    from apache_beam.options.pipeline_options import StandardOptions
+
+    from transforms.stores.clients import set_options
+
+    options = beam_options(rest, parser)
+    check_folder_first(arguments, directory, rest)
+    if options.view_as(StandardOptions).runner is not None:
+        raise UserError("--runner has no meaning here: inspect reads the data set in this process")
+    set_options(options)
 
 
 def _splits(dataset: Dataset, name: str | None) -> tuple[SplitEntry, ...]:

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from shardmill.metadata.json_values import MAX_INTEGER, Value
 from shardmill.statistics.members import Json, Member, attributes, is_plain_count, is_plain_number, present
@@ -12,14 +13,13 @@ from shardmill.statistics.members import Json, Member, attributes, is_plain_coun
 Number = int | float
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
+class Bucket(NamedTuple):
     """How many values lie from `low` to `high`, both included; the file has one of a histogram by powers of 2 as
-    `below`, the power above it."""
+    `below`, the power above it. A tuple, for a wide table has a hundred thousand."""
 
     low: Number
     high: Number
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple's own `count` is of no use here
     by_powers: bool = False
 
     @classmethod
@@ -113,7 +113,7 @@ def _plain_buckets(found: Any) -> tuple[Bucket, ...] | None:
         return None
     if not are_bounds or set(map(type, numbers)) != {int} or min(numbers) < 0 or max(numbers) > MAX_INTEGER:
         return None
-    return tuple(map(Bucket, lows, highs, numbers))
+    return tuple(map(Bucket._make, zip(lows, highs, numbers, repeat(False))))
 
 
 def _numbers_by_name(value: Value) -> dict[str, Number]:

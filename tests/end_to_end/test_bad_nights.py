@@ -242,6 +242,20 @@ def test_a_night(run: Run, here: Path, night: str) -> None:
         assert "Since 1.0.0" in page
 
 
+def test_a_recipes_baseline_that_there_is_not(run: Run, here: Path) -> None:
+    """New rows beside it: nothing is read or published, and nobody finds a page of half a night."""
+    recipe("baseline: 9.9.9\n")
+    write(rows(610))
+
+    result = run("rebuild", "events.yaml")
+
+    assert result.status == 2
+    assert "9.9.9 is not a data set" in result.err
+    assert result.err.count("\n") == 1
+    assert Path("sets/events/LATEST").read_text() == "1.0.0\n"
+    assert not Path("sets/events/builds/1.0.1.html").exists()
+
+
 def test_two_builders(run: Run, here: Path) -> None:
     write(rows(610))
     with lease.held("sets/events/1.0.1", "beam-temp-events-other", "other"):

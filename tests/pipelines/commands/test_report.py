@@ -188,9 +188,35 @@ def test_no_half_page(built: Path, tmp_path: Path, run: Run, damage: str, status
 
 
 @pytest.mark.parametrize(
+    ("missing", "status", "said"),
+    [
+        ("", 2, "9.9.9 is not a data set: "),
+        ("_SUCCESS", 2, "has no _SUCCESS"),
+        ("stats.json", 2, "has no stats.json, which a report is made of"),
+        ("manifest.json", 1, "manifest.json is missing"),
+    ],
+)
+def test_a_missing_baseline_is_one_sentence(
+    built: Path, tmp_path: Path, run: Run, missing: str, status: int, said: str
+) -> None:
+    """And the page that is there stays as it is."""
+    parent = Path(shutil.copytree(built, tmp_path / "zoo"))
+    if missing:
+        (parent / "1.0.0" / missing).unlink()
+    (tmp_path / "page.html").write_text("the page of yesterday")
+    against = ("--against", "1.0.0" if missing else "9.9.9")
+
+    for flags in (("--output", tmp_path / "page.html"), ("--json",)):
+        result = run("report", parent / "1.0.1", *against, *flags)
+        assert (result.status, result.out) == (status, "")
+        assert said in result.err
+        assert result.err.count("\n") == 1
+    assert (tmp_path / "page.html").read_text() == "the page of yesterday"
+
+
+@pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--against", "9.9.9"), "9.9.9"),
         (("--json", "--output", "x.html"), "give one of them"),
         (("--output", "/proc/x/y.html"), "--output /proc/x/y.html: "),
     ],
