@@ -28,6 +28,7 @@ from transforms.inputs.file_list import (
 )
 from transforms.inputs.folders import FolderRoles
 from transforms.inputs.found import FOUND
+from transforms.inputs.image_names import image_names
 from transforms.inputs.listing import IMAGES, FileKind, Found, Listed, list_input
 from transforms.inputs.spread import PARSED, deal_out, number_of_parts, rows_at_once, without_duplicates
 from transforms.inputs.summary import InputSummary, summarize_batch, summarize_skipped
@@ -238,7 +239,9 @@ class MeasureFn(beam.DoFn):
         summary = summarize_batch(measured, types) if len(measured) else InputSummary()
         missing = [reject.source for reject in rejects if reject.reason == NO_SUCH_FILE]
         first = {NO_SUCH_FILE: (len(missing), min(missing))} if missing else {}
-        yield TaggedOutput(SUMMARIES, summary.merge(InputSummary(rejected=len(rejects), missing=first)))
+        named = image_names(measured, self._root) if len(measured) else {}
+        others = InputSummary(rejected=len(rejects), missing=first, image_names=named)
+        yield TaggedOutput(SUMMARIES, summary.merge(others))
 
 
 class _MeasureRowsFn(MeasureFn):

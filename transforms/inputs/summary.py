@@ -51,6 +51,7 @@ class InputSummary:
       left_out: annotations of objects that say what no example holds, by what that is.
       notices: what the user must be told of the input.
       label_lists: of a manifest's labels that are lists, see transforms.inputs.label_lists.
+      image_names: rows of a manifest in which a column names an image file, as (number, one name).
       fingerprint: the sum modulo 2^128 of xxh3_128 of each name and size: equal for equal inputs in any order.
     """
 
@@ -71,6 +72,7 @@ class InputSummary:
     left_out: Counter[str] = field(default_factory=Counter)
     notices: frozenset[str] = frozenset()
     label_lists: Counter[str] = field(default_factory=Counter)
+    image_names: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def merge(self, other: "InputSummary") -> "InputSummary":
         """The summary of both parts."""
@@ -92,6 +94,7 @@ class InputSummary:
             self.left_out + other.left_out,
             self.notices | other.notices,
             self.label_lists + other.label_lists,
+            _merge_named(self.image_names, other.image_names),
         )
 
     @property

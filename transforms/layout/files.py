@@ -122,6 +122,7 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
         *folder_notices(summary.folders, folders),
         *_label_notices(class_names),
         *_list_notices(summary, options),
+        *_name_notices(summary),
     )
     splits = _splits_of_input(summary, folders, options) if from_input else splits_by_fraction(options.split.splits)
     check_split_shards(splits.names, options.split_shards)
@@ -263,6 +264,16 @@ def _missing_notices(summary: InputSummary, options: LayoutOptions) -> list[str]
             f" {where}"
         )
     return said
+
+
+def _name_notices(summary: InputSummary) -> list[str]:
+    """That columns of which every value names an image file are stored as these names."""
+    return [
+        f"column {column!r} names image files, such as {name!r}, and is stored as their names: what these files hold is"
+        " in no example"
+        for column, (number, name) in sorted(summary.image_names.items())
+        if number == summary.columns[column].present
+    ]
 
 
 def _list_notices(summary: InputSummary, options: LayoutOptions) -> list[str]:
