@@ -24,7 +24,7 @@ _FEWEST_SHARE = 1 / 20  # of the numbers, in a bin of `least_jensen_shannon`: mo
 _ROUNDED = 1e-12  # shares that differ by less are the same
 
 
-class Bucket(NamedTuple):
+class Interval(NamedTuple):
     """How many numbers lie from `low` to `high`; at a point where the two are equal."""
 
     low: float
@@ -95,7 +95,7 @@ class Histogram:
       apart: how many numbers are NaN.
     """
 
-    buckets: tuple[Bucket, ...]
+    buckets: tuple[Interval, ...]
     quantiles: tuple[tuple[float, float, float], ...] = ()
     apart: float = 0.0
 
@@ -129,15 +129,15 @@ def jensen_shannon(one: Histogram, other: Histogram) -> float:
     return divergence([*rows[0], unlike[0], 0.0], [*rows[1], 0.0, unlike[1]])
 
 
-def _is_point(bucket: Bucket) -> bool:
+def _is_point(bucket: Interval) -> bool:
     return bucket.low == bucket.high and math.isfinite(bucket.low)
 
 
-def _is_wide(bucket: Bucket) -> bool:
+def _is_wide(bucket: Interval) -> bool:
     return bucket.low < bucket.high and math.isfinite(bucket.low) and math.isfinite(bucket.high)
 
 
-def _spread(buckets: Iterable[Bucket], bounds: Sequence[float]) -> list[float]:
+def _spread(buckets: Iterable[Interval], bounds: Sequence[float]) -> list[float]:
     """The counts between bounds, among them those of all buckets, over each of which numbers are spread evenly."""
     counts = [0.0] * max(len(bounds) - 1, 0)
     for bucket in filter(_is_wide, buckets):

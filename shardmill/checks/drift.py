@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from shardmill.checks.chance import divergence_floor, share_floor
 from shardmill.checks.distances import (
-    Bucket,
     Frequencies,
     Histogram,
+    Interval,
     jensen_shannon,
     least_jensen_shannon,
     least_l_infinity,
@@ -208,7 +208,7 @@ def _wide(histogram: Histogram) -> Histogram:
     wide = [bucket for bucket in histogram.buckets if math.isfinite(bucket.low)]
     if not all(isinstance(bucket.low, int) for bucket in wide):
         return histogram
-    met = (Bucket(bucket.low, bucket.high + 1, bucket.numbers) for bucket in wide)
+    met = (Interval(bucket.low, bucket.high + 1, bucket.numbers) for bucket in wide)
     return Histogram(
         (*met, *(bucket for bucket in histogram.buckets if not math.isfinite(bucket.low))), (), histogram.apart
     )

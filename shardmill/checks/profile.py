@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from shardmill.checks.distances import Bucket, Frequencies, Histogram
+from shardmill.checks.distances import Frequencies, Histogram, Interval
 from shardmill.features.feature import Feature, of_kind
 from shardmill.metadata.manifest import Manifest
 from shardmill.reading.dataset import Dataset
@@ -163,9 +163,9 @@ def histograms(summary: FeatureSummary) -> dict[str, Histogram]:
 def _histogram(numbers: Numbers) -> Histogram | None:
     if numbers.histogram is None and not (numbers.nan or numbers.infinity):
         return None
-    buckets = [Bucket(bucket.low, bucket.high, bucket.count) for bucket in numbers.histogram or () if bucket.count]
+    buckets = [Interval(bucket.low, bucket.high, bucket.count) for bucket in numbers.histogram or () if bucket.count]
     if numbers.infinity:  # of either sign: which, is not on record
-        buckets.append(Bucket(math.inf, math.inf, numbers.infinity))
+        buckets.append(Interval(math.inf, math.inf, numbers.infinity))
     finite = math.fsum(bucket.numbers for bucket in buckets) - numbers.infinity
     share = finite / (finite + numbers.infinity) if finite else 0.0
     error = numbers.relative_error or 0.0

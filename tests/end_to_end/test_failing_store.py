@@ -1,96 +1,22 @@
 """Whole commands against an S3 that answers 503 for seconds, by a proxy in front of an emulator; and two buckets at
 once."""
 
-import http.client
 import random
-import threading
-import time
-from collections import Counter
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from tests.support.buckets import S3Bucket, s3_named_once, server
 from tests.support.command import Run, image
+from tests.support.faulty_store import FaultyStore, faulty
 from transforms.stores import storage
 from transforms.stores.clients import reaching
 from transforms.stores.protocol import Rename
 from transforms.stores.s3 import S3
 
 BUSY_SECONDS = 2.0  # more than boto3 waits where nothing is configured
-_PASSED = ("connection", "transfer-encoding", "content-length", "server", "date")
-
-
-class BusyStore(ThreadingHTTPServer):
-    """Passes every request on, but for those by `methods` to `part` from the first on, for so many seconds: these get a
-    503."""
-
-    daemon_threads = True
-    request_queue_size = 256
-
-    def __init__(self, endpoint: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Pass)
-        self.store = urlsplit(endpoint).netloc
-        self.endpoint = f"http://127.0.0.1:{self.server_port}"
-        self._lock = threading.Lock()
-        self.fail(frozenset(), "", 0)
-
-    def fail(self, methods: frozenset[str], part: str, seconds: float) -> None:
-        """Answer 503 from the next such request on."""
-        self.refused: Counter[str] = Counter()
-        self._methods, self._part, self._seconds, self._until = methods, part, seconds, 0.0
-
-    def is_busy(self, method: str, path: str) -> bool:
-        """Whether this request gets a 503."""
-        if method not in self._methods or self._part not in path:
-            return False
-        with self._lock:
-            self._until = self._until or time.monotonic() + self._seconds
-            busy = time.monotonic() < self._until
-            self.refused[method] += busy
-        return busy
-
-
-class _Pass(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: BusyStore
-
-    def _answer(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if self.server.is_busy(self.command, self.path):
-            self._send(503, [], b"")
-            return
-        connection = http.client.HTTPConnection(self.server.store)
-        try:
-            connection.request(self.command, self.path, body, dict(self.headers))
-            answer = connection.getresponse()
-            length = answer.headers.get("Content-Length") if self.command == "HEAD" else None
-            headers = [(name, value) for name, value in answer.getheaders() if name.lower() not in _PASSED]
-            self._send(answer.status, headers, answer.read(), length)
-        finally:
-            connection.close()
-
-    def _send(self, status: int, headers: list[tuple[str, str]], body: bytes, length: str | None = None) -> None:
-        self.send_response(status)
-        for name, value in headers:
-            self.send_header(name, value)
-        self.send_header("Content-Length", length or str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _answer
-
-    def handle_expect_100(self) -> bool:
-        """As ever: the store itself is asked without."""
-        del self.headers["Expect"]
-        return super().handle_expect_100()
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -100,28 +26,23 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def store(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[BusyStore]:
+def store(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyStore]:
     for name in ("AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
-    server = BusyStore(endpoint)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with faulty(endpoint) as store:
+        yield store
 
 
 def new_bucket(endpoint: str) -> S3Bucket:
     return S3Bucket(f"bucket-{random.SystemRandom().getrandbits(64):x}", endpoint)
 
 
-def flags_of(bucket: S3Bucket, store: BusyStore) -> list[str]:
+def flags_of(bucket: S3Bucket, store: FaultyStore) -> list[str]:
     return [f"--s3_endpoint_url={store.endpoint}", *(flag for flag in bucket.flags if "endpoint" not in flag)]
 
 
-def arguments(bucket: S3Bucket, store: BusyStore) -> list[str]:
+def arguments(bucket: S3Bucket, store: FaultyStore) -> list[str]:
     for number in range(8):
         bucket.put(f"in/{'ab'[number % 2]}/{number}.png", image(number, "PNG"))
     flags = ["--input", f"{bucket.url}/in", "--output", f"{bucket.url}/out", "--name", "n", "--num_shards", "2"]
@@ -129,24 +50,24 @@ def arguments(bucket: S3Bucket, store: BusyStore) -> list[str]:
 
 
 @pytest.mark.parametrize(("methods", "part"), [("GET", "in/a/"), ("PUT", "out/"), ("GET PUT POST HEAD", "")])
-def test_a_store_that_is_busy_for_seconds(run: Run, endpoint: str, store: BusyStore, methods: str, part: str) -> None:
+def test_a_store_that_is_busy_for_seconds(run: Run, endpoint: str, store: FaultyStore, methods: str, part: str) -> None:
     bucket = new_bucket(endpoint)
     words = arguments(bucket, store)
-    store.fail(frozenset(methods.split()), part, BUSY_SECONDS)
+    store.fail_for("503", BUSY_SECONDS, methods.split(), part)
     result = run(*words)
     assert result.status == 0, result.err
-    assert store.refused.total() >= 2
+    assert store.failed >= 2
     assert "out/n/1.0.0/_SUCCESS" in bucket.files("out/")
     assert run("verify", f"{bucket.url}/out/n", *flags_of(bucket, store)).status == 0
 
 
 @pytest.mark.parametrize(("method", "part", "named"), [("GET", "in/a/", "/in/a/"), ("PUT", "out/", "/out/n/1.0.0/")])
 def test_one_attempt_fails_and_says_where(
-    run: Run, endpoint: str, store: BusyStore, method: str, part: str, named: str
+    run: Run, endpoint: str, store: FaultyStore, method: str, part: str, named: str
 ) -> None:
     bucket = new_bucket(endpoint)
     words = arguments(bucket, store)
-    store.fail(frozenset([method]), part, 3600)
+    store.fail_for("503", 3600, [method], part)
     result = run(*words, "--s3_attempts", "1", "--store_patience", "0")
     assert result.status in (1, 2)
     assert result.out == ""

@@ -1,21 +1,26 @@
-"""A store that fails at the first requests for each object, in one way or another: a proxy in front of an emulator."""
+"""A store that fails at the first requests for each object, or for some seconds, in one way or another: a proxy in
+front of an emulator."""
 
 import http.client
+import math
 import socket
 import struct
+import sys
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 _PASSED = ("connection", "transfer-encoding", "content-length", "server", "date")
 FAULTS = ("429", "500", "503", "reset", "short")
+METHODS = ("GET", "PUT", "POST", "HEAD", "DELETE")
 
 
 class FaultyStore(ThreadingHTTPServer):
-    """Passes requests on, but the first `times` of each method and path."""
+    """Passes requests on, but for those that it is told to fail."""
 
     daemon_threads = True
     request_queue_size = 256
@@ -24,21 +29,32 @@ class FaultyStore(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Pass)
         self.store = urlsplit(endpoint).netloc
         self.endpoint = f"http://127.0.0.1:{self.server_port}"
+        self._lock = threading.Lock()
         self.fail("", 0)
 
     def fail(self, fault: str, times: int, part: str = "", most: int = 1_000) -> None:
         """Have so many requests of each kind fail from now on, of those with `part` in their path; `most` in all."""
-        self.fault, self.times, self.part, self.most = fault, times, part, most
+        self.fault, self.times, self._part, self._most = fault, times, part, most
+        self._methods: Collection[str] = METHODS
+        self._seconds, self._until = math.inf, 0.0
         self.asked: Counter[str] = Counter()
         self.failed = 0
 
+    def fail_for(self, fault: str, seconds: float, methods: Collection[str], part: str) -> None:
+        """Have every request by `methods` fail that has `part` in its path, so long from the next such one on."""
+        self.fail(fault, sys.maxsize, part, sys.maxsize)
+        self._methods, self._seconds = methods, seconds
+
     def fails(self, method: str, path: str) -> bool:
         """Whether this request does."""
-        if self.part not in path or "/token" in path:
+        if self._part not in path or method not in self._methods or "/token" in path:
             return False
         asked = f"{method} {path.partition('&uploadId')[0]}"
-        self.asked[asked] += 1
-        return self.asked[asked] <= self.times and self.failed < self.most
+        with self._lock:
+            self._until = self._until or time.monotonic() + self._seconds
+            self.asked[asked] += 1
+            in_time = time.monotonic() < self._until
+            return self.asked[asked] <= self.times and self.failed < self._most and in_time
 
 
 class _Pass(BaseHTTPRequestHandler):

@@ -1,11 +1,11 @@
 """How numbers are distributed: exact counts in bins that are as narrow as a bounded number of them allows."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shardmill.statistics.numbers import Bucket
 from transforms.statistics.sketches import run_starts
 
 MOST_BINS = 2048  # of one feature while it is counted
@@ -16,15 +16,6 @@ _MANTISSA_BITS = 52  # of a float64
 Floats = NDArray[np.float64]
 Keys = NDArray[np.uint64]
 Counts = NDArray[np.int64]
-
-
-class Bucket(NamedTuple):
-    """How many numbers lie from `low` to `high`; one that is on the border of two counts with the one farther from
-    zero."""
-
-    low: float
-    high: float
-    numbers: int
 
 
 def _no_keys() -> Keys:
@@ -96,7 +87,7 @@ class ValueBins:
 
     def buckets(self) -> list[Bucket]:
         """A histogram of at most 32 buckets: of about equal width, or of about equal counts where one would hold over
-        half."""
+        half. A number that is on the border of two counts with the one farther from zero."""
         if not len(self.keys):
             return []
         low, high = self.edges()

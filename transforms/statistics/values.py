@@ -151,7 +151,7 @@ class NumericStats:
                 for percent, index in zip(_PERCENTS, self.bins.ranked(_PERCENTS))
             },
             relative_error=self.bins.relative_error(),
-            histogram=tuple(Bucket(*self._bounds(low, high), count) for low, high, count in self.bins.buckets()),
+            histogram=tuple(Bucket(*self._bounds(each.low, each.high), each.count) for each in self.bins.buckets()),
         )
         return FeatureSummary(
             distinct=distinct_of(self.distinct, self.range.sums.count), numbers=numbers, top_values=self._top_values()

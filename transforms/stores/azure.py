@@ -22,7 +22,7 @@ from requests.adapters import HTTPAdapter
 from shardmill.errors import UserError
 from transforms.stores.ahead import one_ahead
 from transforms.stores.protocol import FileStat, Rename
-from transforms.stores.stored import ChangedError, Stored
+from transforms.stores.stored import ChangedError, Stored, check_created, check_replaced
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -131,8 +131,7 @@ class AzureBlobs:
             try:
                 self._blob(url).upload_blob(data, overwrite=False)
             except ResourceExistsError:
-                if self.read(url) != data:  # else an answer was lost, and the request repeated
-                    raise FileExistsError(f"{url} is there already") from None
+                check_created(url, data, self.read)
 
     def look(self, url: str) -> Stored:
         """A small object and its ETag."""
@@ -150,10 +149,7 @@ class AzureBlobs:
             except HttpResponseError as error:
                 if error.status_code not in _CHANGED:
                     raise
-                with suppress(FileNotFoundError):  # an answer was lost, and the request repeated
-                    if self.read(url) == data:
-                        return
-                raise ChangedError(f"{url} was changed by another process") from None
+                check_replaced(url, data, self.read)
 
     def delete_unchanged(self, url: str, revision: str) -> None:
         """Delete an object with that ETag."""

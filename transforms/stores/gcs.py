@@ -24,7 +24,7 @@ from urllib3.exceptions import HTTPError
 from transforms.stores.ahead import one_ahead
 from transforms.stores.patience import PatienceOptions
 from transforms.stores.protocol import CHECKSUM_STAMP, FileStat, Rename, split_url
-from transforms.stores.stored import ChangedError, Stored
+from transforms.stores.stored import ChangedError, Stored, check_created, check_replaced
 from transforms.stores.transient import StatusError
 
 # A client each thread: cheap to make, keeps one connection open, and is not promised to be safe to share.
@@ -79,9 +79,7 @@ class GoogleStorage:
             try:
                 blob.upload_from_string(data, _TYPE, retry=self._retry, if_generation_match=0)
             except PreconditionFailed:
-                # Else an answer was lost, and the request repeated
-                if blob.download_as_bytes(raw_download=True, retry=self._retry) != data:
-                    raise FileExistsError(f"{url} is there already") from None
+                check_created(url, data, self.read)
 
     def look(self, url: str) -> Stored:
         """A small object and its generation."""
@@ -106,10 +104,7 @@ class GoogleStorage:
             try:
                 blob.upload_from_string(data, _TYPE, retry=self._retry, if_generation_match=int(revision))
             except (PreconditionFailed, NotFound):
-                with suppress(NotFound):  # an answer was lost, and the request repeated
-                    if blob.download_as_bytes(raw_download=True, retry=self._retry) == data:
-                        return
-                raise ChangedError(f"{url} was changed by another process") from None
+                check_replaced(url, data, self.read)
 
     def delete_unchanged(self, url: str, revision: str) -> None:
         """Delete one generation of an object."""

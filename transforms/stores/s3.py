@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, Inc
 from transforms.stores.ahead import one_ahead
 from transforms.stores.protocol import FileStat, Rename, split_url
 from transforms.stores.s3_times import parse_time
-from transforms.stores.stored import ChangedError, Stored
+from transforms.stores.stored import ChangedError, Stored, check_created, check_replaced
 from transforms.stores.transient import StatusError
 
 _COPIES = 16  # at once
@@ -81,8 +81,7 @@ class S3:
             except ClientError as error:
                 if _code(error) not in _THERE:
                     raise
-                if self._read(bucket, key) != data:  # else an answer was lost, and the request repeated
-                    raise FileExistsError(f"{url} is there already") from None
+                check_created(url, data, self.read)
 
     def look(self, url: str) -> Stored:
         """A small object and its ETag; retried as `read` is."""
@@ -105,10 +104,7 @@ class S3:
             except ClientError as error:
                 if _code(error) not in (*_THERE, *_MISSING):
                     raise
-                with suppress(FileNotFoundError):  # an answer was lost, and the request repeated
-                    if self.read(url) == data:
-                        return
-                raise ChangedError(f"{url} was changed by another process") from None
+                check_replaced(url, data, self.read)
 
     def delete_unchanged(self, url: str, revision: str) -> None:
         """Delete an object with that ETag."""

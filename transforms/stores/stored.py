@@ -1,5 +1,7 @@
 """A small file as it was read, by which to tell later whether it still is the same."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 
@@ -21,3 +23,30 @@ class Stored:
 
 class ChangedError(OSError):
     """A file is not what it was when it was read: another process wrote or deleted it meanwhile."""
+
+
+def check_created(url: str, data: bytes, read: Callable[[str], bytes]) -> None:
+    """After a store refused to create an object: it did, if the object has those bytes, and its answer was lost and the
+    request repeated. `read` gives an object's bytes, or raises FileNotFoundError.
+
+    Raises:
+      FileExistsError: it is another's.
+    """
+    if not _has(url, data, read):
+        raise FileExistsError(f"{url} is there already") from None
+
+
+def check_replaced(url: str, data: bytes, read: Callable[[str], bytes]) -> None:
+    """As `check_created`, after a store refused to write an object in the place of one revision.
+
+    Raises:
+      ChangedError: it is another's, or gone.
+    """
+    if not _has(url, data, read):
+        raise ChangedError(f"{url} was changed by another process") from None
+
+
+def _has(url: str, data: bytes, read: Callable[[str], bytes]) -> bool:
+    with suppress(FileNotFoundError):
+        return read(url) == data
+    return False

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.checks.distances import (
-    Bucket,
     Frequencies,
     Histogram,
+    Interval,
     divergence,
     jensen_shannon,
     least_jensen_shannon,
@@ -18,7 +18,7 @@ from shardmill.checks.distances import (
 
 
 def histogram(*buckets: tuple[float, float, float], apart: float = 0.0) -> Histogram:
-    return Histogram(tuple(Bucket(*bucket) for bucket in buckets), apart=apart)
+    return Histogram(tuple(Interval(*bucket) for bucket in buckets), apart=apart)
 
 
 @pytest.mark.parametrize(
@@ -106,13 +106,13 @@ def test_the_least_divergence(one: Histogram, other: Histogram, expected: float)
 
 
 def test_quantiles_say_where_in_a_bucket_numbers_are() -> None:
-    one = Histogram((Bucket(0, 100, 4),), ((10, 10, 0.5),))
-    other = Histogram((Bucket(0, 100, 4),), ((60, 60, 0.5),))
+    one = Histogram((Interval(0, 100, 4),), ((10, 10, 0.5),))
+    other = Histogram((Interval(0, 100, 4),), ((60, 60, 0.5),))
 
     assert least_jensen_shannon(*(Histogram(each.buckets) for each in (one, other))).value == 0
     # Up to 10 a half of the first, of the other at most a half
     assert least_jensen_shannon(one, other).value == 0
-    far = Histogram((Bucket(0, 100, 4),), ((60, 60, 0.25),))
+    far = Histogram((Interval(0, 100, 4),), ((60, 60, 0.25),))
     # Up to 10 a half against at most a quarter
     assert least_jensen_shannon(one, far).value == pytest.approx(divergence([1, 1], [1, 3]))
 
