@@ -143,7 +143,8 @@ def _codes(function: Any) -> tuple[Any, ...] | None:
 
 
 class _OfCombineFns:
-    """What a step that combines returns, by the class of what it combines with, where that holds no function."""
+    """What a step that combines returns, by the class of what it combines with, the classes and the texts of functions
+    that this holds."""
 
     def __init__(self, ask: Callable[..., Any], combining: Any) -> None:
         self._ask, self._combining = ask, combining
@@ -151,9 +152,13 @@ class _OfCombineFns:
 
     def __call__(self, function: Any, input_types: Any, *more: Any) -> Any:
         step: Any = getattr(input_types[0], "value", None) if input_types else None  # what it is a method of
-        if self._combining is not type(step) or any(map(callable, vars(step.combinefn).values())):
+        if self._combining is not type(step):
             return self._ask(function, input_types, *more)
-        key = (function, type(step.combinefn), step.runtime_type_check, *input_types[1:], *more)
+        calls = filter(callable, vars(step.combinefn).values())
+        called = tuple(call if isinstance(call, type) else _codes(call) for call in calls)
+        if None in called:
+            return self._ask(function, input_types, *more)
+        key = (function, type(step.combinefn), called, step.runtime_type_check, *input_types[1:], *more)
         if key not in self._known:
             self._known[key] = self._ask(function, input_types, *more)
         return self._known[key]
