@@ -6,7 +6,7 @@ from functools import cache
 
 from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
 
-from transforms.stores import s3_retries  # noqa: F401  # which adds an option to those of Beam
+from transforms.stores import patience, s3_retries  # noqa: F401  # which add options to those of Beam
 from transforms.workers import memory_options  # noqa: F401  # likewise
 
 

@@ -1,11 +1,13 @@
 """A step asks a store again until its patience ends; whoever asks from a terminal is told at once."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from tests.support.command import Run, check_mistake
+from tests.support.command import REPOSITORY, Run, check_mistake
 from transforms.stores import patience
 from transforms.stores.clients import set_options
 from transforms.stores.patience import patiently
@@ -70,4 +72,14 @@ def test_outside_of_a_job_nobody_waits() -> None:
 def test_a_number_that_is_none_is_a_mistake(run: Run, value: str) -> None:
     check_mistake(
         run("images", "--input", "a", "--output", "b", "--name", "n", f"--store_patience={value}"), "--store_patience"
+    )
+
+
+def test_the_command_knows_the_flag() -> None:
+    """In a process that has imported nothing yet."""
+    words = ("images", "--input", "a", "--output", "b", "--name", "n", "--store_patience=x")
+    said = subprocess.run([sys.executable, "-m", "pipelines", *words], cwd=REPOSITORY, capture_output=True, text=True)
+    assert (said.returncode, said.stderr) == (
+        2,
+        "shardmill: error: argument --store_patience: expected seconds, 0 or more, not 'x'\n",
     )
