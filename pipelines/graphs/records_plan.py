@@ -10,7 +10,8 @@ import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipelines.config.records import RecordsConfig
-from pipelines.graphs.records import Known, build_records, read_layout
+from pipelines.graphs.records import build_records
+from pipelines.graphs.records_reading import Known, read_layout
 from pipelines.reports.figures import human_size
 from pipelines.reports.summary import first_and_last, rejected_so_far
 from pipelines.reports.work import Work
