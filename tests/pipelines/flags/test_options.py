@@ -256,7 +256,10 @@ def test_flags_of_beam_are_passed_through() -> None:
         (["photos"], "^unexpected 'photos': no flag stands before it"),
         (["--label_file", "x"], "^unknown flag --label_file; did you mean --labels_file\\?$"),
         (["--regoin", "x"], "^unknown flag --regoin; did you mean --region\\?$"),
-        (["--seperator", ";"], "^unknown flag --seperator$"),  # not Beam's --user_agent
+        (
+            ["--seperator", ";"],
+            "^unknown flag --seperator; did you mean --label_separator\\?$",
+        ),  # not Beam's --user_agent
         (["--image_fromat", "x"], "^unknown flag --image_fromat; did you mean --image_format\\?$"),
         (["--format", "x"], "^unknown flag --format; did you mean --image_format\\?$"),  # not --log_format
         (["--log_fromat", "x"], "^unknown flag --log_fromat; did you mean --log_format\\?$"),
