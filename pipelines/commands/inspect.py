@@ -1,8 +1,4 @@
-"""`shardmill inspect`: what is in a data set, in words and, if asked, as a picture.
-
-The module is not called `inspect`: `python pipelines/kinds/images.py` puts this folder first on the path, where it
-would stand in for the standard library's.
-"""
+"""`shardmill inspect`: what is in a data set, in words and, if asked, as a picture."""
 
 import argparse
 import json
@@ -19,7 +15,8 @@ from pipelines.reports import log
 from pipelines.reports.array_pictures import is_drawable
 from pipelines.reports.contact_sheet import contact_sheet, count_turned, pick_samples
 from pipelines.reports.entries import feature_entries, near_duplicates_entry, split_entry, statistics_entry
-from pipelines.reports.figures import from_to, human_size
+from pipelines.reports.example_text import clipped, example_lines, show
+from pipelines.reports.figures import from_to
 from pipelines.reports.statistics import statistics_table
 from pipelines.reports.summary import pixel_hints, splits_table
 from pipelines.reports.text_table import text_of
@@ -36,16 +33,12 @@ from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.near_duplicates import CAVEAT
 from shardmill.statistics.stats_file import StatsFile
 from transforms.columns.nested import in_words
-from transforms.files.images.errors import ImageError
-from transforms.files.images.header import read_header
 from transforms.stores import storage
 from transforms.stores.error_text import of_output, of_writing
 
 FORMAT = 1  # of --json; raised when a program that reads the former format would misread it
 
 _CLASSES_SHOWN = 5  # of each split: the largest
-_VALUES_SHOWN = 8  # of a list
-_TEXT_SHOWN = 60  # letters
 
 
 def inspect_parser() -> Parser:
@@ -160,7 +153,7 @@ def describe(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> I
     yield from (f"shardmill.load: {hint}" for hint in pixel_hints(dataset))
     for number, (split, example) in enumerate(_first(dataset, splits, examples)):
         yield from ("", f"Example {number}, {split}:")
-        yield from _example(example, manifest.features)
+        yield from example_lines(example, manifest.features)
 
 
 def _transform(dataset: Dataset) -> Iterator[str]:
@@ -295,58 +288,9 @@ def _balance(counts: Mapping[str, int]) -> str:
     )
     if not present:
         return "no examples"
-    most = ", ".join(f"{_clip(name)} {number:,}" for number, name in present[:_CLASSES_SHOWN])
+    most = ", ".join(f"{clipped(name)} {number:,}" for number, name in present[:_CLASSES_SHOWN])
     more = ", …" if len(present) > _CLASSES_SHOWN else ""
     return f"{len(present):,} with examples, {from_to([number for number, _ in present])} of each: {most}{more}"
-
-
-def _example(example: Mapping[str, FeatureValue], features: Sequence[Feature]) -> Iterator[str]:
-    known = {feature.name: feature for feature in features}
-    width = max((len(printable(name)) for name in [*known, *example]), default=0)
-    # What the manifest does not know is shown too: that is why one looks
-    for name in dict.fromkeys([*known, *example]):
-        yield f"  {printable(name):{width}}  {show(example.get(name), known.get(name))}"
-
-
-def show(values: FeatureValue | None, feature: Feature | None) -> str:
-    """A feature's values as a person wants to see them; `feature` is None where the manifest does not know it."""
-    if values is None:
-        return "(missing)"
-    shown = ", ".join(_value(value, feature) for value in values[:_VALUES_SHOWN])
-    if feature is not None and (amount := kind_of(feature).amount(feature, len(values))):
-        shown = f"{amount}: {shown}"
-    if feature is not None and not feature.list_shape and len(values) == 1:
-        return shown
-    return f"[{shown}{', …' if len(values) > _VALUES_SHOWN else ''}] ({len(values)})"
-
-
-def _value(value: Any, feature: Feature | None) -> str:
-    words = None if feature is None else _image(feature, value) or kind_of(feature).shown(feature, value)
-    if words is not None:
-        return f"{words}, {human_size(len(value))}" if isinstance(value, bytes) else _clip(words)
-    return _bytes(value) if isinstance(value, bytes) else str(value)
-
-
-def _image(feature: Feature, value: Any) -> str | None:
-    """Format and size of an image, which its kind cannot say: what reads headers is the writers'."""
-    if feature.kind != "image" or not isinstance(value, bytes):
-        return None
-    try:
-        header = read_header(value)
-    except ImageError as error:
-        return str(error)
-    return f"{header.format} {header.width} x {header.height}"
-
-
-def _bytes(data: bytes) -> str:
-    try:
-        return json.dumps(_clip(data.decode()), ensure_ascii=False)
-    except UnicodeDecodeError:
-        return f"{human_size(len(data))}, not text"
-
-
-def _clip(text: str) -> str:
-    return text if len(text) <= _TEXT_SHOWN else f"{text[: _TEXT_SHOWN - 1]}…"
 
 
 def draw(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> tuple[bytes, str]:

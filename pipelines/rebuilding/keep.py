@@ -6,8 +6,8 @@ from typing import Any
 
 from google.protobuf import text_format
 
+from pipelines.config.given_schema import GivenSchema
 from pipelines.config.job import JobConfig
-from pipelines.config.records import GivenSchema
 from pipelines.recipes.recipe import Recipe
 from shardmill.checks.asked import Constraints
 from shardmill.errors import CorruptDataError, UserError
