@@ -59,7 +59,7 @@ class TFRecordFormat:
         """
         if not file.size_bytes:
             return
-        with storage.open_read(file.path, file.size_bytes) as stream:
+        with storage.open_read(file.path) as stream:  # a store is asked, though of a small file nothing is read
             if file.size_bytes < 2 * self.block_size or _compression(stream, file):
                 yield BlockRef(file, 0, file.size_bytes)
                 return
