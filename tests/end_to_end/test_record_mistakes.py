@@ -20,7 +20,6 @@ WRONG: list[tuple[str, dict[str, bytes], tuple[str, ...], tuple[str, ...]]] = [
         ("--key", "aa"),
         ("--key aa: no such column", "did you mean a?"),
     ),
-    ("jsonl", {"a.jsonl": b'{"label": ["x"]}\n'}, ("--label", "label"), ("--label label holds lists",)),
     ("jsonl", {"a.jsonl": b'{"": 1}\n'}, (), ("a column without a name",)),
     ("jsonl", {"a.jsonl": b"{}\n{}\n"}, (), ("no column of --input",)),
     ("jsonl", {"a.jsonl": b""}, (), ("has no rows",)),

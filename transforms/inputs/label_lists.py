@@ -23,16 +23,20 @@ def is_reserved(label: str) -> bool:
 
 
 def count_lists(labels: Iterable[str | None]) -> tuple[Counter[str], Counter[str]]:
-    """How many rows have each class, "" where they have none; and how many labels are `lists`, or of `several` classes,
-    and how many classes are `repeated` in their rows."""
+    """How many rows have each class, "" where they have none; and how many labels are `lists`, or one class (`single`),
+    or of `several` classes, and how many classes are `repeated` in their rows."""
     classes: Counter[str] = Counter()
     odd: Counter[str] = Counter()
+    single = 0
     for label in labels:
         names = names_in(label) if label is not None else None
         if names is None:
             classes[label or ""] += 1
+            single += bool(label)
             continue
         different = set(names)
         classes.update(different or [""])
         odd.update(lists=1, several=int(len(different) > 1), repeated=len(names) - len(different))
+    if single:
+        odd["single"] = single
     return classes, odd

@@ -104,7 +104,7 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
         if found
         else None
     )
-    if summary.label_lists and options.split.stratify_by == "label":
+    if summary.label_lists["lists"] and options.split.stratify_by == "label":
         raise UserError(
             "--stratify_by label: a file has any number of labels, and so is of no one class whose share of each split"
             " could be kept; leave --stratify_by out, or give another column"
@@ -127,7 +127,7 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
     splits = _splits_of_input(summary, folders, options) if from_input else splits_by_fraction(options.split.splits)
     check_split_shards(splits.names, options.split_shards)
     notices = (*notices, *splits.notices)
-    lists = bool(summary.label_lists) and class_names is not None
+    lists = bool(summary.label_lists["lists"]) and class_names is not None
     return Layout(splits.names, splits.fractions, folders, class_names, columns, notices, objects, lists)
 
 
@@ -277,10 +277,14 @@ def _name_notices(summary: InputSummary) -> list[str]:
 
 
 def _list_notices(summary: InputSummary, options: LayoutOptions) -> list[str]:
-    if not summary.label_lists:
+    lists, single = summary.label_lists["lists"], summary.label_lists["single"]
+    if not lists:
         return []
     odd = {("label", what): number for what, number in summary.label_lists.items()}
-    return label_notices({**odd, ("label", "empty"): summary.labels[""]}, options.separators)
+    said = label_notices({**odd, ("label", "empty"): summary.labels[""]}, options.separators)
+    if single:
+        said.append(f"the label is a list in {lists:,} rows, one class in {single:,}: it is stored as a list in all")
+    return said
 
 
 def _label_notices(class_names: ClassNames | None) -> list[str]:

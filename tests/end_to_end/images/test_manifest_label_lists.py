@@ -135,3 +135,13 @@ def test_labels_that_are_no_lists_of_names_are_rejects(run: Run, tmp_path: Path)
     assert labels(tmp_path / "out") == {"0.jpg": [0, 2], "2.jpg": [1]}
     assert made.rejects["records"] == 5
     assert made.rejects["reasons"]["class 'c' is not in --labels_file"] == 1
+
+
+def test_lists_beside_single_classes_are_said(run: Run, tmp_path: Path) -> None:
+    """Or one odd row would make lists of all labels without a word."""
+    command = manifest(tmp_path, "jsonl")
+    rows = (tmp_path / "meta.jsonl").read_text().replace('["ice"]', '"ice"')
+    (tmp_path / "meta.jsonl").write_text(rows)
+    made = make(run, tmp_path / "out", *command)
+    assert labels(tmp_path / "out") == EXPECTED
+    assert "the label is a list in 2 rows, one class in 2: it is stored as a list in all" in made.notices

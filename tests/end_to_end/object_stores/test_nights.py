@@ -191,7 +191,8 @@ class Nights:
         return Process(self._folder / name, *words, before=before).result()
 
     def _alike(self, text: str) -> str:
-        """`text` as it would be anywhere, at any time, on a machine that is not busy."""
+        """`text` as it would be anywhere, at any time, on a machine that is not busy; a disk gets no requests."""
+        text = re.sub(r"Requests to stores: about [\d,]+\n", "", text)
         text = PROGRESS.sub("", text.replace(self._place.url, "PLACE"))
         return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?|\d+ (ms|s)\b", "TIME", text)
 

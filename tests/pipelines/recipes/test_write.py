@@ -53,9 +53,9 @@ def test_there_and_back(command: str, values: dict[str, Any]) -> None:
 def test_any_text_comes_back(text: str) -> None:
     if any(word in text for word in ("{YYYY}", "{MM}", "{DD}")):
         return
-    values = {"name": "n", "output": "sets", "input": "a.csv", "label": text}
+    values = {"name": "n", "output": "sets", "input": "a.csv", "key": text}
 
-    assert back(recipe_text(KINDS["csv"], values, [])).options["label"] == text
+    assert back(recipe_text(KINDS["csv"], values, [])).options["key"] == text
 
 
 def test_the_command_writes_it_and_converts_nothing(run: Run, tmp_path: Path) -> None:

@@ -25,5 +25,5 @@ def test_counts() -> None:
     classes, odd = count_lists(labels)
 
     assert classes == Counter({"a": 2, "b": 2, "": 2})
-    assert +odd == Counter(lists=3, several=1, repeated=1)
-    assert count_lists(["a", None]) == (Counter({"a": 1, "": 1}), Counter())
+    assert +odd == Counter(lists=3, several=1, repeated=1, single=1)
+    assert count_lists(["a", None]) == (Counter({"a": 1, "": 1}), Counter(single=1))

@@ -66,9 +66,14 @@ def be_busy(times: int) -> None:
 
 
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The seconds that botocore waits from now on, without waiting them."""
+    """The seconds that botocore waits from now on, without waiting them; threads that other tests left wait on."""
     waits: list[float] = []
-    monkeypatch.setattr(time, "sleep", waits.append)
+    sleep, others = time.sleep, frozenset(threading.enumerate()) - {threading.current_thread()}
+
+    def wait(seconds: float) -> None:
+        (sleep if threading.current_thread() in others else waits.append)(seconds)
+
+    monkeypatch.setattr(time, "sleep", wait)
     return waits
 
 
