@@ -3,13 +3,17 @@
 import math
 import os
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from transforms.workers.cgroups import CGROUPS, OWN, settings
 
 
+@cache
 def cores(cgroups: Path = CGROUPS, own: Path = OWN) -> int:
     """Cores that this process may run on, and has the time of; at least one.
+
+    Found out once a process: the kernel's files are asked, and each block of work wants to know.
 
     The least of: those that it is bound to, and the quota of its control group and of each that this lies in, as Docker
     and Kubernetes set it: `cpu.max` of version 2, `cpu.cfs_quota_us` and `cpu.cfs_period_us` of version 1
