@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pipelines.config.files import ListedFilesConfig
 from pipelines.kinds.kind import Kind
 from shardmill.errors import UserError
+from shardmill.features import object_detection
 from shardmill.installation.extras import install_hint
 from transforms.files.images.limits import FORMATS, MAX_PIXELS, RESIZE_MODES, VERIFY
 from transforms.inputs.listing import IMAGES, FileKind, is_glob
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pipelines.graphs.jobs import Job
     from shardmill.features.feature import Features
     from transforms.files.images.codec import Reencode
+    from transforms.files.images.object_names import ObjectNames
     from transforms.inputs.annotations.objects import Member
     from transforms.inputs.annotations.source import AnnotationSource
     from transforms.inputs.summary import InputSummary
@@ -114,6 +116,12 @@ class ImagesConfig(AnnotationOptions, ListedFilesConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.feature_names == object_detection.NAME:
+            if self.rename not in ((), object_detection.RENAMES):
+                raise UserError(
+                    f"--feature_names {self.feature_names} says what every feature is called; drop it or --rename"
+                )
+            object.__setattr__(self, "rename", object_detection.RENAMES)
         if self.resize is None and self.resize_mode != "exact":
             raise UserError(f"--resize_mode {self.resize_mode} needs --resize")
         if self.jpeg_quality != DEFAULT_QUALITY and (not self.reencodes or self.image_format == "png"):
@@ -169,6 +177,13 @@ class ImagesConfig(AnnotationOptions, ListedFilesConfig):
         if self.voc is not None:
             return VocSource(self.voc, voc_root(self.voc), self.splits is None)
         return YoloSource(self.yolo, yolo_root(self.yolo)) if self.yolo is not None else None
+
+    @property
+    def object_names(self) -> "ObjectNames":
+        """What the objects in images are called."""
+        from transforms.files.images.object_names import OBJECT_DETECTION, TFDS
+
+        return OBJECT_DETECTION if self.feature_names == object_detection.NAME else TFDS
 
     @property
     def source(self) -> str:
@@ -243,23 +258,25 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     from transforms.inputs.file_list import RESERVED
     from transforms.layout.coordinates import held
 
-    declared, how = dict(config.coordinates), config.reencode
+    declared, how, names = dict(config.coordinates), config.reencode, config.object_names
     source, objects = config.annotation_source, None
     if source is not None:
-        objects = ObjectEncoder(source.members, config.on_bad_box, config.boxes_seen, config.renames)
+        objects = ObjectEncoder(source.members, config.on_bad_box, config.boxes_seen, config.renames, names)
     coordinates, near = held(declared), config.near_duplicates
     encoder = ImageEncoder(
         config.root, config.verify, how, config.max_pixels, coordinates, config.renames, near, objects
     )
     mode = None if how is None else "" if how.size is None else how.mode
     members = source.members if source is not None else ()
-    describe = partial(_describe, measured=encoder.measures, for_tfds=config.codec.is_read_by_tfds, members=members)
-    layout = partial(_layout, coordinates=declared, mode=mode)
+    describe = partial(
+        _describe, measured=encoder.measures, for_tfds=config.codec.is_read_by_tfds, members=members, names=names
+    )
+    layout = partial(_layout, coordinates=declared, mode=mode, names=names)
     if source is None:
         index = find_files(config, RESERVED)
     else:
-        index = partial(ReadAnnotations, source, config.allow_outside, config.remembers)
-    of_layout = encoder.of_layout if config.manifest is not None else None
+        index = partial(ReadAnnotations, source, config.allow_outside, config.remembers, names.image_id)
+    of_layout = encoder.of_layout if config.manifest is not None or names.of_api else None
     return FileRoute(index, encoder, describe, layout, of_layout, look.method() if near else "")
 
 
@@ -269,22 +286,34 @@ def _describe(
     stats: "Sequence[SplitStats]",
     measured: bool,
     for_tfds: bool,
-    members: "Sequence[Member]" = (),
+    members: "Sequence[Member]",
+    names: "ObjectNames",
 ) -> "tuple[Features, Sequence[str]]":
     from collections import Counter
 
-    from transforms.files.images.features import animation_notices, box_notices, image_features, turned_notices
+    from transforms.files.images.features import (
+        animation_notices,
+        box_notices,
+        image_features,
+        naming_notices,
+        turned_notices,
+    )
     from transforms.statistics.files import ImageStats
 
     formats: Counter[str] = sum((images.formats for images in stats if isinstance(images, ImageStats)), Counter())
     turned = sum(images.turned for images in stats if isinstance(images, ImageStats))
     boxes: Counter[str] = sum((Counter(images.boxes) for images in stats if isinstance(images, ImageStats)), Counter())
-    notices = [*turned_notices(turned), *(animation_notices(formats) if for_tfds else ()), *box_notices(boxes)]
-    return image_features(layout, summary.records, measured, formats, members), notices
+    of_tfds = [*animation_notices(formats), *naming_notices(names)] if for_tfds else []
+    notices = [*turned_notices(turned), *of_tfds, *box_notices(boxes)]
+    return image_features(layout, summary.records, measured, formats, members, names), notices
 
 
 def _layout(
-    summary: "InputSummary", options: "LayoutOptions", coordinates: Mapping[str, str], mode: str | None
+    summary: "InputSummary",
+    options: "LayoutOptions",
+    coordinates: Mapping[str, str],
+    mode: str | None,
+    names: "ObjectNames",
 ) -> "Layout":
     from transforms.layout.coordinates import check_coordinates
     from transforms.layout.files import make_layout
@@ -292,6 +321,8 @@ def _layout(
     layout = make_layout(summary, options)
     if mode is not None and not options.annotated:  # whose boxes are moved with the picture
         check_coordinates(layout.columns, coordinates, mode)
+    if layout.object_classes is not None:
+        names.check(summary.objects, layout.object_classes.names)
     return layout
 
 

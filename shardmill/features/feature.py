@@ -79,9 +79,8 @@ class Feature:
     @property
     def stem(self) -> str:
         """What files about it are called after, as TFDS has it: `image.class.label`, `objects-label`."""
-        if not self.member:
-            return self.name.replace("/", ".")
-        return f"{self.sequence.replace('/', '-')}-{self.member.replace('/', '.')}"
+        parts = (self.sequence, self.member) if self.member else (self.name,)
+        return "-".join(part.replace("/", ".") for part in parts)
 
     @property
     def is_wav(self) -> bool:

@@ -24,6 +24,7 @@ FEATURE_STATS = "FeatureStats.pb"  # as TFX calls it; see shardmill.statistics.f
 SCHEMA = "schema.pbtxt"
 ANOMALIES = "anomalies.pbtxt"  # of a version that failed its checks
 FEATURES = "features.json"
+LABEL_MAP = "label_map.pbtxt"  # of the Object Detection API; see shardmill.metadata.label_map
 DATASET_INFO = "dataset_info.json"
 REJECTS_DIR = "rejects"
 TRANSFORM = "transform.json"  # see shardmill.metadata.transform_file
@@ -133,6 +134,18 @@ def is_dataset_file(path: str, name: str) -> bool:
     head, _, rest = path.removesuffix(TEMP_SUFFIX).partition("/")
     if rest:
         return head.startswith(TEMP_PREFIX) or head in (REJECTS_DIR, TRANSFORM_GRAPH)
-    known = {SUCCESS, PUBLISHING, LOCK, MANIFEST, STATS, FEATURE_STATS, SCHEMA, FEATURES, DATASET_INFO, TRANSFORM}
+    known = {
+        SUCCESS,
+        PUBLISHING,
+        LOCK,
+        MANIFEST,
+        STATS,
+        FEATURE_STATS,
+        SCHEMA,
+        FEATURES,
+        DATASET_INFO,
+        LABEL_MAP,
+        TRANSFORM,
+    }
     shard = ShardName.parse(head)
     return head in known or head.endswith(".labels.txt") or (shard is not None and shard.name == name)

@@ -128,6 +128,11 @@ CASES: dict[str, tuple[str, ...]] = {
         *("--image_format", "png"),
     ),
     "images-voc": ("images", "--voc", "objects/voc"),
+    "images-object-detection": (
+        *("images", "--coco", "objects/train.json", "--feature_names", "object_detection", "--image_format", "jpeg"),
+        *(*_SPLITS, "--num_shards", "2"),
+    ),
+    "images-voc-object-detection": ("images", "--voc", "objects/voc", "--feature_names", "object_detection"),
     "images-yolo": ("images", "--yolo", "objects/yolo/data.yaml"),
     "arrays": ("arrays", "--input", "arrays", *_SPLITS),
     "arrays-typed": (

@@ -14,7 +14,7 @@ from apache_beam.pvalue import TaggedOutput
 
 import transforms.workers.coder  # noqa: F401, registers the coder of batches
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.annotations.objects import ANNOTATED, Annotated, AnnotatedFiles, object_lists
+from transforms.inputs.annotations.objects import ANNOTATED, IMAGE_ID, Annotated, AnnotatedFiles, object_lists
 from transforms.inputs.annotations.source import AnnotationFiles, AnnotationSource, Categories, LeftOut, Listed, Notice
 from transforms.inputs.file_list import locate
 from transforms.inputs.files import REJECTS, SUMMARIES, MeasureFn, indexed, tagged
@@ -48,12 +48,14 @@ class ReadAnnotations(beam.PTransform):
       source: of the annotations.
       allow_outside: whether images may lie outside its root.
       identities: whether references say which files are still what they were.
+      image_id: the column that holds what every image is known by, a text; "" for IMAGE_ID, of images that have one.
       temporary: the job's temporary directory; None in a dry run.
     """
 
     source: AnnotationSource
     allow_outside: bool = False
     identities: bool = False
+    image_id: str = ""
     temporary: str | None = None
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
@@ -62,7 +64,7 @@ class ReadAnnotations(beam.PTransform):
             pbegin
             | "Source" >> beam.Create([self.source])
             | "ListAnnotated"
-            >> beam.FlatMap(_list, self.allow_outside, self.temporary)
+            >> beam.FlatMap(_list, self.allow_outside, self.image_id, self.temporary)
             .with_output_types(pa.RecordBatch)
             .with_outputs(REJECTS, SUMMARIES, main="rows")
         )
@@ -70,7 +72,7 @@ class ReadAnnotations(beam.PTransform):
             listed["rows"]
             | "Spread" >> Spread(_first_name).with_output_types(pa.RecordBatch)
             | "ReadAnnotations"
-            >> beam.ParDo(_ReadFn(self.source, self.allow_outside, self.temporary))
+            >> beam.ParDo(_ReadFn(self.source, self.allow_outside, self.image_id, self.temporary))
             .with_output_types(pa.RecordBatch)
             .with_outputs(REJECTS, SUMMARIES, main="rows")
         )
@@ -86,7 +88,7 @@ def _first_name(batch: pa.RecordBatch) -> str:
 
 
 # Any: Beam checks annotations, and cannot check protocols
-def _list(source: Any, allow_outside: bool, temporary: str | None) -> Iterator[Any]:
+def _list(source: Any, allow_outside: bool, image_id: str, temporary: str | None) -> Iterator[Any]:
     """Batches of what a source lists; rejects and a summary, tagged."""
     pending: list[tuple[str, str, int, str | None]] = []
     summary = InputSummary()
@@ -100,7 +102,7 @@ def _list(source: Any, allow_outside: bool, temporary: str | None) -> Iterator[A
 
     for item in source.listed():
         if isinstance(item, AnnotatedFiles):
-            yield from _batches(item, source.root, allow_outside, reject)
+            yield from _batches(item, source.root, allow_outside, image_id, reject)
         elif isinstance(item, Listed):
             pending.append((item.image, item.annotation, item.place, item.split))
         elif isinstance(item, Categories):
@@ -119,7 +121,7 @@ def _list(source: Any, allow_outside: bool, temporary: str | None) -> Iterator[A
 
 
 def _batches(
-    files: AnnotatedFiles, root: str, allow_outside: bool, reject: Callable[[Reject], None]
+    files: AnnotatedFiles, root: str, allow_outside: bool, image_id: str, reject: Callable[[Reject], None]
 ) -> Iterator[pa.RecordBatch]:
     """ANNOTATED batches, the sizes of files 0; of an image that may not be read, a Reject."""
     rows, kept = [], []
@@ -131,7 +133,8 @@ def _batches(
             continue
         width, height = image.size or (None, None)
         kept.append(place)
-        rows.append((name, 0, uri, None, image.split, image.place, json.dumps(image.columns), None, width, height))
+        columns = {image_id: str(image.columns.get(IMAGE_ID, name))} if image_id else image.columns
+        rows.append((name, 0, uri, None, image.split, image.place, json.dumps(columns), None, width, height))
     if rows:
         objects = files.objects if len(kept) == len(files.objects) else files.objects.take(pa.array(kept))
         found = to_batch(list(zip(*rows, strict=True)), _BESIDE)
@@ -146,8 +149,9 @@ def _left_out(images: Iterable[Annotated]) -> Counter[str]:
 class _ReadFn(beam.DoFn):
     """Reads the annotations that are files of their own, by many threads where each is a request."""
 
-    def __init__(self, source: AnnotationSource, allow_outside: bool, temporary: str | None) -> None:
+    def __init__(self, source: AnnotationSource, allow_outside: bool, image_id: str, temporary: str | None) -> None:
         self._source, self._allow_outside, self._temporary = source, allow_outside, temporary
+        self._image_id = image_id
 
     def setup(self) -> None:
         self._opened: AnnotationFiles | None = None
@@ -169,7 +173,7 @@ class _ReadFn(beam.DoFn):
         rejects = [item for item in read if isinstance(item, Reject)]
         images = [item for item in read if isinstance(item, Annotated)]
         files = AnnotatedFiles(images, object_lists([image.objects for image in images]))
-        yield from _batches(files, self._source.root, self._allow_outside, rejects.append)
+        yield from _batches(files, self._source.root, self._allow_outside, self._image_id, rejects.append)
         yield from tagged(parts_of(rejects, self._temporary))
         yield TaggedOutput(SUMMARIES, InputSummary(rejected=len(rejects), left_out=_left_out(images)))
 

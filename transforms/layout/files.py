@@ -122,7 +122,7 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
         *folder_notices(summary.folders, folders),
         *_label_notices(class_names),
         *_list_notices(summary, options),
-        *_name_notices(summary),
+        *(() if options.annotated else _name_notices(summary)),
     )
     splits = _splits_of_input(summary, folders, options) if from_input else splits_by_fraction(options.split.splits)
     check_split_shards(splits.names, options.split_shards)

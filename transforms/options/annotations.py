@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from shardmill.errors import UserError
+from shardmill.features import object_detection
 from transforms.options.declare import Options, ValueMistake, flag
 from transforms.options.output import parse_path
 
+TFDS = "tfds"
 _SPLIT = re.compile(r"(\w+)=(.+)")
 
 
@@ -61,13 +63,24 @@ class AnnotationOptions(Options):
         default_words="such an image is a reject",
         to_json=lambda text: text or None,
     )
+    feature_names: str = flag(
+        TFDS,
+        "what features are called: as TFDS's data sets of objects, or by the keys of TensorFlow's Object Detection API",
+        choices=(TFDS, object_detection.NAME),
+        group="output",
+        told=False,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(given := self._given) > 1:
             raise UserError(f"{given[0]} and {given[1]} both say what is in the images; give one")
-        for name, value in (("--on_bad_box", self.on_bad_box), ("--boxes_seen", self.boxes_seen)):
-            if not given and value not in ("reject", ""):
+        for name, value in (
+            ("--on_bad_box", self.on_bad_box),
+            ("--boxes_seen", self.boxes_seen),
+            ("--feature_names", self.feature_names),
+        ):
+            if not given and value not in ("reject", "", TFDS):
                 raise UserError(f"{name} {value} is about the objects that --coco, --voc or --yolo annotate")
 
     @property

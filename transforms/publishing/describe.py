@@ -6,10 +6,12 @@ from types import MappingProxyType
 from typing import Any
 
 from shardmill.codecs.base import Codec
+from shardmill.features import object_detection
 from shardmill.features.feature import Feature, Features, of_kind
 from shardmill.features.renames import Renames
 from shardmill.features.roles import with_label
 from shardmill.metadata import naming, schema, tfds_metadata
+from shardmill.metadata.label_map import to_label_map
 from shardmill.metadata.labels import check_label_name
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.metadata.seal import checksums
@@ -206,6 +208,8 @@ def metadata_files(
         texts[naming.DATASET_INFO] = tfds_metadata.to_dataset_info_json(
             manifest.name, manifest.version, infos, supervised, description, manifest.codec.file_format
         )
+    if object_detection.is_asked(manifest.configuration):
+        texts[naming.LABEL_MAP] = to_label_map(next(label.class_names for label in labels if label.sequence))
     texts[naming.FEATURES] = tfds_metadata.to_features_json(manifest.features)
     texts[naming.SCHEMA] = schema.to_pbtxt(manifest.features, asked)
     stats = stats_file(manifest, build)
@@ -266,7 +270,8 @@ def notices(build: Build, features: Features, options: PublishOptions) -> list[s
         said += _near_notices(build.near_duplicates)
     for feature in of_kind(features, "class_label"):
         column = Renames.of(options.configuration).original(feature.name)
-        said += _class_notices(build, feature, "" if feature.shape else column)
+        kept = 1 if feature.sequence and object_detection.is_asked(options.configuration) else 0
+        said += _class_notices(build, feature, "" if feature.shape else column, kept)
     return said
 
 
@@ -295,10 +300,11 @@ def _class_names(features: Features) -> dict[str, Sequence[str]]:
     return {feature.name: feature.class_names for feature in of_kind(features, "class_label")}
 
 
-def _class_notices(build: Build, feature: Feature, column: str) -> list[str]:
+def _class_notices(build: Build, feature: Feature, column: str, kept: int) -> list[str]:
+    """What must be said of classes but the first ones, which are `kept` for no object."""
     names = feature.class_names
     counts = {split: stats.label_counts(feature.name) for split, stats in build.stats.items()}
-    where = {index: [split for split, labels in counts.items() if labels[index]] for index in range(len(names))}
+    where = {index: [split for split, labels in counts.items() if labels[index]] for index in range(kept, len(names))}
     said = []
     lost = [names[index] for index, splits in where.items() if not splits]
     if lost:

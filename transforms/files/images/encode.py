@@ -1,12 +1,15 @@
 """Images as examples: read, checked, re-encoded if asked. Pure but for reading the files."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Self
 
 import pyarrow as pa
 
+from shardmill.features.object_detection import KEYS
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.records import example
 from shardmill.statistics.extremes import Extreme
@@ -21,6 +24,7 @@ from transforms.files.images.limits import MAX_PIXELS
 from transforms.files.images.objects import ObjectEncoder
 from transforms.files.noted_columns import Columns
 from transforms.layout.coordinates import turned_reason
+from transforms.layout.files import Layout
 from transforms.statistics.extremes import Extremes
 from transforms.statistics.files import ImageStats, SplitStats
 from transforms.stores import storage
@@ -63,6 +67,13 @@ class ImageEncoder(FileEncoder):
     def measures(self) -> bool:
         """Whether examples have a height and a width."""
         return self.verify != "none" or self.reencode is not None
+
+    def of_layout(self, layout: Layout) -> Self:
+        """As the base says: with the names of the classes of objects, where these are stored too."""
+        own = super().of_layout(layout)
+        if own.objects is None or layout.object_classes is None:
+            return own
+        return replace(own, objects=replace(own.objects, class_names=layout.object_classes.names))
 
     def encode_file(self, path: str, data: bytes | None = None) -> Encoded:
         """Read, check and re-encode an image."""
@@ -122,7 +133,14 @@ class ImageEncoder(FileEncoder):
 
     def _encoded(self, image: bytes, header: ImageHeader) -> Encoded:
         sides = _size_entries(header.height, header.width, *self._sides) if self.measures else b""
-        return Encoded(image, sides, header)
+        return Encoded(image, sides + self._told(image, header), header)
+
+    def _told(self, image: bytes, header: ImageHeader) -> bytes:
+        """What only the Object Detection API has said of an image."""
+        if self.objects is None or not self.objects.names.of_api:
+            return b""
+        said = ((KEYS.format, header.format), (KEYS.sha256, hashlib.sha256(image).hexdigest()))
+        return b"".join(example.entry(name, example.bytes_feature([text.encode()])) for name, text in said)
 
     @cached_property
     def _sides(self) -> tuple[str, str]:

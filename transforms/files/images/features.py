@@ -4,14 +4,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from shardmill.features.feature import Feature, Features
+from shardmill.features.object_detection import KEYS
 from transforms.files.features import TFDS_CANNOT, file_features
+from transforms.files.images.object_names import TFDS, ObjectNames
 from transforms.files.images.objects import object_features
 from transforms.inputs.annotations.objects import Member
 from transforms.layout.files import Layout
 
 
 def image_features(
-    layout: Layout, rows: int, measured: bool, formats: Counter[str], members: Sequence[Member] = ()
+    layout: Layout,
+    rows: int,
+    measured: bool,
+    formats: Counter[str],
+    members: Sequence[Member] = (),
+    names: ObjectNames = TFDS,
 ) -> Features:
     """The features, in the order in which transforms.files.images.encode writes them.
 
@@ -21,11 +28,24 @@ def image_features(
       measured: whether height and width are known.
       formats: of the images written; where there is only one, it is the feature's encoding.
       members: what is annotated of each object in them.
+      names: what that is called.
     """
     encoding = next(iter(formats)) if len(formats) == 1 and measured else ""
     image = Feature("image", "bytes", "image", encoding=encoding)
-    objects = object_features(members, layout.object_classes.names) if layout.object_classes is not None else ()
-    return file_features(layout, rows, image, ("height", "width") if measured else (), objects)
+    objects = object_features(members, layout.object_classes.names, names) if layout.object_classes is not None else ()
+    told = tuple(Feature(name, "bytes", "text", role="source") for name in (KEYS.format, KEYS.sha256))
+    noted = (*told, *objects) if names.of_api else objects
+    return file_features(layout, rows, image, ("height", "width") if measured else (), noted)
+
+
+def naming_notices(names: ObjectNames) -> list[str]:
+    """What must be said of a data set that TFDS reads, by what the objects in it are called."""
+    if not names.of_api:
+        return []
+    return [
+        "--feature_names object_detection: TFDS has no feature for boxes whose edges are lists of their own; it reads"
+        f" {KEYS.objects} as a Sequence with four lists of numbers, and no BBoxFeature"
+    ]
 
 
 def turned_notices(turned: int) -> list[str]:

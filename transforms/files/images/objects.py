@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from shardmill.features.feature import DType, Feature, Features, Kind
@@ -15,12 +16,12 @@ from transforms.files.images.boxes import Picture
 from transforms.files.images.codec import Reencode
 from transforms.files.images.errors import ImageError
 from transforms.files.images.exif import UPRIGHT
+from transforms.files.images.object_names import TFDS, ObjectNames, Part, Stored
 from transforms.files.images.placing import Placing, place
 from transforms.inputs.annotations.objects import RELATIVE, Member, NotedObjects, noted_objects, sizes_of
 from transforms.sharding.keys import hash_strings
 from transforms.statistics.gathered import GatheredStats
 
-SEQUENCE = "objects"  # as TFDS's own data sets call it
 ON_BAD_BOX = ("reject", "drop")
 _ENTRIES = "entries"
 _PREPARED = "prepared"  # beside what is planned of an image
@@ -31,7 +32,7 @@ class Placed(NamedTuple):
 
     Attributes:
       rows: one an image: its features, serialized (`entries`), how many of its objects were `clipped`, `dropped` or
-        `cropped`, see Placing, and a list for each member, by its name.
+        `cropped`, see Placing, and a list for each feature of theirs, by its name.
       errors: why an image is refused for its objects, by its place among them.
     """
 
@@ -54,7 +55,7 @@ class Noted(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """How a member is stored, and what Arrow holds it as."""
+    """How something is stored, and what Arrow holds it as."""
 
     dtype: DType
     kind: Kind
@@ -62,35 +63,37 @@ class _Kind(NamedTuple):
 
 
 _INTEGERS, _FLAGS = _Kind("int64", "tensor", pa.int64()), _Kind("int64", "bool", pa.int64())
-_KINDS: dict[Member, _Kind] = {
-    "area": _Kind("float32", "tensor", pa.float32()),
+_NUMBERS, _TEXTS = _Kind("float32", "tensor", pa.float32()), _Kind("bytes", "text", pa.binary())
+_KINDS: dict[Part, _Kind] = {
+    "area": _NUMBERS,
     "bbox": _Kind("float32", "bbox", pa.float32()),
     "id": _INTEGERS,
     "is_crowd": _FLAGS,
     "is_difficult": _FLAGS,
     "is_truncated": _FLAGS,
     "label": _Kind("int64", "class_label", pa.int64()),
-    "pose": _Kind("bytes", "text", pa.binary()),
+    "pose": _TEXTS,
+    "text": _TEXTS,
+    "top": _NUMBERS,
+    "left": _NUMBERS,
+    "bottom": _NUMBERS,
+    "right": _NUMBERS,
 }
 
 
-def object_features(members: Iterable[Member], class_names: Sequence[str]) -> Features:
+def object_features(members: Iterable[Member], class_names: Sequence[str], names: ObjectNames = TFDS) -> Features:
     """The features of objects, in the order in which they are written."""
     return tuple(
         Feature(
-            _name(member),
-            _KINDS[member].dtype,
-            _KINDS[member].kind,
-            (None, 4) if member == "bbox" else (None,),
-            class_names=tuple(class_names) if member == "label" else (),
-            sequence=SEQUENCE,
+            item.name,
+            _KINDS[item.part].dtype,
+            _KINDS[item.part].kind,
+            (None, 4) if item.part == "bbox" else (None,),
+            class_names=names.classes(class_names) if item.part == "label" else (),
+            sequence=names.sequence,
         )
-        for member in sorted(members)
+        for item in names.stored(members)
     )
-
-
-def _name(member: str) -> str:
-    return f"{SEQUENCE}/{member}"
 
 
 @dataclass(frozen=True)
@@ -102,13 +105,21 @@ class ObjectEncoder:
       on_bad_box: whether an object whose box is no good makes its image a `reject`, or is left out: `drop`.
       boxes_seen: whether boxes of images that EXIF turns are of the `stored` or the `upright` picture, where the
         annotation's size does not tell; "" makes these images rejects.
-      renames: what the features are called.
+      renames: what the features are called instead of what `names` calls them.
+      names: of what is said of objects.
+      class_names: by the ids that are planned, where names of classes are stored too.
     """
 
     members: tuple[Member, ...]
     on_bad_box: str = "reject"
     boxes_seen: str = ""
     renames: Renames = NO_RENAMES
+    names: ObjectNames = TFDS
+    class_names: tuple[str, ...] = ()
+
+    @property
+    def _stored(self) -> tuple[Stored, ...]:
+        return self.names.stored(self.members)
 
     def place(self, noted: NotedObjects, pictures: Sequence[Picture], how: Reencode | None) -> Placed:
         """The objects where they are in images as these will be stored.
@@ -121,11 +132,11 @@ class ObjectEncoder:
         placing = place(noted, pictures, how, self.boxes_seen, self.on_bad_box == "drop")
         offsets = np.zeros(len(pictures) + 1, np.int64)
         np.cumsum(placing.lengths, out=offsets[1:])
-        members = sorted(self.members)
-        lists = [_list(member, self._values(member, noted, placing), offsets) for member in members]
-        named = pa.RecordBatch.from_arrays(lists, [self.renames(_name(member)) for member in members])
+        stored = self._stored
+        lists = [_list(item.part, self._values(item.part, noted, placing), offsets) for item in stored]
+        named = pa.RecordBatch.from_arrays(lists, [self.renames(item.name) for item in stored])
         columns = [encode_entries(named), *map(pa.array, placing.changed.values()), *lists]
-        names = [_ENTRIES, *placing.changed, *map(_name, members)]
+        names = [_ENTRIES, *placing.changed, *(item.name for item in stored)]
         return Placed(pa.RecordBatch.from_arrays(columns, names), placing.errors)
 
     def prepare(self, batch: pa.RecordBatch, how: Reencode | None) -> pa.RecordBatch:
@@ -171,25 +182,32 @@ class ObjectEncoder:
         """Whether where the objects will be depends on nothing but what is said of an image that EXIF does not turn."""
         return size is not None and (size != RELATIVE or how is None)
 
-    def _values(self, member: Member, noted: NotedObjects, placing: Placing) -> Any:
-        """A member's values of all objects that are kept."""
-        if member == "bbox":
+    def _values(self, part: Part, noted: NotedObjects, placing: Placing) -> Any:
+        """What is stored of all objects that are kept."""
+        if part == "bbox":
             return np.stack(placing.boxes, axis=1).ravel().astype(np.float32)
-        values = noted.columns[member].take(pa.array(placing.kept))
-        if member == "area":
+        if part == "top" or part == "left" or part == "bottom" or part == "right":
+            return getattr(placing.boxes, part).astype(np.float32)
+        values = noted.columns["label" if part == "text" else part].take(pa.array(placing.kept))
+        if part == "area":
             return (values.fill_null(0.0).to_numpy() * placing.scales).astype(np.float32)
-        return values.cast(_KINDS[member].arrow)
+        if part == "text":
+            return pa.array(self.class_names, pa.string()).take(values).cast(_KINDS[part].arrow)
+        if part == "label" and (first := len(self.names.classes(self.class_names)) - len(self.class_names)):
+            return pc.add(values, first)
+        return values.cast(_KINDS[part].arrow)
 
     def stats(self, rows: pa.RecordBatch, names: Sequence[str]) -> GatheredStats:
         """The statistics of the objects in images of which `rows` are those of Placed; `names` are theirs."""
-        columns = rows.select(list(map(_name, sorted(self.members))))
-        return GatheredStats.of(columns, hash_strings(names, 0), [_name("label")])
+        columns = rows.select([item.name for item in self._stored])
+        labels = [item.name for item in self._stored if item.part == "label"]
+        return GatheredStats.of(columns, hash_strings(names, 0), labels)
 
 
-def _list(member: Member, values: Any, offsets: NDArray[np.int64]) -> pa.LargeListArray:
-    if member == "bbox":
+def _list(part: Part, values: Any, offsets: NDArray[np.int64]) -> pa.LargeListArray:
+    if part == "bbox":
         offsets = 4 * offsets
-    return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values, _KINDS[member].arrow))
+    return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values, _KINDS[part].arrow))
 
 
 def _is_usual(size: tuple[int, int] | None, picture: Picture) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
 from transforms.inputs.annotations.coco_file import CocoFile, CocoImage, read_coco
-from transforms.inputs.annotations.objects import Annotated, AnnotatedFiles, Member, Object, lists_of
+from transforms.inputs.annotations.objects import IMAGE_ID, Annotated, AnnotatedFiles, Member, Object, lists_of
 from transforms.inputs.annotations.source import Categories, LeftOut, Notice
 from transforms.stores import storage
 
@@ -32,7 +32,7 @@ class CocoSource:
     """
 
     members: ClassVar[tuple[Member, ...]] = ("area", "bbox", "id", "is_crowd", "label")
-    columns: ClassVar[tuple[str, ...]] = ("image/id",)
+    columns: ClassVar[tuple[str, ...]] = (IMAGE_ID,)
 
     files: tuple[tuple[str, str], ...]
     root: str
@@ -111,7 +111,7 @@ def annotated(found: CocoFile, folder: str, split: str | None, before: int) -> I
                 yield Reject(name, place, "index", problem)
                 continue
             good.append(index)
-            images.append(Annotated(name, place, image.size, split=split, columns={"image/id": image.id}))
+            images.append(Annotated(name, place, image.size, split=split, columns={IMAGE_ID: image.id}))
         yield AnnotatedFiles(images, _objects(found, order, firsts[good], lasts[good]))
     yield from _strays(found, owners, order)
 

@@ -68,6 +68,7 @@ class AnnotatedFiles(NamedTuple):
     objects: pa.ListArray
 
 
+IMAGE_ID = "image/id"  # the column of the ids that images have in their annotations
 RELATIVE = (1, 1)  # the size of a picture whose boxes are fractions of it
 
 _TYPES = {
