@@ -78,7 +78,6 @@ def _tag(arguments: Sequence[str]) -> int:
 
 
 _COMMANDS: dict[str, tuple[str, Command]] = {
-    **{name: (kind.summary, _convert(kind)) for name, kind in KINDS.items()},
     "rebuild": ("build data sets anew by recipes, where there is anything to do", _rebuild),
     "inspect": ("show what is in a data set", _inspect),
     "verify": ("re-read a data set and check every shard", _verify),
@@ -90,9 +89,17 @@ _COMMANDS: dict[str, tuple[str, Command]] = {
 }
 
 
+def _command(name: str) -> Command | None:
+    if name in _COMMANDS:
+        return _COMMANDS[name][1]
+    return _convert(KINDS[name]) if name in KINDS else None
+
+
 def _usage() -> str:
-    width = max(map(len, _COMMANDS))
-    lines = [f"  {name:{width}}  {summary}" for name, (summary, _) in _COMMANDS.items()]
+    summaries = {name: kind.summary for name, kind in KINDS.items()}
+    summaries |= {name: summary for name, (summary, _) in _COMMANDS.items()}
+    width = max(map(len, summaries))
+    lines = [f"  {name:{width}}  {summary}" for name, summary in summaries.items()]
     return "\n".join(["usage: shardmill COMMAND ...", "", *lines, "", "shardmill COMMAND --help tells more."])
 
 
@@ -124,15 +131,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"shardmill {shardmill.__version__}{'' if COMPILED else ', without its compiled module: slower'}")
         return 0
-    command = _COMMANDS.get(arguments[0])
+    command = _command(arguments[0])
     if command is None:
         import difflib
 
-        near = difflib.get_close_matches(arguments[0], _COMMANDS, 1)
+        names = (*KINDS, *_COMMANDS)
+        near = difflib.get_close_matches(arguments[0], names, 1)
         hint = f"did you mean {near[0]}? The commands are" if near else "expected"
-        return _complain(f"unknown command {arguments[0]!r}; {hint} {', '.join(_COMMANDS)}", 2)
+        return _complain(f"unknown command {arguments[0]!r}; {hint} {', '.join(names)}", 2)
     try:
-        status = command[1](arguments[1:])
+        status = command(arguments[1:])
         print(end="", flush=True)  # here, where it is known what to do if nobody reads it
         return status
     except (UserError, JobError, CorruptDataError) as error:

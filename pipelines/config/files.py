@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pipelines.config.job import JobConfig
 from shardmill.errors import UserError
-from transforms.inputs.listing import input_root
 from transforms.options.declare import flag
 from transforms.options.labels import LabelOptions
 from transforms.options.output import parse_path
@@ -216,7 +215,7 @@ class ListedFilesConfig(FilesConfig, ABC):
     def root(self) -> str:
         """The folder that names are relative to."""
         if self.input is not None:
-            return input_root(self.input)
+            return super().root
         from transforms.inputs.file_list import folder_of
 
         assert self.manifest is not None

@@ -1,6 +1,6 @@
 """What every job is told. Frozen: what a flag says is said once."""
 
-import uuid
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,8 +10,8 @@ from shardmill.errors import UserError
 from shardmill.features.renames import Renames
 from shardmill.metadata import naming
 from shardmill.versions.build_record import BuildRecord
+from transforms.inputs.file_kind import FileKind
 from transforms.inputs.folders import FolderRoles, parse_roles
-from transforms.inputs.listing import FileKind, input_root
 from transforms.options.checks import CheckOptions
 from transforms.options.declare import Options, ValueMistake, flag, options_of
 from transforms.options.labels import LabelOptions
@@ -126,7 +126,7 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
     )
     checks: CheckOptions | None = None
     record: BuildRecord | None = field(default=None, compare=False)
-    job: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
+    job: str = field(default_factory=lambda: os.urandom(16).hex(), compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -143,6 +143,8 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
     @cached_property
     def root(self) -> str:
         """The folder that names are relative to; of a URL the store may be asked what it is."""
+        from transforms.inputs.listing import input_root
+
         assert self.input is not None
         return input_root(self.input)
 

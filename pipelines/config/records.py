@@ -11,7 +11,7 @@ from shardmill.errors import UserError
 from shardmill.features.feature import Features, of_kind
 from shardmill.features.renames import Renames
 from transforms.formats.csv.dialect import MISSING
-from transforms.inputs.listing import FileKind
+from transforms.inputs.file_kind import FileKind
 from transforms.options.columns import parse_delimiter, parse_fill, parse_missing, parse_names, parse_quote
 from transforms.options.declare import ValueMistake, flag
 from transforms.options.labels import LabelOptions

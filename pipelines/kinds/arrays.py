@@ -9,7 +9,7 @@ from pipelines.config.files import ListedFilesConfig
 from pipelines.kinds.kind import Kind
 from shardmill.errors import UserError
 from transforms.files.arrays.limits import ELEMENTS, MAX_DIMENSIONS
-from transforms.inputs.listing import ARRAYS, FileKind
+from transforms.inputs.file_kind import ARRAYS, FileKind
 from transforms.options.declare import ValueMistake, flag
 from transforms.options.output import parse_path
 
@@ -135,11 +135,13 @@ def _job(config: ArraysConfig) -> "Job":
     return file_job(config, arrays_route(config))
 
 
-KIND = Kind(
-    "arrays",
-    "turn .npy arrays into TFRecord shards",
-    "Turn a tree of .npy arrays, or a manifest that lists them, into balanced, shuffled TFRecord shards. "
-    "All arrays are of one shape and type; those of another are rejected.",
-    ArraysConfig,
-    _job,
+KINDS = (
+    Kind(
+        "arrays",
+        "turn .npy arrays into TFRecord shards",
+        "Turn a tree of .npy arrays, or a manifest that lists them, into balanced, shuffled TFRecord shards. "
+        "All arrays are of one shape and type; those of another are rejected.",
+        ArraysConfig,
+        _job,
+    ),
 )

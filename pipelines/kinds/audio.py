@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pipelines.config.files import ListedFilesConfig
 from pipelines.kinds.kind import Kind
-from transforms.inputs.listing import AUDIO, FileKind
+from transforms.inputs.file_kind import AUDIO, FileKind
 from transforms.options.declare import flag
 from transforms.options.output import parse_path
 
@@ -74,10 +74,12 @@ def _job(config: AudioConfig) -> "Job":
     return file_job(config, audio_route(config))
 
 
-KIND = Kind(
-    "audio",
-    "turn WAV files into TFRecord shards",
-    "Turn a tree of WAV files, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
-    AudioConfig,
-    _job,
+KINDS = (
+    Kind(
+        "audio",
+        "turn WAV files into TFRecord shards",
+        "Turn a tree of WAV files, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
+        AudioConfig,
+        _job,
+    ),
 )

@@ -13,7 +13,8 @@ from shardmill.errors import UserError
 from shardmill.features import object_detection
 from shardmill.installation.extras import install_hint
 from transforms.files.images.limits import FORMATS, MAX_PIXELS, RESIZE_MODES, VERIFY
-from transforms.inputs.listing import IMAGES, FileKind, is_glob
+from transforms.inputs.file_kind import IMAGES, FileKind
+from transforms.inputs.listing import is_glob
 from transforms.options.annotations import AnnotationOptions
 from transforms.options.declare import ValueMistake, flag
 from transforms.options.output import parse_path
@@ -332,10 +333,12 @@ def _job(config: ImagesConfig) -> "Job":
     return file_job(config, images_route(config))
 
 
-KIND = Kind(
-    "images",
-    "turn a tree of images, or a manifest that lists them, into TFRecord shards",
-    "Turn a tree of images, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
-    ImagesConfig,
-    _job,
+KINDS = (
+    Kind(
+        "images",
+        "turn a tree of images, or a manifest that lists them, into TFRecord shards",
+        "Turn a tree of images, or a manifest that lists them, into balanced, shuffled TFRecord shards.",
+        ImagesConfig,
+        _job,
+    ),
 )

@@ -1,12 +1,37 @@
-"""All kinds of input, by their command, in the order of --help."""
+"""All kinds of input, by their command, in the order of --help; each is imported when it is asked for."""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 
 from pipelines.config.job import JobConfig
-from pipelines.kinds import arrays, audio, images, tables, texts
 from pipelines.kinds.kind import Kind
 
-KINDS: dict[str, Kind] = {
-    kind.command: kind for kind in (images.KIND, arrays.KIND, audio.KIND, *tables.KINDS, texts.KIND)
-}
+_MODULES = ("images", "arrays", "audio", "tables", "text")  # named by their command; the tables have several
+
+
+class _Kinds(Mapping[str, Kind]):
+    """The `KINDS` of the modules here. To declare what a command is told takes milliseconds, so --help of one does
+    without the others."""
+
+    def __getitem__(self, command: str) -> Kind:
+        for kind in _kinds(command if command in _MODULES else "tables"):
+            if kind.command == command:
+                return kind
+        raise KeyError(command)
+
+    def __iter__(self) -> Iterator[str]:
+        return (kind.command for module in _MODULES for kind in _kinds(module))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _kinds(module: str) -> tuple[Kind, ...]:
+    kinds: tuple[Kind, ...] = import_module(f"{__package__}.{module}").KINDS
+    return kinds
+
+
+KINDS = _Kinds()
 
 
 def kind_of(config: JobConfig) -> Kind:

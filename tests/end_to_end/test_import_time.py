@@ -52,6 +52,19 @@ def test_help_imports_neither_beam_nor_numpy(command: str) -> None:
     assert "pipelines.kinds.registry" in modules
 
 
+def test_help_of_a_command_imports_neither_the_others_nor_what_reads_files() -> None:
+    modules = loaded(
+        "import contextlib, io\nfrom pipelines import cli\n"
+        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
+        "    cli.main(['csv', '--help'])"
+    )
+
+    assert {name for name in modules if name.startswith("pipelines.kinds.")} == {
+        f"pipelines.kinds.{name}" for name in ("kind", "registry", "tables")
+    }
+    assert not modules & {"transforms.stores.storage", "transforms.stores.local", "transforms.inputs.listing"}
+
+
 def test_a_night_with_nothing_to_do_imports_no_beam(tmp_path: Path, run: Run) -> None:
     source = write_files(tmp_path / "in", {"a.csv": b"x,y\n" + b"1,2\n" * 50})
     recipe = tmp_path / "n.yaml"

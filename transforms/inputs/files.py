@@ -16,6 +16,7 @@ import transforms.workers.coder  # noqa: F401, registers the coder of batches
 from shardmill.metadata.rejects import Reject
 from transforms.columns.nested import ColumnError
 from transforms.columns.types import ColumnType, merge_types, value_type
+from transforms.inputs.file_kind import IMAGES, FileKind
 from transforms.inputs.file_list import (
     RESERVED,
     USUAL_NAMES,
@@ -29,7 +30,7 @@ from transforms.inputs.file_list import (
 from transforms.inputs.folders import FolderRoles
 from transforms.inputs.found import FOUND
 from transforms.inputs.image_names import image_names
-from transforms.inputs.listing import IMAGES, FileKind, Found, Listed, list_input
+from transforms.inputs.listing import Found, Listed, list_input
 from transforms.inputs.spread import PARSED, deal_out, number_of_parts, rows_at_once, without_duplicates
 from transforms.inputs.summary import InputSummary, summarize_batch, summarize_skipped
 from transforms.rejects.part import RejectsPart, RejectsWriter, parts_of

@@ -5,7 +5,7 @@ import posixpath
 
 import pyarrow as pa
 
-from transforms.inputs.listing import IMAGES
+from transforms.inputs.file_kind import IMAGES
 from transforms.stores import storage
 
 

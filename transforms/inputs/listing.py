@@ -9,39 +9,14 @@ import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
+from transforms.inputs.file_kind import IMAGES, FileKind
 from transforms.stores import storage
 from transforms.stores.clients import object_store
 from transforms.stores.protocol import TIME_STAMP
 
-
-@dataclass(frozen=True, slots=True)
-class FileKind:
-    """What a folder is searched for. A glob takes what it matches, whatever it is called.
-
-    Attributes:
-      plural: how errors call the files.
-      suffixes: of their names, without the first dot, as alternatives of a regular expression; in either case.
-      listed: whether a --manifest may list them.
-    """
-
-    plural: str
-    suffixes: str
-    listed: bool = False
-
-    def accepts(self, name: str) -> bool:
-        """Whether the file called `name`, a path or its last part, is of this kind."""
-        return _pattern(self.suffixes).search(name) is not None
-
-
-IMAGES = FileKind(
-    "images", "jpg|jpeg|jpe|jfif|png|gif|bmp|dib|webp|tif|tiff|jp2|ppm|pgm|pbm|pnm|tga|ico|avif|heic|heif", listed=True
-)
-ARRAYS = FileKind("arrays", "npy", listed=True)
-AUDIO = FileKind("audio files", "wav|wave", listed=True)
 # The kind of what says of files in its folder what they are, by the name that Hugging Face gives it
 METADATA = "metadata file"
 # The kind of a choice of a glob, such as a day of a window, that no file is there for
@@ -50,11 +25,6 @@ _METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _MAX_DEPTH = 500  # of folders: what Python's stack has room for
 _CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _WILDCARD = re.compile(rf"[*?[]|{_CHOICE.pattern}")
-
-
-@lru_cache
-def _pattern(suffixes: str) -> re.Pattern[str]:
-    return re.compile(rf"[^/]\.(?:{suffixes})\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

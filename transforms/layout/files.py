@@ -9,6 +9,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames, resolve_class_names
 from transforms.columns.inferred import MAX_VALUES
 from transforms.columns.types import ColumnType
+from transforms.inputs.file_kind import IMAGES, FileKind
 from transforms.inputs.folders import (
     CLASSES,
     FolderError,
@@ -17,7 +18,7 @@ from transforms.inputs.folders import (
     guess_roles,
     split_notices,
 )
-from transforms.inputs.listing import IMAGES, METADATA, FileKind
+from transforms.inputs.listing import METADATA
 from transforms.inputs.summary import InputSummary
 from transforms.layout.notices import folder_remedy, label_notices, left_out_notices, skipped_notices
 from transforms.layout.splits import Splits, check_split_shards, in_order, splits_by_fraction

@@ -17,7 +17,6 @@ from shardmill.errors import UserError
 from shardmill.metadata import naming
 from transforms.options.declare import Options, ValueMistake, flag, options_of
 from transforms.options.output import parse_path
-from transforms.stores import storage
 
 _WORDS = {"off": OFF, "warn": Limits(warn=0.0), "error": Limits(error=0.0)}  # at 0, anything at all is told
 OF_ONE_FEATURE = (
@@ -112,6 +111,8 @@ def parse_constraints(value: Any) -> Constraints:
     if isinstance(value, Constraints):
         return value
     from google.protobuf.text_format import ParseError
+
+    from transforms.stores import storage
 
     try:
         return Constraints.from_pbtxt(storage.read_bytes(parse_path(value)).decode())

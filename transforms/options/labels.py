@@ -9,7 +9,6 @@ from shardmill.errors import UserError
 from shardmill.metadata import naming
 from shardmill.metadata.labels import LABELS_FILE, ON_NEW_LABEL, parse_labels
 from transforms.options.declare import Options, flag
-from transforms.stores import storage
 
 Labels = tuple[str, ...] | Mapping[str, tuple[str, ...]]
 
@@ -32,6 +31,8 @@ def read_labels(value: Any) -> Labels:
 
 
 def _read(value: str) -> tuple[str, ...]:
+    from transforms.stores import storage
+
     try:
         return parse_labels(storage.read_bytes(value).decode(), value)
     except OSError as error:

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 from shardmill.errors import UserError
 from shardmill.metadata import naming
 from transforms.options.declare import Options, ValueMistake, flag
-from transforms.stores import storage
 
 
 def parse_path(value: Any) -> str:
@@ -59,9 +58,13 @@ class OutputOptions(Options):
     @property
     def parent(self) -> str:
         """The folder of all versions."""
+        from transforms.stores import storage
+
         return storage.join(self.output, self.name)
 
     @property
     def directory(self) -> str:
         """The version directory."""
+        from transforms.stores import storage
+
         return storage.join(self.parent, self.version)

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, ClassVar
 
 from shardmill.codecs.base import Codec
@@ -34,6 +33,8 @@ def parse_size(value: Any) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(value).strip().lower())
     if match is None or match[2] not in _UNITS:
         raise ValueMistake(f"{value!r} is not a size; expected a number and a unit, such as 128MiB or 1GB")
+    from fractions import Fraction
+
     return int(Fraction(match[1]) * _UNITS[match[2]])
 
 

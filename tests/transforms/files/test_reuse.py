@@ -22,9 +22,10 @@ from transforms.files.resolve import ResolveOptions, resolve
 from transforms.files.reuse import ReusingShards
 from transforms.files.source import FileShards
 from transforms.files.texts import TextFileEncoder
+from transforms.inputs.file_kind import FileKind
 from transforms.inputs.files import index_listing
 from transforms.inputs.folders import CLASSES
-from transforms.inputs.listing import FileKind, list_input
+from transforms.inputs.listing import list_input
 from transforms.layout.files import Layout
 from transforms.options.splits import SplitOptions
 from transforms.publishing.file_index import FileIndex, IndexedPiece

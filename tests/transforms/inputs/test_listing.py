@@ -8,9 +8,9 @@ import pytest
 
 from shardmill.metadata.rejects import Reject
 from tests.support.command import Run, write_files
+from transforms.inputs.file_kind import FileKind
 from transforms.inputs.listing import (
     NO_MATCH,
-    FileKind,
     Found,
     Listed,
     Skipped,

@@ -14,7 +14,8 @@ from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
 from transforms.inputs.annotations.objects import Annotated, Member, Object
 from transforms.inputs.annotations.source import Listed, Notice
-from transforms.inputs.listing import IMAGES, Skipped
+from transforms.inputs.file_kind import IMAGES
+from transforms.inputs.listing import Skipped
 from transforms.stores import storage
 
 _ANNOTATIONS = "Annotations"

@@ -18,7 +18,7 @@ from transforms.columns.nested import shown
 from transforms.inputs.annotations.coco import joined, seen_from
 from transforms.inputs.annotations.objects import RELATIVE, Annotated, AnnotatedFiles, Member, Object, object_lists
 from transforms.inputs.annotations.source import Categories, Listed, Notice
-from transforms.inputs.listing import IMAGES
+from transforms.inputs.file_kind import IMAGES
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed

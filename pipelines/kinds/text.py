@@ -13,7 +13,7 @@ from pipelines.kinds.kind import RecordsKind
 from pipelines.kinds.tables import COMPRESSED, records_job
 from shardmill.errors import UserError
 from shardmill.features.renames import Renames
-from transforms.inputs.listing import FileKind
+from transforms.inputs.file_kind import FileKind
 from transforms.options.declare import Option, Options, flag, options_of
 from transforms.options.reuse import NO, ReuseOptions
 
@@ -156,4 +156,4 @@ def _job(config: RecordsConfig | TextFilesConfig) -> "Job":
     return file_job(config, route)
 
 
-KIND = TextKind(LINES.command, LINES.summary, LINES.description, RecordsConfig, _job, LINES)
+KINDS = (TextKind(LINES.command, LINES.summary, LINES.description, RecordsConfig, _job, LINES),)
