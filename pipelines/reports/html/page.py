@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined
+from markupsafe import Markup
 
 from pipelines.reports.figures import figure, human_size, share
 from pipelines.reports.html.charts import HEIGHT, WIDTH
@@ -120,6 +121,7 @@ def _environment(letters: int) -> Environment:
         "size": human_size,
         "short": lambda text: clip(str(text), letters),
         "sentence": lambda text: clip(str(text), 4 * letters),
+        "words": lambda text: Markup("_<wbr>").join(clip(str(text), letters).split("_")),  # lines break between them
     }
     return made
 

@@ -129,6 +129,13 @@ def test_hostile_names_are_inert(hostile: str) -> None:
     assert not re.search("[\u202e\x1b]", hostile)
 
 
+def test_lines_break_between_the_words_of_a_feature_s_name() -> None:
+    name = "non_<b>_phenols"
+    text = shown(sources(profile({name: (Feature(name, "bytes", "text"), FeatureSummary())})))
+
+    assert "non_<wbr>&lt;b&gt;_<wbr>phenols" in text
+
+
 def test_nothing_comes_from_elsewhere(hostile: str) -> None:
     tags = Tags(hostile)
 
