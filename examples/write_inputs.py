@@ -7,6 +7,7 @@ wines      a table of 178 wines with integers, floats and strings, of which some
 walks      2,000 sequences of integers, 5 to 40 long, that walk up or down a circle: FOLDER/walks.jsonl
 moments    1,797 handwritten digits as PNG files, and five numbers about each: FOLDER/manifest.jsonl
 arrays     1,797 handwritten digits as float32 arrays of 64 x 64: FOLDER/<digit>/<number>.npy
+masks      300 JPEG files of discs and squares, and masks of them: FOLDER/images/<number>.jpg, FOLDER/masks/<number>.png
 """
 
 import argparse
@@ -178,6 +179,27 @@ def write_shapes(folder: Path, number: int = 500, seed: int = 0) -> int:
     return number
 
 
+def write_masks(folder: Path, number: int = 300, seed: int = 0) -> int:
+    """Write pictures of a disc and a square, and masks that say where they are: 1 on the disc, 2 on the square; returns
+    how many pictures."""
+    random = np.random.default_rng(seed)
+    for name in ("images", "masks"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    for index in range(number):
+        picture = Image.fromarray(random.integers(0, 90, (48, 48, 3), dtype=np.uint8))
+        mask = Image.new("L", picture.size)
+        for value in random.permutation((1, 2)).tolist():
+            side = int(random.integers(12, 24))
+            x, y = random.integers(0, 48 - side, 2).tolist()
+            box, colour = (x, y, x + side - 1, y + side - 1), tuple(random.integers(120, 256, 3).tolist())
+            for image, ink in ((picture, colour), (mask, value)):
+                draw = ImageDraw.Draw(image)
+                (draw.ellipse if value == 1 else draw.rectangle)(box, ink)
+        picture.save(folder / "images" / f"{index:04d}.jpg", quality=90)
+        mask.save(folder / "masks" / f"{index:04d}.png")
+    return number
+
+
 WRITERS: dict[str, Callable[[Path], int]] = {
     "digits": write_digits,
     "photos": write_photos,
@@ -187,6 +209,7 @@ WRITERS: dict[str, Callable[[Path], int]] = {
     "moments": write_moments,
     "arrays": write_arrays,
     "shapes": write_shapes,
+    "masks": write_masks,
 }
 
 

@@ -38,6 +38,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
             **{f"folder/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
             **{f"train/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
             "meta.csv": b"file_name,label\nphotos/dog/0.jpg,a\nphotos/cat/1.jpg,b\n",
+            "masked.csv": b"file_name,mask\nseg/images/1.jpg,seg/masks/1.png\n",
+            "pairs.csv": b"left,right\nphotos/dog/0.jpg,photos/cat/1.jpg\n",
+            "seg/images/1.jpg": image(1),
+            "seg/masks/1.png": image(1, "PNG", mode="L"),
             "many.csv": b"file_name,label\nphotos/dog/0.jpg,dog;indoor\nphotos/cat/1.jpg,\n",
             "folder/metadata.jsonl": named.encode(),
             "train.csv": b"id,breed\n0,pug\n1,lab\n",
@@ -60,7 +64,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_are_rows() -> None:
-    assert len(ROWS) == 17
+    assert len(ROWS) == 20
 
 
 @pytest.mark.parametrize(("command", "wanted"), ROWS)

@@ -1,7 +1,7 @@
 """What a job whose records are whole files is told, beside what every job is: how files are found, planned and read."""
 
 from abc import ABC
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,6 +17,7 @@ from transforms.stores import storage
 if TYPE_CHECKING:
     from transforms.files.resolve import ResolveOptions
     from transforms.inputs.annotations.source import AnnotationSource
+    from transforms.inputs.companions import Companion
     from transforms.inputs.file_list import ManifestNames
     from transforms.layout.files import LayoutOptions
 
@@ -110,7 +111,10 @@ class ListedFilesConfig(FilesConfig, ABC):
     )
     allow_outside: bool = flag(False, "files of a manifest may lie outside its folder, by their names or by links")
     file_column: str = flag(
-        "", "of a manifest: names the files", default_words="file_name or image_uri", to_json=_or_none
+        "",
+        "of a manifest: names the files; of images left,right,…, each after the first a further image of its example",
+        default_words="file_name or image_uri",
+        to_json=_or_none,
     )
     label_column: str = flag("label", "of a manifest: holds the labels")
     label_separator: str | None = flag(
@@ -176,11 +180,14 @@ class ListedFilesConfig(FilesConfig, ABC):
             raise UserError(
                 f"--label_separator {self.label_separator!r}: expected what stands between classes, such as ';' or '|'"
             )
-        if self.label_column == (self.file_column or None) or self.label_column in ("", "split", *FILE_COLUMNS):
+        if self.label_column in self.file_columns or self.label_column in ("", "split", *FILE_COLUMNS):
             raise UserError(f"--label_column {self.label_column!r}: expected a column of its own")
-        if self.file_column in ("label", "split"):
+        for column in self.file_columns:
+            if column in ("label", "split"):
+                raise UserError(f"--file_column {column}: that column says something else; expected one of its own")
+        if self.file_columns and not self._several_files and len(self.file_columns) > 1:
             raise UserError(
-                f"--file_column {self.file_column}: that column says something else; expected one of its own"
+                f"--file_column {self.file_column}: expected one column; only an example of images has several files"
             )
         if "/" in self.file_suffix:
             raise UserError(
@@ -194,17 +201,45 @@ class ListedFilesConfig(FilesConfig, ABC):
         return {} if self.label_separator is None else {"label": self.label_separator}
 
     @property
+    def layout_options(self) -> "LayoutOptions":
+        """As the base says."""
+        from transforms.inputs.file_list import FILE_COLUMNS
+
+        return replace(super().layout_options, file_column=self.file_column or FILE_COLUMNS[0])
+
+    @property
+    def file_columns(self) -> tuple[str, ...]:
+        """The columns that name files, that of the example's own first; () for the usual one alone."""
+        return tuple(self.file_column.split(",")) if self.file_column else ()
+
+    @property
+    def _several_files(self) -> bool:
+        """Whether an example may have several files."""
+        return False
+
+    @property
+    def companions(self) -> "tuple[Companion, ...]":
+        """The further files that each example has."""
+        return ()
+
+    @property
     def manifest_names(self) -> "ManifestNames":
         """How the manifest names files and labels."""
         from transforms.inputs.file_list import ManifestNames
 
         return ManifestNames(
-            self.file_column,
+            next(iter(self.file_columns), ""),
             self.label_column,
             self.file_suffix,
             self.file_root.rstrip("/") or self.file_root,
             self.label_separator or "",
+            self.companions,
         )
+
+    @property
+    def masks_folder(self) -> str | None:
+        """The folder in which masks of the files lie, if they have any."""
+        return None
 
     @property
     def source(self) -> str:

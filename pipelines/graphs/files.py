@@ -83,7 +83,12 @@ def find_files(
             ReadManifest, config.manifest, config.allow_outside, reserved, config.manifest_names, config.remembers
         )
     assert config.input is not None
-    return partial(ListFiles, config.input, config.kind, config.folders, config.remembers)
+    return partial(_list_files, config.input, config.kind, config.folders, config.remembers, masks=config.masks_folder)
+
+
+def _list_files(*options: Any, masks: str | None) -> ListFiles:
+    *before, temporary = options
+    return ListFiles(*before, temporary, masks)
 
 
 def plan_files(

@@ -17,6 +17,7 @@ from transforms.inputs.file_kind import IMAGES, FileKind
 from transforms.inputs.listing import is_glob
 from transforms.options.annotations import AnnotationOptions
 from transforms.options.declare import ValueMistake, flag
+from transforms.options.masks import MaskOptions
 from transforms.options.output import parse_path
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from transforms.files.images.object_names import ObjectNames
     from transforms.inputs.annotations.objects import Member
     from transforms.inputs.annotations.source import AnnotationSource
+    from transforms.inputs.companions import Companion
     from transforms.inputs.summary import InputSummary
     from transforms.layout.files import Layout, LayoutOptions
     from transforms.statistics.files import SplitStats
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 MAX_SIDE = 65_500  # pixels: the limit of JPEG encoders
 DEFAULT_QUALITY = 95  # of JPEG: beyond it Pillow's files grow without a visible gain
 # Bytes a pixel of re-encoded photographs, to plan with: jpeg at quality 95, and png.
+_BYTES_PER_MASK_PIXEL = 0.05  # of a PNG of a few areas
 _BYTES_PER_PIXEL = {"jpeg": 0.5, "png": 2.0, "": 0.5}
 
 
@@ -73,7 +76,7 @@ def parse_coordinates(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImagesConfig(AnnotationOptions, ListedFilesConfig):
+class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
     """What `shardmill images` is told."""
 
     title: ClassVar[str] = "images"
@@ -137,6 +140,7 @@ class ImagesConfig(AnnotationOptions, ListedFilesConfig):
             raise UserError(
                 f"--verify none contradicts {self.annotations}: boxes are checked by the size of their image"
             )
+        self._check_masks()
         if self.coordinates and (not self.reencodes or self.manifest is None):
             raise UserError(
                 "--coordinates is about the columns of a --manifest whose images are re-encoded, by --resize or"
@@ -144,6 +148,70 @@ class ImagesConfig(AnnotationOptions, ListedFilesConfig):
             )
         if self.near_duplicates and find_spec("imagehash") is None:
             raise UserError(f"--near_duplicates needs the library imagehash; {install_hint('near_duplicates')}")
+
+    def _check_masks(self) -> None:
+        """Check what is said of further files; raises UserError."""
+        from transforms.inputs.file_list import FILE_COLUMNS, RESERVED
+
+        asked = self._masks_asked
+        if self.masks_seen and not asked:
+            raise UserError(f"--masks_seen {self.masks_seen} is about the masks of --masks or --mask_column")
+        if asked and self.verify == "none" and not self.reencodes:
+            raise UserError(f"--verify none contradicts {asked}: masks are checked by the size of their image")
+        if self.masks is not None and self.input is None:
+            remedy = "; --mask_column says which column of a --manifest names them" if self.manifest is not None else ""
+            raise UserError(f"{asked} is about the images of --input alone{remedy}")
+        if self.masks is not None and self.annotations:
+            raise UserError(f"{asked} is about the images of --input alone, and {self.annotations} lists them")
+        if self.masks is not None and is_glob(self.masks):
+            raise UserError(f"{asked}: expected a folder, not a glob")
+        if self.masks is not None and (inside := f"{self.masks.rstrip('/')}/").startswith(f"{self.root}/"):
+            folder = inside.removeprefix(f"{self.root}/").split("/")[0]
+            raise UserError(
+                f"{asked} lies in --input {self.input}, of which its masks would be images; give --input the folder of"
+                f" the images alone, which lies beside {folder}/"
+            )
+        if self.mask_column and self.manifest is None:
+            raise UserError(
+                f"{asked} is about a --manifest; of the images of --input, --masks is the folder of the masks"
+            )
+        columns = [*(self.file_columns or (FILE_COLUMNS[0],)), *self.mask_column]
+        for column in columns:
+            if columns.count(column) > 1:
+                raise UserError(f"the column {column} is there twice among --file_column and --mask_column")
+            if column in self.mask_column and column in (self.label_column, "split", *FILE_COLUMNS):
+                raise UserError(f"{asked}: the column {column} says something else; expected one of its own")
+        for name in (names := [item.feature for item in self.companions]):
+            if name in (*RESERVED, "label", "split") or names.count(name) > 1:
+                raise UserError(
+                    f"{asked or f'--file_column {self.file_column}'}: its feature would be called {name!r}, which each"
+                    " example has already; call the column otherwise"
+                )
+
+    @property
+    def _masks_asked(self) -> str:
+        """The flag that says where masks are; "" for none."""
+        if self.masks is not None:
+            return f"--masks {self.masks}"
+        return f"--mask_column {','.join(self.mask_column)}" if self.mask_column else ""
+
+    @property
+    def _several_files(self) -> bool:
+        """As the base says."""
+        return True
+
+    @property
+    def companions(self) -> "tuple[Companion, ...]":
+        """As the base says."""
+        from transforms.inputs.companions import FOLDER_FEATURE, Companion, columns_of
+
+        in_folder = (Companion(FOLDER_FEATURE, is_mask=True),) if self.masks is not None else ()
+        return (*in_folder, *columns_of(self.file_columns[1:], self.mask_column))
+
+    @property
+    def masks_folder(self) -> str | None:
+        """As the base says."""
+        return self.masks.rstrip("/") or "/" if self.masks is not None else None
 
     def _check_given(self) -> None:
         if not self.annotations:
@@ -222,11 +290,13 @@ class ImagesConfig(AnnotationOptions, ListedFilesConfig):
     @property
     def record_bytes(self) -> int | None:
         """The bytes of every encoded image, about, where they are re-encoded to one size."""
-        return (
-            int(self.resize[0] * self.resize[1] * _BYTES_PER_PIXEL[self.image_format])
-            if self.resize is not None
-            else None
-        )
+        if self.resize is None:
+            return None
+        pixels = self.resize[0] * self.resize[1]
+        masks = sum(item.is_mask for item in self.companions)
+        pictures = 1 + len(self.companions) - masks
+        each = int(pixels * _BYTES_PER_PIXEL[self.image_format])
+        return pictures * each + masks * int(pixels * _BYTES_PER_MASK_PIXEL)
 
     @property
     def kind(self) -> FileKind:
@@ -253,6 +323,7 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     """How images are found, read and described."""
     from pipelines.graphs.files import FileRoute, find_files
     from transforms.files.images import look
+    from transforms.files.images.companions import CompanionEncoder
     from transforms.files.images.encode import ImageEncoder
     from transforms.files.images.objects import ObjectEncoder
     from transforms.inputs.annotated import ReadAnnotations
@@ -264,13 +335,19 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     if source is not None:
         objects = ObjectEncoder(source.members, config.on_bad_box, config.boxes_seen, config.renames, names)
     coordinates, near = held(declared), config.near_duplicates
+    beside = CompanionEncoder(config.companions, config.masks_seen, config.renames) if config.companions else None
     encoder = ImageEncoder(
-        config.root, config.verify, how, config.max_pixels, coordinates, config.renames, near, objects
+        config.root, config.verify, how, config.max_pixels, coordinates, config.renames, near, objects, beside
     )
     mode = None if how is None else "" if how.size is None else how.mode
     members = source.members if source is not None else ()
     describe = partial(
-        _describe, measured=encoder.measures, for_tfds=config.codec.is_read_by_tfds, members=members, names=names
+        _describe,
+        measured=encoder.measures,
+        for_tfds=config.codec.is_read_by_tfds,
+        members=members,
+        names=names,
+        companions=config.companions,
     )
     layout = partial(_layout, coordinates=declared, mode=mode, names=names)
     if source is None:
@@ -289,12 +366,14 @@ def _describe(
     for_tfds: bool,
     members: "Sequence[Member]",
     names: "ObjectNames",
+    companions: "Sequence[Companion]",
 ) -> "tuple[Features, Sequence[str]]":
     from collections import Counter
 
     from transforms.files.images.features import (
         animation_notices,
         box_notices,
+        companion_notices,
         image_features,
         naming_notices,
         turned_notices,
@@ -305,8 +384,15 @@ def _describe(
     turned = sum(images.turned for images in stats if isinstance(images, ImageStats))
     boxes: Counter[str] = sum((Counter(images.boxes) for images in stats if isinstance(images, ImageStats)), Counter())
     of_tfds = [*animation_notices(formats), *naming_notices(names)] if for_tfds else []
-    notices = [*turned_notices(turned), *of_tfds, *box_notices(boxes)]
-    return image_features(layout, summary.records, measured, formats, members, names), notices
+    written = ImageStats()
+    for images in stats:
+        if isinstance(images, ImageStats):
+            written.merge(images)
+    in_order = [item.feature for item in companions if item.feature in written.beside]
+    of_companions = companion_notices({name: written.beside[name] for name in in_order})
+    notices = [*turned_notices(turned), *of_tfds, *box_notices(boxes), *of_companions]
+    features = image_features(layout, summary.records, measured, formats, members, names, companions, written.beside)
+    return features, notices
 
 
 def _layout(

@@ -25,6 +25,7 @@ from pipelines.config.files import ListedFilesConfig
 from pipelines.config.job import JobConfig
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
+from transforms.inputs.file_kind import IMAGES
 from transforms.inputs.listing import NO_MATCH, Found, list_input
 from transforms.options.declare import options_of
 from transforms.stores import storage
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 FILES = pa.schema([pa.field("name", pa.string()), pa.field("size", pa.int64()), pa.field("stamp", pa.string())])
 _MANIFEST = "--manifest"  # the name of that file among those that it lists
+_MASKS = "--masks"  # the folder of masks as the names of its files have it
 _TICK = 0.02  # seconds, in which a file may be written twice and bear one time: twice the longest of Linux
 _NO_SIZE = -1  # bytes, of a file that cannot be looked at
 _REMOTE_THREADS = 32  # that ask a store of a file each, for it answers late
@@ -120,6 +122,8 @@ def _found(config: JobConfig, missing: list[str]) -> Iterator[_Named]:
         return
     assert config.input is not None
     root = config.root
+    if isinstance(config, ListedFilesConfig) and config.masks_folder is not None:
+        yield from _masks(config.masks_folder)
     for item in list_input(config.input, config.kind):
         if isinstance(item, Found):
             path = storage.join(root, item.name)
@@ -130,6 +134,16 @@ def _found(config: JobConfig, missing: list[str]) -> Iterator[_Named]:
             missing.append(item.name)
 
 
+def _masks(folder: str) -> Iterator[_Named]:
+    """The masks of a folder, by names that no image has."""
+    for item in list_input(folder, IMAGES):
+        if isinstance(item, Found):
+            path = storage.join(folder, item.name)
+            yield f"{_MASKS}/{item.name}", FileStat(path, item.size_bytes, item.stamp, item.modified)
+        elif isinstance(item, Reject):
+            yield f"{_MASKS}/{item.source}", _unreadable(item.source, item.reason)
+
+
 def _listed(config: ListedFilesConfig) -> Iterator[_Named]:
     """A manifest, and the files that it lists."""
     from transforms.inputs.file_list import Row, read_manifest
@@ -138,7 +152,11 @@ def _listed(config: ListedFilesConfig) -> Iterator[_Named]:
     yield _MANIFEST, _look(config.manifest)
     root = config.root
     rows = read_manifest(config.manifest, config.allow_outside, (), config.manifest_names)
-    named = [(row.name, row.uri or storage.join(root, row.name)) for row in rows if isinstance(row, Row)]
+    named = []
+    for row in rows:
+        if isinstance(row, Row):
+            named.append((row.name, row.uri or storage.join(root, row.name)))
+            named += [(path, path) for path in row.companions]
     yield from zip([name for name, _ in named], _looks([path for _, path in named]), strict=True)
 
 

@@ -13,7 +13,7 @@ from transforms.files.images.errors import ImageError
 from transforms.files.images.exif import UPRIGHT
 
 # Colours that differ in lightness too, of one class after another: Okabe and Ito's, without black
-_COLOURS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178), (213, 94, 0), (204, 121, 167))
+COLOURS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178), (213, 94, 0), (204, 121, 167))
 _WIDTH = 2  # pixels of an edge
 _SMALLEST = 24  # pixels of a box's width, from which on its class is named
 
@@ -28,7 +28,7 @@ def draw_objects(image: Image.Image, objects: Sequence[Drawn], data: bytes) -> N
         lies = UPRIGHT
     draw = ImageDraw.Draw(image)
     for item in objects:
-        box, colour = turned(item.box, lies), _COLOURS[item.label % len(_COLOURS)]
+        box, colour = turned(item.box, lies), COLOURS[item.label % len(COLOURS)]
         left, right = (round(edge * (image.width - 1)) for edge in (box.left, box.right))
         top, bottom = (round(edge * (image.height - 1)) for edge in (box.top, box.bottom))
         draw.rectangle((left, top, max(right, left), max(bottom, top)), outline=colour, width=_WIDTH)

@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from pipelines.reports.array_pictures import is_drawable, picture
+from pipelines.reports.beside import draw_masks, side_by_side
 from pipelines.reports.boxes import draw_objects
 from pipelines.reports.objects import Drawn, objects_of, words_of
 from shardmill.features.feature import Features, known_as, of_kind
@@ -42,12 +43,15 @@ _BAD, _BAD_FRAME, _BAD_CROSS = (253, 240, 238), (198, 40, 40), (239, 187, 182)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An encoded image, the two lines beneath it, an empty one of which is left out, and the objects in it."""
+    """An encoded image, the two lines beneath it, an empty one of which is left out, the objects in it, its masks, and
+    the further images of its example."""
 
     image: bytes
     label: str = ""
     filename: str = ""
     objects: tuple[Drawn, ...] = ()
+    masks: tuple[bytes, ...] = ()
+    others: tuple[bytes, ...] = ()
 
 
 def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> list[Sample]:
@@ -86,10 +90,15 @@ def pick_samples(dataset: Dataset, splits: Sequence[SplitEntry], number: int) ->
 def to_sample(example: dict[str, FeatureValue], features: Features, name_feature: str = "filename") -> Sample:
     """The image or array of an example (its first, of several; empty bytes, of none) with its label and file name."""
     image, label = b"", ""
+    masks, others = [], []
     for feature in features:
         values = example.get(feature.name, ())
         if feature.kind == "image" and len(values) and not image:  # what Pillow opens; a picture is drawn of others
             image = cast(bytes, values[0])
+        elif feature.kind == "image" and len(values):
+            others.append(cast(bytes, values[0]))
+        elif feature.kind == "mask" and len(values):
+            masks.append(cast(bytes, values[0]))
         elif is_drawable(feature) and len(values) and not image:
             image = picture(feature, cast(bytes, values[0]))
         elif kind_of(feature).has_classes and len(values) and not label:
@@ -97,7 +106,7 @@ def to_sample(example: dict[str, FeatureValue], features: Features, name_feature
     filename = example.get(name_feature, ())
     text = filename[0].decode(errors="replace") if len(filename) and isinstance(filename[0], bytes) else ""
     objects = objects_of(example, features)
-    return Sample(image, words_of(objects) or label, text, objects)
+    return Sample(image, words_of(objects) or label, text, objects, tuple(masks), tuple(others))
 
 
 def _label(class_id: int, names: Sequence[str]) -> str:
@@ -189,7 +198,10 @@ def _draw_card(page: Image.Image, sample: Sample, at: tuple[int, int], size: tup
     (left, top), (width, height) = at, size
     image = _thumbnail(sample.image)
     if image is not None:
+        draw_masks(image, sample.masks, sample.image)
         draw_objects(image, sample.objects, sample.image)
+        others = [small for other in sample.others if (small := _thumbnail(other)) is not None]
+        image = side_by_side([image, *others], _CELL)
     draw.rectangle((left, top, left + width - 1, top + height - 1), _CARD, _FRAME if image else _BAD_FRAME)
     if image is None:
         box = (left + _PAD, top + _PAD, left + _PAD + _CELL - 1, top + _PAD + _CELL - 1)

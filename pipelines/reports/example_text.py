@@ -46,7 +46,7 @@ def _value(value: Any, feature: Feature | None) -> str:
 
 def _image(feature: Feature, value: Any) -> str | None:
     """Format and size of an image, which its kind cannot say: what reads headers is the writers'."""
-    if feature.kind != "image" or not isinstance(value, bytes):
+    if feature.kind not in ("image", "mask") or not isinstance(value, bytes):
         return None
     try:
         header = read_header(value)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["tensor", "bool", "text", "image", "class_label", "array", "audio", "bbox"]
+Kind = Literal["tensor", "bool", "text", "image", "class_label", "array", "audio", "bbox", "mask"]
 DType = Literal["int64", "float32", "bytes"]
 Role = Literal["input", "label", "source"]
 

@@ -6,7 +6,7 @@ from typing import Any
 from shardmill.features.arrays import ELEMENTS
 from shardmill.features.feature import Feature
 
-NOTE = re.compile(rf"shape:(-1|\d+)?(,\d+)*|element:({'|'.join(ELEMENTS)})|format:REL_YXYX")
+NOTE = re.compile(rf"shape:(-1|\d+)?(,\d+)*|element:({'|'.join(ELEMENTS)})|format:(REL_YXYX|mask)")
 
 
 def notes_of(proto: Any) -> dict[str, str]:

@@ -10,12 +10,14 @@ from shardmill.kinds.bbox import BBoxKind
 from shardmill.kinds.boolean import BoolKind
 from shardmill.kinds.class_label import ClassLabelKind
 from shardmill.kinds.image import ImageKind
+from shardmill.kinds.mask import MaskKind
 from shardmill.kinds.text import TextKind
 
 # An entry of schema.pbtxt is of the first that takes it for its own; the last takes all.
 _EVERY = (
     ArrayKind(),
     AudioKind(),
+    MaskKind(),
     ImageKind(),
     ClassLabelKind(),
     BoolKind(),

@@ -4,6 +4,7 @@ Pixels lie as they are stored; whoever wants them upright turns them by EXIF fir
 """
 
 import io
+from collections.abc import Callable
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -56,6 +57,19 @@ def rgb_array(data: bytes, max_pixels: int) -> np.ndarray:
     Raises:
       ValueError: it does not decode, or has more than `max_pixels`.
     """
+    return _array(data, max_pixels, to_rgb)
+
+
+def mask_array(data: bytes, max_pixels: int) -> np.ndarray:
+    """An encoded mask as a read-only array of uint8, shape (height, width, 1).
+
+    Raises:
+      ValueError: it does not decode, or has more than `max_pixels`.
+    """
+    return _array(data, max_pixels, lambda image: image.convert("L"))[..., None]
+
+
+def _array(data: bytes, max_pixels: int, convert: Callable[[Image.Image], Image.Image]) -> np.ndarray:
     try:
         with open_image(data) as image:
             if image.width * image.height > max_pixels:
@@ -63,7 +77,7 @@ def rgb_array(data: bytes, max_pixels: int) -> np.ndarray:
                 raise ValueError(
                     f"{size} are more than the {max_pixels} that the data set was made with: a decompression bomb?"
                 )
-            return np.asarray(to_rgb(image))
+            return np.asarray(convert(image))
     except UnidentifiedImageError:
         raise ValueError(f"not an image that Pillow reads: the file starts with {data[:8]!r}") from None
     except Exception as error:  # what its readers' parsing happens to raise, and a class of its own for bombs

@@ -76,8 +76,8 @@ def examples(
       defaults: what stands for a missing value, by name.
       decode_images: whether an image becomes an array of uint8 (height, width, 3), as `shardmill images` itself makes
         RGB: 16 bits are scaled, transparency is laid on white. EXIF's orientation is not heeded: pixels lie as they are
-        stored, as `height` and `width` say, and as TensorFlow decodes them; `--image_format` turns them upright. Pillow
-        is then imported.
+        stored, as `height` and `width` say, and as TensorFlow decodes them; `--image_format` turns them upright. A mask
+        becomes an array of its values, uint8 (height, width, 1). Pillow is then imported.
       decode_audio: whether a WAV file becomes an array of float32, (frames,), or (frames, channels) unless all have one
         channel: floats as they are, integers scaled to [-1, 1). Samples that were stored as such are arrays in any
           case.
@@ -103,7 +103,8 @@ def examples(
     if seed is not None and not shuffle_buffer_size:
         raise UserError(f"seed is {seed}, but nothing is shuffled; give shuffle_buffer_size")
     # The reader's options, which name kinds, say whether a kind that could open files does
-    wanted = {kind for kind, decode in (("image", decode_images), ("audio", decode_audio)) if decode}
+    decoded = (("image", decode_images), ("mask", decode_images), ("audio", decode_audio))
+    wanted = {kind for kind, decode in decoded if decode}
     openers = {
         feature.name: opener
         for feature in chosen
@@ -111,7 +112,7 @@ def examples(
     }
     if decode_audio and not of_kind(chosen, "audio"):
         raise UserError(f"decode_audio is for audio; those of {manifest.name} that are read are {_names(chosen)}")
-    if decode_images and not of_kind(chosen, "image"):
+    if decode_images and not of_kind(chosen, "image") and not of_kind(chosen, "mask"):
         raise UserError(f"decode_images is for images; those of {manifest.name} that are read are {_names(chosen)}")
     check_sizes(dataset, part.shards)
     if not shuffle_buffer_size:

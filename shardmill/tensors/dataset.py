@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from shardmill.errors import UserError
-from shardmill.features.feature import of_kind
+from shardmill.features.feature import Feature, of_kind
 from shardmill.filesystems.gfile import files_for
 from shardmill.filesystems.local import Files, LocalFiles
 from shardmill.installation.lazy_tensorflow import tf
@@ -15,7 +15,7 @@ from shardmill.reading.missing_values import check_complete, check_defaults
 from shardmill.reading.selection import Columns, choose_columns, find_split, part_of
 from shardmill.reading.shard_checks import check_contents, check_sizes
 from shardmill.tensors.examples import Assembler
-from shardmill.tensors.images import ImageDecoder, ImageDType, Size, common_size
+from shardmill.tensors.images import ImageDecoder, ImageDType, Size, common_size, size_of_others
 from shardmill.tensors.multi_hot import classes_of
 from shardmill.tensors.records import Epochs, mean_bytes, read_part
 from shardmill.tensors.transform import TransformGraph
@@ -65,7 +65,8 @@ def load(
     One input is given bare, several are a dictionary by name. Without a label, the features stand alone. Class labels
     and booleans are int64, text is tf.string. What has several dimensions comes in its shape, any number of boxes as a
     ragged tensor (batch, None, 4), an array in its shape and type, never scaled, audio as float32 samples (frames,) or
-    (frames, channels), ragged. The dataset's cardinality is known, and if fewer examples come out than the manifest
+    (frames, channels), ragged, masks as uint8 (height, width, 1), labels unless `label` says otherwise. The dataset's
+    cardinality is known, and if fewer examples come out than the manifest
     says, it ends with an error; so it does at a shard that is not what was written, see `verify`.
 
     Args:
@@ -73,7 +74,8 @@ def load(
         tf.io.gfile reads.
       split: its name.
       batch_size: examples in a batch; None for single examples.
-      image_size: (height, width) that images are scaled to, bilinearly, whatever their aspect ratio.
+      image_size: (height, width) that images are scaled to, bilinearly, whatever their aspect ratio; masks with them,
+        by the nearest pixel.
         TensorFlow decodes them as they are stored: it heeds no EXIF orientation, and leaves transparency out, so that
         the colour beneath shows. A data set made with `--image_format` has them upright, and laid on white.
       image_dtype: `float32` for values in [0, 1], `uint8` for 0 to 255: a quarter of the memory, for models that
@@ -95,7 +97,8 @@ def load(
         lists of integers that have no names.
       augment: a function from one example's features to its features, called before batching, `augment(features)` or
         `augment(features, seed)`; the seed, int64 (2,), differs for each example and epoch and is for
-        tf.image.stateless_*. To change whole batches, use the dataset's `map`.
+        tf.image.stateless_*. Masks are among the features that it gets and returns, also where they are labels, so
+        that they are turned and cropped with their image. To change whole batches, use the dataset's `map`.
       shuffle: None for on in a split called `train` and off in others. Off, examples come in the order of shards and
         records. On, the order of the shards changes and examples go through a buffer, anew in each epoch.
       shuffle_buffer_size: in examples; None for 10,000, or as many as 256 MiB hold, and never more than there are. It
@@ -134,11 +137,18 @@ def load(
     part = part_of(find_split(manifest, split), num_workers, worker_index)
     columns = choose_columns(manifest, features, label, supervised)
     fills = check_defaults(columns.all, defaults or {}, manifest.features)
-    decoder = _decoder(
+    decoders = _decoders(
         dataset, columns, split, batch_size, ImageDecoder(image_dtype, channels, image_size, None, antialias)
     )
     check_complete(columns.all, fills)
-    assembler = Assembler(columns, fills, decoder, pad, graph, classes_of(columns.all, multi_hot))
+    assembler = Assembler(
+        columns,
+        fills,
+        {feature.name: decoder.mask if feature.kind == "mask" else decoder for feature, decoder in decoders},
+        pad,
+        graph,
+        classes_of(columns.all, multi_hot),
+    )
     shuffle = split == "train" if shuffle is None else shuffle
     epochs = Epochs(shuffle, shuffle_buffer_size, seed, repeat, cache)
     _check_options(assembler, epochs, batch_size, drop_remainder)
@@ -149,7 +159,7 @@ def load(
     calls = tf.data.AUTOTUNE if num_parallel_calls is None else num_parallel_calls
     records = read_part(dataset, part, shuffle, seed, guarded=verify is None and isinstance(dataset.files, LocalFiles))
     # Cached after decoding, which it then saves; anything but images is smaller as it is stored, and parsed fast.
-    late = bool(cache) and decoder is not None
+    late = bool(cache) and bool(decoders)
     if not late:
         records = epochs.apply(records, part.examples, mean_bytes(part))
     if batch_size is not None and not assembler.is_single and augment is None:
@@ -159,7 +169,7 @@ def load(
         total = part.examples if late else epochs.total(part.examples)
         examples = parsed.apply(tf.data.experimental.assert_cardinality(total)).map(assembler.example, calls)
         if late:
-            examples = epochs.apply(examples, part.examples, decoder.size_bytes if decoder is not None else 0)
+            examples = epochs.apply(examples, part.examples, sum(decoder.size_bytes for _, decoder in decoders))
         if augment is not None:
             examples = assembler.augment(examples, augment, seed, calls)
         if batch_size is not None:
@@ -168,11 +178,12 @@ def load(
     return examples.with_options(_options(deterministic=not shuffle or seed is not None, alone=num_workers == 1))
 
 
-def _decoder(
+def _decoders(
     dataset: Dataset, columns: Columns, split: str, batch_size: int | None, wanted: ImageDecoder
-) -> ImageDecoder | None:
-    """The decoder of the images that are read, None if there are none; `wanted` with what is known of their size."""
-    if not of_kind(columns.all, "image"):
+) -> list[tuple[Feature, ImageDecoder]]:
+    """The decoder of each image and mask that is read: `wanted` with what is known of their size."""
+    pictures = [feature for feature in columns.all if feature.kind in ("image", "mask")]
+    if not pictures:
         if wanted != ImageDecoder():
             names = ", ".join(feature.name for feature in columns.all)
             arrays = [feature.name for feature in of_kind(columns.all, "array")]
@@ -185,11 +196,17 @@ def _decoder(
                     else ""
                 )
             )
-        return None
+        return []
     known, sizes = common_size(dataset, split)
-    if batch_size is not None and known is None and wanted.resize is None:
-        raise UserError(f"the images of split {split!r} cannot be batched: {sizes}; give image_size=(height, width)")
-    return replace(wanted, known=known)
+    decoders = []
+    for feature in pictures:
+        of_feature, what = known, sizes
+        if feature.kind == "image" and feature != of_kind(dataset.manifest.features, "image")[0]:
+            of_feature, what = size_of_others(dataset, feature)
+        if batch_size is not None and of_feature is None and wanted.resize is None:
+            raise UserError(f"the images of split {split!r} cannot be batched: {what}; give image_size=(height, width)")
+        decoders.append((feature, replace(wanted, known=of_feature)))
+    return decoders
 
 
 def _check_options(assembler: Assembler, epochs: Epochs, batch_size: int | None, drop_remainder: bool) -> None:

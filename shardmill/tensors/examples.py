@@ -11,7 +11,6 @@ from shardmill.features.feature import Features
 from shardmill.installation.lazy_tensorflow import tf
 from shardmill.kinds.registry import kind_of
 from shardmill.reading.selection import Columns
-from shardmill.tensors.images import ImageDecoder
 from shardmill.tensors.multi_hot import multi_hot
 from shardmill.tensors.parsing_spec import to_spec
 from shardmill.tensors.shapes import Tensors, shape_values
@@ -25,7 +24,7 @@ class Assembler:
     Attributes:
       columns: what is read.
       defaults: what stands for a missing value, by name, as check_defaults has it.
-      decoder: of the images; None where there are none.
+      decoders: of each image and each mask; none where there are none.
       pad: whether lists of any length are filled up, with their default or else 0 or "", ids of
         classes with -1.
       graph: what examples are put through, whose outputs the columns are; None where they stay as they are.
@@ -34,7 +33,7 @@ class Assembler:
 
     columns: Columns
     defaults: Mapping[str, Any]
-    decoder: ImageDecoder | None
+    decoders: Mapping[str, Callable[[Any], Any]]
     pad: bool
     graph: TransformGraph | None = None
     multi_hot: Mapping[str, int] = field(default_factory=dict)
@@ -53,7 +52,7 @@ class Assembler:
     @property
     def is_single(self) -> bool:
         """Whether there are images or other files, which are decoded one by one."""
-        return self.decoder is not None or any(kind_of(feature).single(feature) for feature in self.columns.all)
+        return bool(self.decoders) or any(kind_of(feature).single(feature) for feature in self.columns.all)
 
     def parse(self, records: Any) -> Tensors:
         """A batch of serialized examples, parsed; arrays are decoded, and lists of any length ragged."""
@@ -73,8 +72,8 @@ class Assembler:
         """One parsed example as a model takes it, images decoded."""
         decoded = dict(values)
         for feature in self.columns.all:
-            if feature.kind == "image" and self.decoder is not None:  # whose decoder the reader's options make
-                decoded[feature.name] = self.decoder(values[feature.name])
+            if feature.name in self.decoders:  # which the reader's options make
+                decoded[feature.name] = self.decoders[feature.name](values[feature.name])
             elif decode := kind_of(feature).single(feature):
                 decoded[feature.name] = decode(values[feature.name])
             elif None in feature.shape:
@@ -91,13 +90,27 @@ class Assembler:
 
     def augment(self, examples: Any, function: Callable[..., Any], seed: int | None, calls: int) -> Any:
         """A dataset whose features are those that `function` makes of `examples`'; with a second parameter, it gets a
-        seed."""
+        seed.
+
+        Masks that are labels are among the features there: what crops an image crops them, too.
+        """
+        masks = [label.name for label in self.columns.labels if label.kind == "mask"]
+        alone = len(self.columns.labels) == 1
 
         def change(example: Any, *seeds: Any) -> Any:
             if not self.columns.labels:
                 return function(example, *seeds)
             features, label = example
-            return function(features, *seeds), label
+            if not masks:
+                return function(features, *seeds), label
+            several = features if isinstance(features, Mapping) else {self.columns.inputs[0].name: features}
+            given = {masks[0]: label} if alone else {name: label[name] for name in masks}
+            made = dict(function({**several, **given}, *seeds))
+            if missing := [name for name in masks if name not in made]:
+                raise UserError(f"augment returned no {missing[0]!r}, the mask that it was given beside the image")
+            changed = {name: made.pop(name) for name in masks}
+            inputs = made if isinstance(features, Mapping) else made[self.columns.inputs[0].name]
+            return inputs, changed[masks[0]] if alone else {**label, **changed}
 
         if not _takes_seed(function):
             return examples.map(lambda *parts: change(_whole(parts)), calls)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from shardmill.errors import UserError
-from shardmill.features.feature import known_as
+from shardmill.features.feature import Feature, known_as
 from shardmill.installation.lazy_tensorflow import tf
 from shardmill.reading.dataset import Dataset
 from shardmill.statistics.feature_summary import FeatureSummary
@@ -59,6 +59,15 @@ class ImageDecoder:
             return image / 255.0 if self.dtype == "float32" else tf.cast(tf.round(image), tf.uint8)
         return tf.image.convert_image_dtype(image, tf.float32) if self.dtype == "float32" else image
 
+    def mask(self, data: Any) -> Any:
+        """A scalar string tensor to a mask (height, width, 1) of uint8, scaled as its image is: each value that of the
+        nearest pixel."""
+        mask = tf.io.decode_png(data, channels=1)
+        mask.set_shape((*(self.known or (None, None)), 1))
+        if self.resize is not None and self.resize != self.known:
+            mask = tf.image.resize(mask, self.resize, tf.image.ResizeMethod.NEAREST_NEIGHBOR)
+        return mask
+
     def _scaled(self, image: Any) -> Any:
         """A uint8 image as float32 from 0 to 255, scaled.
 
@@ -106,3 +115,11 @@ def common_size(dataset: Dataset, split: str) -> tuple[Size | None, str]:
     if (lowest, narrowest) == (highest, widest):
         return (lowest, narrowest), ""
     return None, f"their heights are {lowest} to {highest}, their widths {narrowest} to {widest}"
+
+
+def size_of_others(dataset: Dataset, feature: Feature) -> tuple[Size | None, str]:
+    """As common_size, of images beside the first of their example, of which no statistics have the sides."""
+    resized = dataset.manifest.configuration.get("resize")
+    if isinstance(resized, list) and len(resized) == 2 and all(isinstance(side, int) for side in resized):
+        return (resized[1], resized[0]), ""
+    return None, f"the sizes of {feature.name!r} are not known"

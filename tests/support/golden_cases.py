@@ -134,6 +134,15 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "images-voc-object-detection": ("images", "--voc", "objects/voc", "--feature_names", "object_detection"),
     "images-yolo": ("images", "--yolo", "objects/yolo/data.yaml"),
+    "images-masks": ("images", "--input", "pairs/images", "--masks", "pairs/masks", *_SPLITS),
+    "images-masks-resized": (
+        *("images", "--input", "pairs/images", "--masks", "pairs/masks", "--resize", "9x8", "--resize_mode", "contain"),
+        *("--image_format", "png", "--masks_seen", "upright"),
+    ),
+    "images-pairs": (
+        *("images", "--manifest", "pairs/pairs.csv", "--file_column", "file_name,right_file_name"),
+        *("--mask_column", "mask", "--num_shards", "2"),
+    ),
     "arrays": ("arrays", "--input", "arrays", *_SPLITS),
     "arrays-typed": (
         *("arrays", "--input", "arrays", "--shape", "2,3", "--dtype", "float32", "--feature", "scan"),

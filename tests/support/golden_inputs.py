@@ -33,6 +33,7 @@ def write_inputs(folder: Path) -> None:
         name = f"images/{('cat', 'dog', 'owl')[number % 3]}/{number:02}.png"
         _write(folder / name, _png(number, width=5 + number % 4, height=7))
     _write_objects(folder / "objects")
+    _write_pairs(folder / "pairs")
     _write(folder / "images/cat/broken.png", b"\x89PNG\r\n\x1a\nno")
     _write(folder / "labels.txt", b"owl\ncat\n")
     _write(folder / "cities.txt", b"Rome\nOslo\n")
@@ -114,6 +115,20 @@ def _write_objects(folder: Path) -> None:
             )
             _write(folder / f"yolo/labels/{split}/{n}.txt", "".join(f"{line}\n" for line in lines).encode())
     _write(folder / "yolo/data.yaml", b"train: images/train\nval: images/val\nnames: [cat, dog]\n")
+
+
+def _write_pairs(folder: Path) -> None:
+    """Pictures with masks, of which one is missing and one is of another size, and pictures of the other eye; a table
+    that names all."""
+    rows = ["file_name,mask,right_file_name,label"]
+    for number in range(12):
+        name = f"{'ab'[number % 2]}/{number}.png"
+        _write(folder / "images" / name, _png(number, 14, 9))
+        _write(folder / "right" / name, _png(number + 50, 7, 5 + number % 3))
+        if number != 4:
+            _write(folder / "masks" / name, _mask(number, 14, 8 if number == 7 else 9))
+        rows.append(f"images/{name},masks/{name},right/{name},{'xy'[number % 2]}")
+    _write(folder / "pairs.csv", "".join(f"{row}\n" for row in rows).encode())
 
 
 def _voc(boxes: list[tuple[int, int, int, int]]) -> str:
@@ -199,9 +214,19 @@ def _write_avro(path: Path) -> None:
 def _png(number: int, width: int, height: int) -> bytes:
     """A picture of 8-bit RGB, its pixels stored without compression."""
     rows = b"".join(b"\0" + bytes((number * 31 + y * 7 + x * 3) % 256 for x in range(width * 3)) for y in range(height))
+    return _png_of(rows, width, height, 2)
+
+
+def _mask(number: int, width: int, height: int) -> bytes:
+    """A gray picture of the values 0 to 2, likewise."""
+    rows = b"".join(b"\0" + bytes((number + y // 3 + x // 4) % 3 for x in range(width)) for y in range(height))
+    return _png_of(rows, width, height, 0)
+
+
+def _png_of(rows: bytes, width: int, height: int, colour: int) -> bytes:
     length = struct.pack("<HH", len(rows), len(rows) ^ 0xFFFF)
     stored = b"\x78\x01\x01" + length + rows + struct.pack(">I", zlib.adler32(rows))
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", stored), (b"IEND", b""))
     body = (
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks

@@ -53,11 +53,13 @@ class Remembered:
       value: what was stored of its bytes.
       seen: what `FileEncoder.remember` made of what was counted beside.
       reason: why it was rejected, if it was.
+      record: all of the example, framed.
     """
 
     value: bytes = b""
     seen: str = ""
     reason: str | None = None
+    record: bytes = b""
 
 
 class Place(NamedTuple):
@@ -139,8 +141,8 @@ class FileEncoder(ABC):
         """What `recall` needs beside the value; nothing, unless the kind counts more."""
         return ""
 
-    def recall(self, value: bytes, seen: str) -> Encoded:
-        """What became of a file, from its value and what `remember` made."""
+    def recall(self, value: bytes, seen: str, record: bytes = b"") -> Encoded:
+        """What became of a file, from its value, what `remember` made, and the example that it was in, framed."""
         return Encoded(value)
 
     def prepare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -270,7 +272,7 @@ class FileEncoder(ABC):
         """What became of a file that is known, without reading it; raises as `encode_file`."""
         if former.reason is not None:
             raise self.refusal(former.reason)
-        return self.recall(former.value, former.seen)
+        return self.recall(former.value, former.seen, former.record)
 
     def entry_header(self, name: str, size: int) -> bytes:
         """What precedes a value of `size` bytes in its entry: that of a bytes_list."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from transforms.inputs.annotations.objects import PLANNED_OBJECTS
+from transforms.inputs.companions import COMPANIONS
 from transforms.workers.batches import concatenate
 
 # A file as planned: label by id, `size` of the record to come, `columns` as serialized entries of the Example.
@@ -42,8 +43,8 @@ SHARD = pa.schema([PLANNED.field(name) for name in _NEEDED])
 
 def shard_columns(batch: pa.RecordBatch) -> list[str]:
     """The columns of a planned batch that a shard's writer needs: those of annotated images have their objects
-    beside, and files of several labels these."""
-    beside = (*PLANNED_OBJECTS.names, LABELS.name)
+    beside, files of several labels these, and those of several files the others."""
+    beside = (*PLANNED_OBJECTS.names, LABELS.name, COMPANIONS.name)
     return [*SHARD.names, *(name for name in beside if name in batch.schema.names)]
 
 

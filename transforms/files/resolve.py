@@ -17,6 +17,7 @@ from transforms.files.manifest_columns import encode_columns
 from transforms.files.references import LABELS, PLANNED
 from transforms.inputs import label_lists
 from transforms.inputs.annotations.objects import labels_of, planned_objects
+from transforms.inputs.companions import COMPANIONS
 from transforms.inputs.folders import split_name
 from transforms.layout.files import Layout
 from transforms.options.splits import CONTENT, SplitOptions
@@ -78,6 +79,8 @@ def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> I
         rows.append((name, planned, uri, label_id, line, entries or None, split_name(split or ""), values, identity))
     if rows:
         planned_rows = _planned(rows, layout, options)
+        if COMPANIONS.name in batch.schema.names:
+            planned_rows = planned_rows.append_column(COMPANIONS, batch[COMPANIONS.name].take(pa.array(kept)))
         yield from bounded(planned_rows if objects is None else _beside(planned_rows, objects.take(pa.array(kept))))
 
 

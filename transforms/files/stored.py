@@ -83,7 +83,7 @@ def take(former: Former, stored: pa.RecordBatch) -> tuple[list[Remembered | None
             record = data[offset - read.start : offset - read.start + length]
             start, size, seen = values[row]
             if len(record) == length and tfrecord.is_whole(record) and start + size <= length:
-                known[row] = Remembered(record[start : start + size], seen)
+                known[row] = Remembered(record[start : start + size], seen, record=record)
             else:
                 damaged += 1
     return known, damaged

@@ -17,6 +17,7 @@ from shardmill.metadata.rejects import Reject
 from transforms.columns.nested import ColumnError
 from transforms.columns.separated import parts_of
 from transforms.inputs import label_lists
+from transforms.inputs.companions import Companion
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
@@ -38,6 +39,7 @@ class Row:
       label, split: the columns of that name, None if there is none or it is empty; a label of several classes is as
         transforms.inputs.label_lists has it.
       columns: further columns by name; text in CSV, JSON values in JSON lines.
+      companions: the paths of further files of the example.
     """
 
     line: int
@@ -46,6 +48,7 @@ class Row:
     label: str | None
     split: str | None
     columns: dict[str, Any]
+    companions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class ManifestNames:
       suffix: what follows the names of files, unless they end so.
       root: the folder that the names are relative to, itself relative to the manifest's.
       separator: what stands between the classes that a label names; "" where it names one.
+      companions: the columns that name further files of an example.
     """
 
     file: str = ""
@@ -65,6 +69,7 @@ class ManifestNames:
     suffix: str = ""
     root: str = ""
     separator: str = ""
+    companions: tuple[Companion, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -78,7 +83,13 @@ class ManifestNames:
 
     def reserved(self, others: Collection[str]) -> tuple[str, ...]:
         """What no further column is called: features that every example has."""
-        return (*others, *(["label"] if self.label != "label" else []))
+        beside = (item.feature for item in self.companions if item.feature != item.column)
+        return (*others, *(["label"] if self.label != "label" else []), *beside)
+
+    def companion(self, item: Companion, name: str) -> str:
+        """The name of a further file as the manifest would have it: of another picture it is as that of the first, of a
+        mask, whose suffix is another, as it stands."""
+        return name if item.is_mask else self.path(name)
 
 
 USUAL_NAMES = ManifestNames()
@@ -159,12 +170,27 @@ def _rows(
             continue
         try:
             identity, uri = locate(names.path(name), folder, allow_outside)
+            beside = tuple(_companion(columns, item, names, folder, allow_outside) for item in names.companions)
             label = _label(columns.pop(names.label, None), names)
             split = _text(columns.pop("split", None))
         except ValueError as error:
             yield Reject(name, line, "index", str(error))
             continue
-        yield Row(line, identity, uri, label, split, columns)
+        yield Row(line, identity, uri, label, split, columns, beside)
+
+
+def _companion(columns: dict[str, Any], item: Companion, names: ManifestNames, folder: str, allow_outside: bool) -> str:
+    """The path of a further file of a row, whose column is taken out; raises ValueError."""
+    value = columns.pop(item.column, None)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"the row has no {item.column}" if value in (None, "") else f"{item.what} is no file name")
+    try:
+        name, uri = locate(names.companion(item, value), folder, allow_outside)
+    except ValueError as error:
+        raise ValueError(f"{item.what}: {error}") from None
+    return uri or storage.join(folder, name)
 
 
 def locate(name: str, folder: str, allow_outside: bool, whose: str = "the manifest's folder") -> tuple[str, str | None]:
@@ -256,10 +282,20 @@ def _check_header(header: Sequence[str], path: str, reserved: Collection[str], n
         raise UserError(
             f"--label_column {names.label}: --manifest {path} has no such column; its columns are {columns}"
         )
+    for item in names.companions:
+        if item.column not in header:
+            raise UserError(
+                f"{flag_of(item)} {item.column}: --manifest {path} has no such column; its columns are {columns}"
+            )
     for name in header:
         if header.count(name) > 1:
             raise UserError(f"--manifest {path} has the column {name!r} twice")
         _check_column(name, path, reserved)
+
+
+def flag_of(item: Companion) -> str:
+    """The flag that names the column of a companion."""
+    return "--mask_column" if item.is_mask else "--file_column"
 
 
 def _check_column(name: str, path: str, reserved: Collection[str]) -> None:
@@ -276,6 +312,7 @@ def _json_rows(
 ) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
     checked: set[str] = set()
     found_name, found_label = False, names.label == "label"
+    unfound = {item.column: item for item in names.companions}
     for line, content in enumerate(text, 1):
         if not content.strip():
             continue
@@ -301,11 +338,14 @@ def _json_rows(
             checked.add(name)
         found_name = found_name or any(value.get(column) not in (None, "") for column in names.files)
         found_label = found_label or names.label in value
+        unfound = {column: item for column, item in unfound.items() if column not in value} if unfound else unfound
         yield line, value
     if not found_name:
         raise UserError(f"--manifest {path}: no row has a {' or '.join(names.files)}")
     if not found_label:
         raise UserError(f"--label_column {names.label}: no row of --manifest {path} has it")
+    for item in unfound.values():
+        raise UserError(f"{flag_of(item)} {item.column}: no row of --manifest {path} has it")
 
 
 def _float(text: str) -> float:
@@ -326,7 +366,7 @@ def _encoding_problem(cells: Sequence[str]) -> str | None:
 
 def digest(row: Row) -> bytes:
     """16 bytes that equal rows share, but for their lines."""
-    content = json.dumps([row.name, row.label, row.split, row.columns], sort_keys=True)
+    content = json.dumps([row.name, row.label, row.split, row.columns, *row.companions], sort_keys=True)
     return xxhash.xxh3_128_digest(content.encode())
 
 

@@ -1,7 +1,7 @@
 """PTransforms that find the input: a folder or glob, or the rows of a manifest. Batches of references come out."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ import transforms.workers.coder  # noqa: F401, registers the coder of batches
 from shardmill.metadata.rejects import Reject
 from transforms.columns.nested import ColumnError
 from transforms.columns.types import ColumnType, merge_types, value_type
+from transforms.inputs.companions import COMPANIONS, Companion, paths_of, with_companions
 from transforms.inputs.file_kind import IMAGES, FileKind
 from transforms.inputs.file_list import (
     RESERVED,
@@ -31,13 +32,14 @@ from transforms.inputs.folders import FolderRoles
 from transforms.inputs.found import FOUND
 from transforms.inputs.image_names import image_names
 from transforms.inputs.listing import Found, Listed, list_input
+from transforms.inputs.masks import Masks
 from transforms.inputs.spread import PARSED, deal_out, number_of_parts, rows_at_once, without_duplicates
 from transforms.inputs.summary import InputSummary, summarize_batch, summarize_skipped
 from transforms.rejects.part import RejectsPart, RejectsWriter, parts_of
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
-from transforms.stores.identity import identity_of
+from transforms.stores.identity import identity_of, identity_of_all
 from transforms.stores.links import LinksInside
 from transforms.workers.batches import BATCH_ROWS, batches, bounded, concatenate
 from transforms.workers.merging import Merging
@@ -65,6 +67,7 @@ class ListFiles(beam.PTransform):
       roles: what their folders mean, where --folders says it.
       identities: whether references say which files are still what they were.
       temporary: the job's temporary directory; None in a dry run.
+      masks: the folder of the files' masks, if they have any.
     """
 
     pattern: str
@@ -72,6 +75,7 @@ class ListFiles(beam.PTransform):
     roles: FolderRoles | None = None
     identities: bool = False
     temporary: str | None = None
+    masks: str | None = None
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
         """List on one worker; a listing is a stream of small things."""
@@ -79,7 +83,7 @@ class ListFiles(beam.PTransform):
             pbegin
             | "Pattern" >> beam.Create([self.pattern])
             | "List"
-            >> beam.FlatMap(_list, self.kind, self.roles, self.identities, self.temporary)
+            >> beam.FlatMap(_list, self.kind, self.roles, self.identities, self.temporary, self.masks)
             .with_output_types(pa.RecordBatch)
             .with_outputs(REJECTS, SUMMARIES, main="files")
         )
@@ -120,7 +124,9 @@ class ReadManifest(beam.PTransform):
             rows["rows"]
             | "ByName" >> beam.GroupByKey()
             | "Measure"
-            >> beam.ParDo(_MeasureRowsFn(self.path, self.allow_outside, self.identities, self.temporary))
+            >> beam.ParDo(
+                _MeasureRowsFn(self.path, self.allow_outside, self.identities, self.temporary, self.names.companions)
+            )
             .with_output_types(pa.RecordBatch)
             .with_outputs(REJECTS, SUMMARIES, main="files")
         )
@@ -140,9 +146,15 @@ def indexed(files: beam.PCollection[pa.RecordBatch], outputs: Any, *earlier: Any
 
 
 def _list(
-    pattern: str, kind: FileKind, roles: FolderRoles | None, identities: bool, temporary: str | None
+    pattern: str,
+    kind: FileKind,
+    roles: FolderRoles | None,
+    identities: bool,
+    temporary: str | None,
+    masks: str | None = None,
 ) -> Iterator[Any]:
-    yield from index_listing(list_input(pattern, kind), roles, identities, temporary)
+    listed = list_input(pattern, kind)
+    yield from index_listing(listed, roles, identities, temporary, Masks(masks) if masks is not None else None)
 
 
 def index_listing(
@@ -150,18 +162,33 @@ def index_listing(
     roles: FolderRoles | None = None,
     identities: bool = False,
     temporary: str | None = None,
+    masks: Masks | None = None,
 ) -> Iterator[Any]:
     """FOUND batches of what was listed; rejects, which `temporary` is for, and summaries, tagged.
 
-    References without `identities` are eight bytes a file smaller, which would not compress.
+    References without `identities` are eight bytes a file smaller, which would not compress. With `masks`, each file
+    has its own beside it, and one without is a reject.
     """
     summary = other = InputSummary()
     rejects = RejectsWriter(temporary)
+    schema = FOUND if masks is None else FOUND.append(COMPANIONS)
+    first: str | None = None
 
     def rows() -> Iterator[tuple[Any, ...]]:
-        nonlocal other
+        nonlocal other, first
         for item in listed:
-            if isinstance(item, Found):
+            if isinstance(item, Found) and masks is not None:
+                first = item.name if first is None else first
+                mask = masks.of(item.name)
+                if isinstance(mask, str):
+                    rejects.add([Reject(item.name, None, "index", mask)])
+                    other = other.merge(InputSummary(rejected=1))
+                    continue
+                path, size, of_mask = mask
+                identity = identity_of(item.size_bytes, item.stamp, item.modified) if identities else None
+                both = identity_of_all(identity, [(path, of_mask)]) if identities else None
+                yield item.name, item.size_bytes + size, None, None, None, None, None, both, [path]
+            elif isinstance(item, Found):
                 identity = identity_of(item.size_bytes, item.stamp, item.modified) if identities else None
                 yield item.name, item.size_bytes, None, None, None, None, None, identity
             elif isinstance(item, Reject):
@@ -170,9 +197,12 @@ def index_listing(
             else:
                 other = other.merge(summarize_skipped(item.kind, item.name))
 
-    for batch in batches(rows(), FOUND):
+    for batch in batches(rows(), schema):
         yield from bounded(batch)
         summary = summary.merge(summarize_batch(batch, roles=roles))
+    if masks is not None and first is not None:
+        masks.check_used(first)
+        other = other.merge(InputSummary(notices=frozenset(masks.notices())))
     yield from tagged(rejects.close())
     yield TaggedOutput(SUMMARIES, summary.merge(other))
 
@@ -194,7 +224,8 @@ def _parse(
         for row in read_rows(path, allow_outside, reserved, names):
             if isinstance(row, Row):
                 columns = {name: value for name, value in row.columns.items() if value not in missing}
-                yield row.name, 0, row.uri, row.label, row.split, row.line, json.dumps(columns), None, digest(row)
+                found = (row.name, 0, row.uri, row.label, row.split, row.line, json.dumps(columns), None, digest(row))
+                yield (*found, list(row.companions)) if names.companions else found
             else:
                 rejects.add([row])
                 rejected += 1
@@ -202,7 +233,7 @@ def _parse(
     parts = 1
     with suppress(OSError):  # which reading it tells
         parts = number_of_parts(storage.size(path))
-    for batch in batches(rows(), PARSED, rows_at_once(parts)):
+    for batch in batches(rows(), with_companions(PARSED, names.companions), rows_at_once(parts)):
         yield from deal_out(batch, parts)
     yield from tagged(rejects.close())
     yield TaggedOutput(SUMMARIES, InputSummary(rejected=rejected))
@@ -215,9 +246,15 @@ class MeasureFn(beam.DoFn):
     """
 
     def __init__(
-        self, root: str, textual: bool, allow_outside: bool, identities: bool, temporary: str | None = None
+        self,
+        root: str,
+        textual: bool,
+        allow_outside: bool,
+        identities: bool,
+        temporary: str | None = None,
+        companions: Sequence[Companion] = (),
     ) -> None:
-        self._root, self._textual = root, textual
+        self._root, self._textual, self._companions = root, textual, companions
         self._allow_outside, self._identities = allow_outside, identities
         self._temporary = temporary
 
@@ -232,14 +269,13 @@ class MeasureFn(beam.DoFn):
     def process(self, batch: Any) -> Iterator[Any]:
         """The batch with sizes; rejects and a summary, tagged."""
         measured, types, rejects = measure(
-            batch, self._root, self._textual, self._allow_outside, self._pool.map, self._identities
+            batch, self._root, self._textual, self._allow_outside, self._pool.map, self._identities, self._companions
         )
         yield from tagged(parts_of(rejects, self._temporary))
         if len(measured):
             yield from bounded(measured)
         summary = summarize_batch(measured, types) if len(measured) else InputSummary()
-        missing = [reject.source for reject in rejects if reject.reason == NO_SUCH_FILE]
-        first = {NO_SUCH_FILE: (len(missing), min(missing))} if missing else {}
+        first = _missing(rejects, self._companions)
         named = image_names(measured, self._root) if len(measured) else {}
         others = InputSummary(rejected=len(rejects), missing=first, image_names=named)
         yield TaggedOutput(SUMMARIES, summary.merge(others))
@@ -248,8 +284,15 @@ class MeasureFn(beam.DoFn):
 class _MeasureRowsFn(MeasureFn):
     """The same of a manifest's rows, of which those that are there twice are left out."""
 
-    def __init__(self, path: str, allow_outside: bool, identities: bool, temporary: str | None) -> None:
-        super().__init__(folder_of(path), is_textual(path), allow_outside, identities, temporary)
+    def __init__(
+        self,
+        path: str,
+        allow_outside: bool,
+        identities: bool,
+        temporary: str | None,
+        companions: Sequence[Companion] = (),
+    ) -> None:
+        super().__init__(folder_of(path), is_textual(path), allow_outside, identities, temporary, companions)
         self._path = path
 
     def process(self, part: tuple[int, Iterable[pa.RecordBatch]]) -> Iterator[Any]:
@@ -268,6 +311,7 @@ def measure(
     allow_outside: bool = False,
     map_: Callable[..., Iterable[tuple[int, int | None] | str]] = map,
     identities: bool = False,
+    companions: Sequence[Companion] = (),
 ) -> tuple[pa.RecordBatch, dict[str, ColumnType], list[Reject]]:
     """A manifest's rows with the sizes of their files, the types of their columns, and a Reject for each that has none.
 
@@ -278,10 +322,19 @@ def measure(
       allow_outside: whether symbolic links may lead out of that folder.
       map_: looks up sizes where any is a request; local ones take microseconds.
       identities: whether the files' identities are set too.
+      companions: further files of each row; its size is that of all.
     """
     paths = [uri or storage.join(root, name) for name, uri in zip(*(batch[i].to_pylist() for i in (0, 2)), strict=True)]
     size_of = partial(_size, inside=None if allow_outside or not storage.is_local(root) else LinksInside(root))
-    sizes = list(map(size_of, paths) if all(map(storage.is_local, paths)) else map_(size_of, paths))
+    beside = paths_of(batch)
+    every = [*paths, *(path for row in beside for path in row)]
+    looked_at = iter(list(map(size_of, every) if all(map(storage.is_local, every)) else map_(size_of, every)))
+    sizes = [next(looked_at) for _ in paths]
+    if companions:
+        sizes = [
+            _together(found, companions, row, [next(looked_at) for _ in row], root)
+            for found, row in zip(sizes, beside, strict=True)
+        ]
     types: dict[str, ColumnType] = {}
     rejects: list[Reject] = []
     keep = []
@@ -301,6 +354,38 @@ def measure(
         made = pa.array([identity for _, identity in known], pa.uint64())
         batch = batch.set_column(FOUND.get_field_index("identity"), FOUND.field("identity"), made)
     return batch.filter(pa.array(keep, pa.bool_())), types, rejects
+
+
+def _together(
+    found: tuple[int, int | None] | str,
+    companions: Sequence[Companion],
+    paths: Sequence[str],
+    others: Sequence[tuple[int, int | None] | str],
+    root: str,
+) -> tuple[int, int | None] | str:
+    """Size and identity of a row's file and its companions, or why one has none."""
+    sides = []
+    for item, path, other in zip(companions, paths, others, strict=True):
+        if isinstance(other, str):
+            there = f": {path.removeprefix(storage.join(root, ''))}" if other == NO_SUCH_FILE else ""
+            return found if isinstance(found, str) else f"{item.what}: {other}{there}"
+        sides.append((path, *other))
+    if isinstance(found, str):
+        return found
+    size, identity = found
+    together = identity_of_all(identity, [(path, of_other) for path, _, of_other in sides])
+    return size + sum(more for _, more, _ in sides), together
+
+
+def _missing(rejects: Sequence[Reject], companions: Sequence[Companion]) -> dict[str, tuple[int, str]]:
+    """How many files are not there, and the first of them, of each kind that rows name."""
+    names = {NO_SUCH_FILE: [reject.source for reject in rejects if reject.reason == NO_SUCH_FILE]}
+    for item in companions:
+        before = f"{item.what}: {NO_SUCH_FILE}: "
+        names[item.what] = [
+            reject.reason.removeprefix(before) for reject in rejects if reject.reason.startswith(before)
+        ]
+    return {kind: (len(found), min(found)) for kind, found in names.items() if found}
 
 
 def _row_types(columns: dict[str, Any], textual: bool) -> dict[str, ColumnType]:

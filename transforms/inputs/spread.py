@@ -54,5 +54,5 @@ def without_duplicates(batch: pa.RecordBatch, path: str) -> tuple[pa.RecordBatch
         if before != line:
             name = batch["name"][row].as_py()
             rejects.append(Reject(name, line, "index", f"duplicate of line {before} in {path}"))
-    found = batch.select(FOUND.names)
+    found = batch.drop_columns(["digest"])
     return (found if all(keep) else found.filter(pa.array(keep, pa.bool_()))), rejects

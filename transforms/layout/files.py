@@ -41,6 +41,7 @@ class LayoutOptions:
       root: the folder that names are relative to.
       annotated: whether the objects in images are annotated.
       separators: what stands between the classes of a manifest's label, by "label"; nothing where it names one.
+      file_column: of a manifest, with the names of the files.
     """
 
     source: str
@@ -52,6 +53,7 @@ class LayoutOptions:
     root: str = ""
     annotated: bool = False
     separators: Mapping[str, str] = field(default_factory=dict)
+    file_column: str = "file_name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
         *folder_notices(summary.folders, folders),
         *_label_notices(class_names),
         *_list_notices(summary, options),
-        *(() if options.annotated else _name_notices(summary)),
+        *(() if options.annotated else _name_notices(summary, options)),
     )
     splits = _splits_of_input(summary, folders, options) if from_input else splits_by_fraction(options.split.splits)
     check_split_shards(splits.names, options.split_shards)
@@ -195,9 +197,16 @@ def read_folders(summary: InputSummary, options: LayoutOptions) -> FolderRoles:
     try:
         return guess_roles(summary.folders)
     except FolderError as error:
+        masks = _masks_folder(summary) if options.kind == IMAGES else ""
         raise UserError(
-            f"{options.source}: {error}; {folder_remedy(options.kind.plural, options.kind.listed)}"
+            f"{options.source}: {error}; {folder_remedy(options.kind.plural, options.kind.listed, masks)}"
         ) from None
+
+
+def _masks_folder(summary: InputSummary) -> str:
+    """The folder that masks lie in by its name; "" if there is none."""
+    tops = sorted({parts[0] for parts in _parts(summary)})
+    return next((top for top in tops if top.lower() in ("mask", "masks", "segmentationclass")), "")
 
 
 def _check_levels(summary: InputSummary, options: LayoutOptions, roles: FolderRoles) -> None:
@@ -267,11 +276,17 @@ def _missing_notices(summary: InputSummary, options: LayoutOptions) -> list[str]
     return said
 
 
-def _name_notices(summary: InputSummary) -> list[str]:
+def _name_notices(summary: InputSummary, options: LayoutOptions) -> list[str]:
     """That columns of which every value names an image file are stored as these names."""
+    of_images = options.kind == IMAGES
     return [
         f"column {column!r} names image files, such as {name!r}, and is stored as their names: what these files hold is"
         " in no example"
+        + (
+            f"; --mask_column {column} makes masks of them, --file_column {options.file_column},{column} further images"
+            if of_images
+            else ""
+        )
         for column, (number, name) in sorted(summary.image_names.items())
         if number == summary.columns[column].present
     ]

@@ -30,12 +30,15 @@ def left_out_notices(summary: InputSummary) -> list[str]:
     return [f"left out of annotations of objects, of which the boxes are kept: {left_out}"]
 
 
-def folder_remedy(plural: str, manifest: bool = False) -> str:
-    """Which flag says what folders mean; `plural` lie in them, which a `manifest` could list."""
+def folder_remedy(plural: str, manifest: bool = False, masks: str = "") -> str:
+    """Which flag says what folders mean; `plural` lie in them, which a `manifest` could list, and in `masks` what may
+    well be their masks."""
     by_manifest = ", or --manifest a file that names each with its label" if manifest else ""
+    beside = f" and --masks the folder {masks!r}" if masks else ""
     return (
         "say what each level of folders is with --folders: label (the first is the class), any/label (the second),"
-        f" split/label, or any (there are no classes); or give --input the folder of the {plural} alone{by_manifest}"
+        f" split/label, or any (there are no classes); or give --input the folder of the {plural} alone{beside}"
+        f"{by_manifest}"
     )
 
 

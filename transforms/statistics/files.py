@@ -118,9 +118,36 @@ def label_summaries(labels: Counter[int], class_names: ClassNames) -> dict[str, 
 
 
 @dataclass(slots=True)
+class CompanionStats:
+    """Statistics of a further file of each example: sizes in bytes, formats, how many EXIF says to turn, and what masks
+    were made of, where they were no gray PNG."""
+
+    sizes: NumberStats = field(default_factory=NumberStats)
+    formats: Counter[str] = field(default_factory=Counter)
+    turned: int = 0
+    made_of: Counter[str] = field(default_factory=Counter)
+
+    def merge(self, other: "CompanionStats") -> None:
+        """Add what `other` counted."""
+        self.sizes.merge(other.sizes)
+        self.formats.update(other.formats)
+        self.turned += other.turned
+        self.made_of.update(other.made_of)
+
+    def summary(self) -> FeatureSummary:
+        """What stands in stats.json of the feature."""
+        return FeatureSummary(
+            formats=dict(sorted(self.formats.items())),
+            size_bytes=self.sizes.summary(),
+            turned_by_exif=self.turned,
+        )
+
+
+@dataclass(slots=True)
 class ImageStats:
     """Statistics of some images: sizes in bytes, dimensions in pixels, formats, labels by id, how many EXIF says to
-    turn, which are extreme, and, where they are annotated, the objects in them, and how many boxes were changed."""
+    turn, which are extreme, and, where they are annotated, the objects in them, and how many boxes were changed; and of
+    further files of the same examples, by feature."""
 
     sizes: NumberStats = field(default_factory=NumberStats)
     heights: NumberStats = field(default_factory=NumberStats)
@@ -131,6 +158,7 @@ class ImageStats:
     extremes: Extremes = field(default_factory=Extremes)
     objects: GatheredStats | None = None
     boxes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("clipped", "dropped", "cropped"), 0))
+    beside: dict[str, CompanionStats] = field(default_factory=dict)
 
     def merge(self, other: "ImageStats") -> None:
         """Add what `other` counted."""
@@ -146,6 +174,11 @@ class ImageStats:
         else:
             self.objects = copy.deepcopy(self.objects or other.objects)
         self.boxes = {what: number + other.boxes[what] for what, number in self.boxes.items()}
+        for feature, stats in other.beside.items():
+            if feature in self.beside:
+                self.beside[feature].merge(stats)
+            else:
+                self.beside[feature] = copy.deepcopy(stats)
 
     def lie_in(self, shard: str, start: int) -> None:
         """As `Located` says."""
@@ -170,6 +203,7 @@ class ImageStats:
             features |= self.objects.summary(of_objects)
         if self.heights.count:
             features["height"], features["width"] = self.heights.feature(), self.widths.feature()
+        features |= {feature: stats.summary() for feature, stats in self.beside.items()}
         return features
 
 

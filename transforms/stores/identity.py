@@ -2,6 +2,7 @@
 references to billions of files carry it."""
 
 import time
+from collections.abc import Iterable
 
 import xxhash
 
@@ -23,3 +24,16 @@ def identity_of(size: int, stamp: str, modified: float, now: float | None = None
     if stamp.startswith(TIME_STAMP) and not 0 < modified <= moment - _TICK_SECONDS:
         return None
     return xxhash.xxh3_64_intdigest(f"{size}\0{stamp}".encode())
+
+
+def identity_of_all(identity: int | None, others: Iterable[tuple[str, int | None]]) -> int | None:
+    """What changes whenever one of several files does; None where a change of one might not show.
+
+    Args:
+      identity: of the first.
+      others: the path and the identity of each other one; without any, it is that of the first.
+    """
+    told = list(others)
+    if not told or identity is None or any(of_other is None for _, of_other in told):
+        return None if any(of_other is None for _, of_other in told) else identity
+    return xxhash.xxh3_64_intdigest("\0".join([str(identity), *(f"{path}\0{other}" for path, other in told)]).encode())

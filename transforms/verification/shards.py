@@ -245,4 +245,4 @@ def _check_image(image: bytes, max_pixels: int) -> str:
 
 # Of the kinds whose bytes are a file, what is wrong with such a file; "" if nothing is. A kind cannot say it itself:
 # what takes images apart is of this package, which shardmill's readers do without.
-_CONTENT_CHECKS: Mapping[Kind, Callable[[bytes, int], str]] = {"image": _check_image}
+_CONTENT_CHECKS: Mapping[Kind, Callable[[bytes, int], str]] = {"image": _check_image, "mask": _check_image}

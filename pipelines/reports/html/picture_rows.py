@@ -38,7 +38,7 @@ def _images(shown: Sequence[Picture], left: int) -> tuple[list[dict[str, Any]], 
 
     images = []
     for picture in shown:
-        small = thumbnail(picture.image, picture.objects)
+        small = thumbnail(picture.image, picture.objects, picture.masks, picture.others)
         fits = len(small.source) <= left
         size = f"{small.width:,} × {small.height:,}" if small.width else "of no known size"
         label = f"{picture.label}, " if picture.label else ""

@@ -39,13 +39,16 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image as it is stored, what is said of it, and the objects in it."""
+    """An image as it is stored, what is said of it, the objects in it, its masks, and the further images of its
+    example."""
 
     image: bytes = field(repr=False)
     split: str
     label: str
     file: str
     objects: tuple[Drawn, ...] = ()
+    masks: tuple[bytes, ...] = field(default=(), repr=False)
+    others: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class _Finder:
         self._dataset, self._profile = dataset, profile
         manifest = profile.manifest
         self._images = [feature.name for feature in of_kind(manifest.features, "image")]
+        self._masks = [feature.name for feature in of_kind(manifest.features, "mask")]
         labels = of_kind(manifest.features, "class_label")
         self._label = labels[0] if labels else None
         self._filename = Renames.of(manifest.configuration)("filename")
@@ -185,7 +189,11 @@ class _Finder:
         file = names[0].decode(errors="replace") if len(names) and isinstance(names[0], bytes) else ""
         objects = objects_of(example, self._profile.manifest.features)
         label = words_of(objects) or self._class_name(self._class_id(example))
-        return Picture(image, split, label, file, objects)
+        masks, others = (tuple(self._values(example, names)) for names in (self._masks, self._images[1:]))
+        return Picture(image, split, label, file, objects, masks, others)
+
+    def _values(self, example: dict[str, FeatureValue], names: Sequence[str]) -> Iterator[bytes]:
+        return (cast(bytes, example[name][0]) for name in names if len(example.get(name, ())))
 
     def _class_id(self, example: dict[str, FeatureValue]) -> int:
         values = example.get(self._label.name, ()) if self._label is not None else ()

@@ -25,6 +25,7 @@ def notices(run: Run, folder: Path, masks: list[str | None], there: list[str]) -
 def test_names_of_images_are_said_to_be_names(run: Run, tmp_path: Path, masks: list[str | None]) -> None:
     (notice,) = notices(run, tmp_path, masks, ["masks/0.png"])
     assert notice.startswith(SAID)
+    assert notice.endswith("; --mask_column mask makes masks of them, --file_column file_name,mask further images")
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from tests.support.buckets import (
     without_source,
 )
 from tests.support.command import Process, write_files
+from tests.support.masks import write_pairs
 from transforms.stores import storage
 
 SPLIT_FLAGS = ("--splits", "train=0.8,test=0.2", "--num_shards", "train=2,test=1")
@@ -282,3 +283,19 @@ def test_files_that_did_not_change_are_taken_from_an_older_version(
 def _reads_an_image(request: str) -> bool:
     method, path = request.split(" ", 1)
     return method == "GET" and (".jpg" in path.partition("?")[0]) and ("/photos/" in path or "/photos%2F" in path)
+
+
+def test_masks_of_a_bucket_give_the_bytes_of_a_local_run(bucket: Bucket, tmp_path: Path) -> None:
+    local = write_pairs(tmp_path / "data")
+    files = local_files(local)
+    rows = "".join(f"{name},{name.replace('images', 'masks')}\n" for name in files if name.startswith("images"))
+    files["m.csv"] = f"file_name,mask\n{rows}".encode()
+    write_files(local, files)
+    remote = upload(bucket, "data", files)
+    for flags in (("--input", "{}/images", "--masks", "{}/masks"), ("--manifest", "{}/m.csv", "--mask_column", "mask")):
+        made = []
+        for root, output, store in ((local, str(tmp_path / "sets"), None), (remote, f"{bucket.url}/sets", bucket)):
+            words = [flag.format(root) for flag in flags]
+            assert make_images(store, *words, "--output", output, "--overwrite", "--num_shards", "2") == 0
+            made.append(below(bucket.files("sets/"), "sets") if store else local_files(tmp_path / "sets"))
+        assert without_source(made[0]) == without_source(made[1])

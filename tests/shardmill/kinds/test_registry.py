@@ -26,6 +26,7 @@ FEATURES = (
     Feature("e", "int64", "class_label", class_names=("", "")),
     Feature("f", "bytes", "array", (2, 2), element="uint8"),
     Feature("h", "float32", "bbox", (None, 4)),
+    Feature("i", "bytes", "mask"),
 )
 
 

@@ -51,7 +51,7 @@ class AudioEncoder(FileEncoder):
         wav, decodable = encoded.seen
         return json.dumps([*astuple(wav), decodable])
 
-    def recall(self, value: bytes, seen: str) -> Encoded:
+    def recall(self, value: bytes, seen: str, record: bytes = b"") -> Encoded:
         """As the base says."""
         *header, decodable = json.loads(seen)
         return self._encoded(value, Wav(*header), decodable)

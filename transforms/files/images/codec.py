@@ -86,7 +86,7 @@ def reencode(data: bytes, how: Reencode) -> tuple[bytes, str, int, int]:
 def _convert(source: Image.Image, target: str, how: Reencode) -> tuple[bytes, str, int, int]:
     image = to_rgb(ImageOps.exif_transpose(source))
     if how.size is not None:
-        image = _resize(image, how.size, how.mode)
+        image = resized(image, how.size, how.mode)
     out = io.BytesIO()
     if target == "jpeg":
         if max(image.size) > _JPEG_SIDE:
@@ -97,21 +97,27 @@ def _convert(source: Image.Image, target: str, how: Reencode) -> tuple[bytes, st
     return out.getvalue(), target, image.width, image.height
 
 
-def _resize(image: Image.Image, size: tuple[int, int], mode: str) -> Image.Image:
+def resized(
+    image: Image.Image,
+    size: tuple[int, int],
+    mode: str,
+    resample: Image.Resampling = Image.Resampling.BICUBIC,
+) -> Image.Image:
+    """An image of another size; `mode` is as in Reencode, and `resample` says where pixels come from, not which part of
+    the picture they show."""
     if mode == "cover":
-        return ImageOps.fit(image, size, Image.Resampling.BICUBIC)
+        return ImageOps.fit(image, size, resample)
     if mode == "contain":
-        return _contain(image, size)
-    return image.resize(size, Image.Resampling.BICUBIC, reducing_gap=3.0)
+        return _contain(image, size, resample)
+    gap = 3.0 if resample != Image.Resampling.NEAREST else None  # reducing first would blend
+    return image.resize(size, resample, reducing_gap=gap)
 
 
-def _contain(image: Image.Image, size: tuple[int, int]) -> Image.Image:
+def _contain(image: Image.Image, size: tuple[int, int], resample: Image.Resampling) -> Image.Image:
     """ImageOps.pad, which rounds the short side of a very long image to nothing and fails."""
     scale = min(size[0] / image.width, size[1] / image.height)
-    fitted = image.resize(
-        (max(round(image.width * scale), 1), max(round(image.height * scale), 1)), Image.Resampling.BICUBIC
-    )
-    padded = Image.new("RGB", size)
+    fitted = image.resize((max(round(image.width * scale), 1), max(round(image.height * scale), 1)), resample)
+    padded = Image.new(image.mode, size)
     padded.paste(fitted, ((size[0] - fitted.width) // 2, (size[1] - fitted.height) // 2))
     return padded
 

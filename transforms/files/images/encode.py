@@ -17,25 +17,28 @@ from transforms.files.encode import Encoded, FileEncoder, Laid
 from transforms.files.images import look
 from transforms.files.images.boxes import Picture
 from transforms.files.images.codec import Reencode, check_decodes, measure, orientation, reencode
+from transforms.files.images.companions import Beside, CompanionEncoder
 from transforms.files.images.errors import ImageError
 from transforms.files.images.exif import UPRIGHT
 from transforms.files.images.header import ImageHeader, check_structure, read_header
 from transforms.files.images.limits import MAX_PIXELS
 from transforms.files.images.objects import ObjectEncoder
 from transforms.files.noted_columns import Columns
+from transforms.inputs.companions import paths_of
 from transforms.layout.coordinates import turned_reason
 from transforms.layout.files import Layout
 from transforms.statistics.extremes import Extremes
-from transforms.statistics.files import ImageStats, SplitStats
+from transforms.statistics.files import CompanionStats, ImageStats, SplitStats
 from transforms.stores import storage
 
+_BESIDE = "beside:"  # before what the companions of an image were made of
 _FOUND = "found:"  # before the width, height and orientation of a picture that was re-encoded
 
 
 @dataclass(frozen=True)
 class ImageEncoder(FileEncoder):
-    """Encodes references as tf.train.Example: image, label, filename, height, width, the objects in it, then
-    a manifest's columns.
+    """Encodes references as tf.train.Example: image, label, filename, height, width, the objects in it or its
+    companions, then a manifest's columns.
 
     Attributes:
       root: the folder that names are relative to.
@@ -47,6 +50,7 @@ class ImageEncoder(FileEncoder):
       renames: what the features are called.
       near_duplicates: whether pictures are hashed by how they look.
       objects: encodes what is annotated in images; None where nothing is.
+      companions: encodes further files of each example; None where there are none.
       columns: of a manifest.
     """
 
@@ -61,6 +65,7 @@ class ImageEncoder(FileEncoder):
     renames: Renames = NO_RENAMES
     near_duplicates: bool = False
     objects: ObjectEncoder | None = None
+    companions: CompanionEncoder | None = None
     columns: Columns = ()
 
     @property
@@ -82,21 +87,32 @@ class ImageEncoder(FileEncoder):
 
     def remember(self, encoded: Encoded) -> str:
         """Format, width, height, and orientation by EXIF, also of the picture it was made of where objects are in
-        it; and how it looks, where that is known."""
+        it; what its companions were made of; and how it looks, where that is known."""
         header: ImageHeader = encoded.seen
         look = f" {header.look} {header.looked_with}" if header.look else ""
         found = "" if header.found is None else f" {_FOUND}{','.join(map(str, header.found))}"
-        return f"{header.format} {header.width} {header.height} {header.orientation}{found}{look}"
+        beside = ""
+        if self.companions is not None:
+            beside = f" {_BESIDE}{self.companions.remembered(encoded.noted)}"
+        return f"{header.format} {header.width} {header.height} {header.orientation}{beside}{found}{look}"
 
-    def recall(self, value: bytes, seen: str) -> Encoded:
+    def recall(self, value: bytes, seen: str, record: bytes = b"") -> Encoded:
         """As the base says."""
-        return self._encoded(value, self._looked_at(value, _header(seen)))
+        if self.companions is None:
+            return self._encoded(value, self._looked_at(value, _header(seen)))
+        told = seen.split(" ")
+        beside = next(item for item in told if item.startswith(_BESIDE))
+        told.remove(beside)
+        found = self._encoded(value, self._looked_at(value, _header(" ".join(told))))
+        noted = self.companions.recalled(record, beside.removeprefix(_BESIDE), self.measures)
+        return found._replace(noted=noted)
 
     def depends_on(self) -> dict[str, str]:
         """As the base says: how a picture looks is looked at again where it is not known; of objects only that
         there are some."""
         told = super().depends_on()
-        own = {name: value for name, value in told.items() if name not in ("near_duplicates", "objects")}
+        left_out = ("near_duplicates", "objects", *(["companions"] if self.companions is None else []))
+        own = {name: value for name, value in told.items() if name not in left_out}
         return own if self.objects is None else {**own, "objects": "noted"}
 
     def prepare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -104,7 +120,9 @@ class ImageEncoder(FileEncoder):
         return batch if self.objects is None else self.objects.prepare(batch, self.reencode)
 
     def note(self, batch: pa.RecordBatch, files: Sequence[Encoded | Exception]) -> Sequence[Encoded | Exception]:
-        """As the base says: images with the objects that are noted of them."""
+        """As the base says: images with the objects that are noted of them, or with their companions."""
+        if self.companions is not None:
+            return [self._with_companions(*pair) for pair in zip(files, paths_of(batch), strict=True)]
         if self.objects is None:
             return files
         pictures = [file.seen.picture if isinstance(file, Encoded) else None for file in files]
@@ -116,6 +134,21 @@ class ImageEncoder(FileEncoder):
             else errors.get(number) or file._replace(entries=file.entries + entries[place], noted=(rows, place))
             for number, (file, place) in enumerate(zip(files, places, strict=True))
         ]
+
+    def _with_companions(self, file: Encoded | Exception, paths: Sequence[str]) -> Encoded | Exception:
+        """An image with its companions, which are read unless they were recalled with it."""
+        if isinstance(file, Exception) or self.companions is None:
+            return file
+        beside = file.noted
+        if beside is None:
+            decodes = self.verify == "decode"
+            try:
+                beside = self.companions.encode(
+                    paths, file.seen.picture, self.reencode, self._image, self.max_pixels, decodes
+                )
+            except ImageError as error:
+                return error
+        return file._replace(entries=file.entries + self.companions.entries(beside), noted=beside)
 
     def looks(self, files: Sequence[Encoded]) -> list[str] | None:
         """As the base says."""
@@ -153,10 +186,26 @@ class ImageEncoder(FileEncoder):
         stats = ImageStats(formats=Counter([header.format for header in headers]), labels=labels)
         stats.sizes.add([len(file.value) for file in files])
         stats.turned = sum([header.orientation != UPRIGHT for header in headers])
+        if self.companions is not None:
+            stats.beside = self._count_companions([file.noted for file in files])
         if self.measures:
             stats.heights.add([header.height for header in headers])
             stats.widths.add([header.width for header in headers])
         return stats
+
+    def _count_companions(self, files: Sequence[Sequence[Beside]]) -> dict[str, CompanionStats]:
+        found = {}
+        assert self.companions is not None
+        for place, item in enumerate(self.companions.companions):
+            of_item = [beside[place] for beside in files]
+            headers = [one.header for one in of_item if one.header is not None]
+            found[item.feature] = stats = CompanionStats(
+                formats=Counter("png" if one.header is None else one.header.format for one in of_item),
+                turned=sum(header.orientation != UPRIGHT for header in headers),
+                made_of=Counter(one.made_of for one in of_item if one.made_of),
+            )
+            stats.sizes.add([len(one.data) for one in of_item])
+        return found
 
     def point_out(self, stats: SplitStats, files: Sequence[Encoded], laid: Sequence[Laid]) -> SplitStats:
         """The extreme ones, of images that are measured, and the objects in them."""
@@ -184,7 +233,8 @@ class ImageEncoder(FileEncoder):
             self._check_pixels(before)
             if self.coordinates and (turned := orientation(data)) != UPRIGHT:
                 raise ImageError(turned_reason(turned, self.coordinates))
-            found = None if self.objects is None else Picture(before.width, before.height, orientation(data))
+            asked = self.objects is not None or (self.companions is not None and self.companions.has_masks)
+            found = Picture(before.width, before.height, orientation(data)) if asked else None
             stored, stored_format, width, height = reencode(data, self.reencode)
             return stored, ImageHeader(stored_format, width, height, found=found)
         if self.verify == "none":

@@ -2,14 +2,18 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from shardmill.features.feature import Feature, Features
 from shardmill.features.object_detection import KEYS
 from transforms.files.features import TFDS_CANNOT, file_features
+from transforms.files.images.companions import companion_features
 from transforms.files.images.object_names import TFDS, ObjectNames
 from transforms.files.images.objects import object_features
 from transforms.inputs.annotations.objects import Member
+from transforms.inputs.companions import Companion
 from transforms.layout.files import Layout
+from transforms.statistics.files import CompanionStats
 
 
 def image_features(
@@ -19,6 +23,8 @@ def image_features(
     formats: Counter[str],
     members: Sequence[Member] = (),
     names: ObjectNames = TFDS,
+    companions: Sequence[Companion] = (),
+    beside: Mapping[str, CompanionStats] = MappingProxyType({}),
 ) -> Features:
     """The features, in the order in which transforms.files.images.encode writes them.
 
@@ -29,12 +35,15 @@ def image_features(
       formats: of the images written; where there is only one, it is the feature's encoding.
       members: what is annotated of each object in them.
       names: what that is called.
+      companions: further files of each example.
+      beside: what was written of them, by feature.
     """
     encoding = next(iter(formats)) if len(formats) == 1 and measured else ""
     image = Feature("image", "bytes", "image", encoding=encoding)
     objects = object_features(members, layout.object_classes.names, names) if layout.object_classes is not None else ()
     told = tuple(Feature(name, "bytes", "text", role="source") for name in (KEYS.format, KEYS.sha256))
     noted = (*told, *objects) if names.of_api else objects
+    noted += companion_features(companions, {name: list(stats.formats) for name, stats in beside.items()}, measured)
     return file_features(layout, rows, image, ("height", "width") if measured else (), noted)
 
 
@@ -83,4 +92,28 @@ def box_notices(boxes: Mapping[str, int]) -> list[str]:
         one, several = done[what].split("|")
         if number:
             said.append(f"1 box {one}" if number == 1 else f"{number:,} boxes {several}")
+    return said
+
+
+_MADE_OF = {
+    "palette": "has a palette, and is stored as a gray PNG of the places in it, for TensorFlow decodes palettes to"
+    " colours|have a palette, and are stored as gray PNGs of the places in it, for TensorFlow decodes palettes to"
+    " colours",
+    "deep": "has 16 bits, and is stored with the same values in 8|have 16 bits, and are stored with the same values"
+    " in 8",
+    "colours": "has colours that are all gray, and is stored as a gray PNG|have colours that are all gray, and are"
+    " stored as gray PNGs",
+    "format": "is no PNG, and is stored as a gray PNG of the same values|are no PNGs, and are stored as gray PNGs of"
+    " the same values",
+}
+
+
+def companion_notices(beside: Mapping[str, CompanionStats]) -> list[str]:
+    """What must be said of masks that were no gray PNGs, and of further pictures that lie turned."""
+    said = []
+    for feature, stats in beside.items():
+        for what, number in sorted(stats.made_of.items()):
+            one, several = _MADE_OF[what].split("|")
+            said.append(f"{feature}: 1 mask {one}" if number == 1 else f"{feature}: {number:,} masks {several}")
+        said += [f"{feature}: {notice}" for notice in turned_notices(stats.turned)]
     return said

@@ -1,0 +1,284 @@
+"""Masks of images and pairs of images: features of their own that TFDS reads, moved with their image."""
+
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+import shardmill
+from shardmill.metadata.schema import from_pbtxt
+from tests.support.command import Run, image, tree_bytes, write_files
+from tests.support.later import Later
+from tests.support.masks import COLOURS, encoded, palette, picture, values, write_pairs
+from tests.support.reading import make
+
+tf = Later("tensorflow")
+tfds = Later("tensorflow_datasets")
+OLD = 10**18  # nanoseconds since 1970: files that cannot change again in the same moment
+
+
+def examples(directory: Path, **options: Any) -> dict[str, Any]:
+    """The examples of the one split, by the names of their files."""
+    found = shardmill.examples(directory, "train", **options)
+    return {example["filename"].decode(): example for example in found}
+
+
+def notices(directory: Path) -> list[str]:
+    found: list[str] = json.loads((directory / "manifest.json").read_text())["notices"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A folder of images beside one of masks, and the data set made of both."""
+    folder = write_pairs(tmp_path_factory.mktemp("pairs"))
+    return folder, make("images", folder / "images", folder / "out", "--masks", folder / "masks", "--num_shards", 2)
+
+
+def test_tfds_reads_masks_as_images_of_one_channel(pairs: tuple[Path, Path]) -> None:
+    folder, directory = pairs
+    builder = tfds.builder_from_directory(str(directory))
+    feature = builder.info.features["mask"]
+    found = {one["filename"].decode(): one for one in tfds.as_numpy(builder.as_dataset(split="train"))}
+
+    assert (type(feature).__name__, feature.shape, feature.dtype) == ("Image", (None, None, 1), np.uint8)
+    assert len(found) == 8
+    for name, example in found.items():
+        np.testing.assert_array_equal(example["mask"][..., 0], np.asarray(Image.open(folder / "masks" / name)))
+        np.testing.assert_array_equal(example["image"], COLOURS[example["mask"][..., 0]])
+
+
+def test_bytes_are_those_of_the_files(pairs: tuple[Path, Path]) -> None:
+    folder, directory = pairs
+    for name, example in examples(directory).items():
+        assert example["mask"] == (folder / "masks" / name).read_bytes()
+
+
+def test_schema_and_statistics_know_masks(pairs: tuple[Path, Path]) -> None:
+    folder, directory = pairs
+    sizes = [path.stat().st_size for path in folder.glob("masks/*/*.png")]
+    (mask,) = [feature for feature in from_pbtxt((directory / "schema.pbtxt").read_text()) if feature.name == "mask"]
+    stats = json.loads((directory / "stats.json").read_text())["splits"]["train"]["features"]["mask"]
+
+    assert (mask.kind, mask.required, mask.shape) == ("mask", True, ())
+    assert stats["formats"] == {"png": 8}
+    assert (stats["size_bytes"]["min"], stats["size_bytes"]["max"]) == (min(sizes), max(sizes))
+
+
+def test_load_gives_images_and_masks_scaled_alike(pairs: tuple[Path, Path]) -> None:
+    dataset = shardmill.load(pairs[1], batch_size=8, image_size=(24, 32), label="mask", features=["image"])
+    ((images, masks),) = list(dataset)
+
+    assert (masks.shape, masks.dtype) == ((8, 24, 32, 1), tf.uint8)
+    assert set(np.unique(masks)) == {0, 1, 2}
+    colours = COLOURS[masks.numpy()[..., 0]] / 255
+    # What is not at an edge has the colour of its value
+    assert (np.abs(colours - images.numpy()).max(-1) < 0.01).mean() > 0.8
+
+
+def test_masks_are_labels_beside_classes(pairs: tuple[Path, Path]) -> None:
+    (batch,) = list(shardmill.load(pairs[1], batch_size=8))
+    images, labels = batch
+
+    assert images.shape == (8, 12, 16, 3)
+    assert labels["label"].shape == (8,)
+    assert labels["mask"].shape == (8, 12, 16, 1)
+
+
+@pytest.mark.parametrize("label", ["mask", None])
+def test_augmenting_changes_both(pairs: tuple[Path, Path], label: str | None) -> None:
+    def cropped(features: dict[str, Any], seed: Any) -> dict[str, Any]:
+        top = tf.random.stateless_uniform((), seed, 0, 5, tf.int32)
+        return {name: pixels[top : top + 7, ::-1] for name, pixels in features.items()}
+
+    options: dict[str, Any] = {"label": label, "features": ["image"]} if label else {"supervised": True}
+    for images, labels in shardmill.load(pairs[1], augment=cropped, seed=3, image_dtype="uint8", **options):
+        mask = labels if label else labels["mask"]
+        assert mask.shape == (7, 16, 1)
+        np.testing.assert_array_equal(images, COLOURS[mask.numpy()[..., 0]])
+
+
+def test_an_augmentation_that_loses_the_mask_is_told(pairs: tuple[Path, Path]) -> None:
+    with pytest.raises(Exception, match="UserError: augment returned no 'mask'"):  # of TensorFlow, which says whose
+        shardmill.load(pairs[1], label="mask", augment=lambda features: {"image": features["image"]})
+
+
+@pytest.mark.parametrize("mode", ["exact", "cover", "contain"])
+def test_resized_masks_lie_as_their_images_and_blend_nothing(tmp_path: Path, mode: str) -> None:
+    big = np.kron(values(3), np.ones((8, 8), np.uint8)) * 100
+    write_files(tmp_path, {"images/1.png": encoded(np.stack([big] * 3, -1)), "masks/1.png": encoded(big)})
+
+    flags = ("--masks", tmp_path / "masks", "--resize", "40x30", "--resize_mode", mode, "--image_format", "png")
+    example = examples(make("images", tmp_path / "images", tmp_path / "out", *flags), decode_images=True)["1.png"]
+    pixels, mask = example["image"][..., 0].astype(int), example["mask"][..., 0].astype(int)
+
+    assert mask.shape == (30, 40)
+    assert set(np.unique(mask)) == {0, 100, 200}
+    assert (np.abs(pixels - mask) < 10).mean() > 0.85  # all but the edges, which the image blends
+
+
+def test_a_palette_is_stored_as_its_places(tmp_path: Path) -> None:
+    mask = values(5)
+    write_files(tmp_path, {"images/1.png": picture(mask), "masks/1.png": palette(mask)})
+
+    directory = make("images", tmp_path / "images", tmp_path / "out", "--masks", tmp_path / "masks")
+
+    np.testing.assert_array_equal(examples(directory, decode_images=True)["1.png"]["mask"][..., 0], mask)
+    (decoded,) = [values.numpy() for _, values in shardmill.load(directory, label="mask")]
+    np.testing.assert_array_equal(decoded[..., 0], mask)
+    (said,) = [notice for notice in notices(directory) if notice.startswith("mask")]
+    assert said.startswith("mask: 1 mask has a palette, and is stored as a gray PNG of the places in it")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (encoded(values(1).astype(np.uint16)), "1 mask has 16 bits"),
+        (encoded(np.stack([values(1)] * 3, -1)), "1 mask has colours that are all gray"),
+        (encoded(values(1), "BMP"), "1 mask is no PNG"),
+        (encoded(values(1), "TIFF"), "1 mask is no PNG"),
+    ],
+)
+def test_other_files_keep_their_values(tmp_path: Path, content: bytes, said: str) -> None:
+    write_files(tmp_path, {"images/1.png": picture(values(1)), "masks/1.png": content})
+
+    directory = make("images", tmp_path / "images", tmp_path / "out", "--masks", tmp_path / "masks")
+
+    np.testing.assert_array_equal(examples(directory, decode_images=True)["1.png"]["mask"][..., 0], values(1))
+    assert any(said in notice for notice in notices(directory))
+
+
+@pytest.mark.parametrize("orientation", [3, 5, 6, 8])
+@pytest.mark.parametrize("seen", ["stored", "upright"])
+@pytest.mark.parametrize("flags", [(), ("--image_format", "png")])
+def test_masks_turn_with_images_that_exif_turns(
+    tmp_path: Path, orientation: int, seen: str, flags: tuple[str, ...]
+) -> None:
+    stored = values(2)
+    turned = Image.open(io.BytesIO(encoded(stored, orientation=orientation)))
+    mask = stored if seen == "stored" else np.asarray(ImageOps.exif_transpose(turned))
+    write_files(tmp_path, {"images/1.png": picture(stored, orientation), "masks/1.png": encoded(mask)})
+
+    where = ("--masks", tmp_path / "masks", "--masks_seen", seen, *flags)
+    example = examples(make("images", tmp_path / "images", tmp_path / "out", *where), decode_images=True)["1.png"]
+
+    np.testing.assert_array_equal(example["image"], COLOURS[example["mask"][..., 0]])
+
+
+def test_columns_of_a_manifest_name_pairs_and_masks(tmp_path: Path) -> None:
+    rows = [
+        {"left": f"l/{n}.jpg", "right_file_name": f"r/{n}.jpg", "areas": f"m/{n}.png", "text": f"no {n}"}
+        for n in range(6)
+    ]
+    for n in range(6):
+        pixels = {f"l/{n}.jpg": image(n, size=(16, 12)), f"r/{n}.jpg": image(n + 50, size=(9 + n, 7))}
+        write_files(tmp_path, {**pixels, f"m/{n}.png": encoded(values(n))})
+    (tmp_path / "meta.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+    flags = ("--manifest", tmp_path / "meta.jsonl", "--file_column", "left,right_file_name", "--mask_column", "areas")
+    directory = make("images", None, tmp_path / "out", *flags)
+    features = tfds.builder_from_directory(str(directory)).info.features
+
+    assert {name: type(features[name]).__name__ for name in ("image", "right", "areas")} == dict.fromkeys(
+        ("image", "right", "areas"), "Image"
+    )
+    assert (features["right"].shape, features["areas"].shape) == ((None, None, 3), (None, None, 1))
+    for name, example in examples(directory).items():
+        row = next(row for row in rows if row["left"] == name)
+        assert example["right"] == (tmp_path / row["right_file_name"]).read_bytes()
+        assert example["areas"] == (tmp_path / row["areas"]).read_bytes()
+        assert example["text"].decode() == row["text"]
+        assert {"left", "right_file_name"}.isdisjoint(example)
+    with pytest.raises(shardmill.UserError, match="the sizes of 'right' are not known; give image_size"):
+        shardmill.load(directory, batch_size=6)
+    ((inputs, label),) = list(shardmill.load(directory, batch_size=6, image_size=(5, 6), features=["image", "right"]))
+    assert {name: tensor.shape for name, tensor in inputs.items()} == {"image": (6, 5, 6, 3), "right": (6, 5, 6, 3)}
+    assert label.shape == (6, 5, 6, 1)
+
+
+def test_pairs_of_one_size_need_no_other(tmp_path: Path) -> None:
+    write_files(tmp_path, {f"{side}{n}.jpg": image(n, size=(20 + n, 10)) for n in range(3) for side in "lr"})
+    (tmp_path / "m.csv").write_text("l,r\n" + "".join(f"l{n}.jpg,r{n}.jpg\n" for n in range(3)))
+    flags = ("--manifest", tmp_path / "m.csv", "--file_column", "l,r", "--resize", "8x6")
+
+    ((batch),) = list(shardmill.load(make("images", None, tmp_path / "out", *flags), batch_size=3))
+
+    assert {name: tensor.shape for name, tensor in batch.items()} == {"image": (3, 6, 8, 3), "r": (3, 6, 8, 3)}
+
+
+def test_contact_sheets_and_pages_show_masks_and_pairs(run: Run, pairs: tuple[Path, Path], tmp_path: Path) -> None:
+    plain = make("images", pairs[0] / "images", tmp_path / "plain")
+
+    def sheet(directory: Path) -> np.ndarray:
+        assert run("inspect", directory, "--contact_sheet", tmp_path / "sheet.png").status == 0
+        return np.asarray(Image.open(tmp_path / "sheet.png").convert("RGB")).astype(int)
+
+    with_masks, without = sheet(pairs[1]), sheet(plain)
+    overlay = np.array([(20 + 230) / 2, 0, 0])  # nothing lies over the background
+    assert not (np.abs(with_masks - overlay).max(-1) < 3).any()
+    red, mixed = np.array([220, 30, 30]), np.array([(220 + 230) / 2, (30 + 159) / 2, (30 + 0) / 2])
+    assert (np.abs(without - red).max(-1) < 3).any()
+    assert not (np.abs(with_masks - red).max(-1) < 3).any()
+    assert (np.abs(with_masks - mixed).max(-1) < 3).any()
+
+    def page(directory: Path) -> str:
+        return (directory.parent / "builds" / "1.0.0.html").read_text()
+
+    assert page(pairs[1]).count("data:image/jpeg") >= 8  # an overlay is no longer shown pixel by pixel
+    assert page(plain).count("data:image/jpeg") == 0
+
+
+def touched(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        os.utime(path, ns=(OLD, OLD))
+
+
+@pytest.mark.parametrize("flags", [(), ("--resize", "8x6")])
+def test_a_changed_mask_is_read_again_and_others_are_taken(run: Run, tmp_path: Path, flags: tuple[str, ...]) -> None:
+    write_pairs(tmp_path)
+    write_files(tmp_path, {"masks/a/0.png": palette(values(0))})
+    touched(tmp_path)
+
+    def build(output: str, version: str, *more: str) -> str:
+        where = ("--input", tmp_path / "images", "--masks", tmp_path / "masks", "--output", tmp_path / output)
+        result = run("images", *where, "--name", "n", "--version", version, "--num_shards", "3", *flags, *more)
+        assert result.status == 0, result.err
+        return result.out
+
+    build("out", "1.0.0", "--reuse", "record")
+    write_files(tmp_path, {"masks/a/2.png": encoded(values(3))})
+    os.utime(tmp_path / "masks/a/2.png", ns=(OLD + 1, OLD + 1))
+
+    said = build("out", "1.0.1", "--reuse", "LATEST")
+    build("full", "1.0.1")
+
+    assert "7 of 8 files taken from 1.0.0, the others read" in said
+    assert tree_bytes(tmp_path / "out/n/1.0.1") == tree_bytes(tmp_path / "full/n/1.0.1")
+
+
+@pytest.mark.parametrize("manifest", [False, True])
+def test_a_changed_mask_is_another_input(run: Run, tmp_path: Path, manifest: bool) -> None:
+    write_pairs(tmp_path)
+    names = [f"{'ab'[n % 2]}/{n}.png" for n in range(8)]
+    (tmp_path / "m.csv").write_text("file_name,mask\n" + "".join(f"images/{n},masks/{n}\n" for n in names))
+    given = f"input: {tmp_path}/images, masks: {tmp_path}/masks"
+    if manifest:
+        given = f"manifest: {tmp_path}/m.csv, mask_column: mask"
+    (tmp_path / "n.yaml").write_text(f"name: n\noutput: {tmp_path}/out\nimages: {{{given}}}\n")
+
+    assert "1.0.0" in run("rebuild", tmp_path / "n.yaml").out
+    assert "unchanged" in run("rebuild", tmp_path / "n.yaml").out
+    (tmp_path / "masks/a/0.png").write_bytes(encoded(values(6)))
+    result = run("rebuild", tmp_path / "n.yaml")
+
+    assert result.status == 0, result.err
+    assert (tmp_path / "out/n/1.0.1/_SUCCESS").exists()
+
+
+def test_damage_in_a_mask_is_found_by_verify(run: Run, pairs: tuple[Path, Path]) -> None:
+    assert run("verify", pairs[1], "--decode").status == 0

@@ -1,0 +1,101 @@
+"""A folder of masks: which belongs to which image, by the names of both without their suffix. Pure but for listing."""
+
+import os
+import posixpath
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from shardmill.errors import UserError
+from shardmill.metadata.rejects import Reject
+from transforms.inputs.file_kind import IMAGES
+from transforms.inputs.listing import Found, list_input
+from transforms.stores import storage
+from transforms.stores.identity import identity_of
+
+_SHOWN = 3  # names of masks without an image
+_ROWS = pa.schema(
+    [
+        pa.field("name", pa.string()),
+        pa.field("size", pa.int64()),
+        pa.field("identity", pa.uint64()),
+    ]
+)
+
+
+class Masks:
+    """The masks below a folder, some dozen bytes each; says at the end which were asked for by none.
+
+    Raises:
+      UserError: there is no such folder, or no image in it.
+    """
+
+    def __init__(self, folder: str) -> None:
+        if storage.is_local(folder) and not os.path.isdir(folder):
+            raise UserError(f"--masks {folder}: no such folder")
+        self._folder = folder
+        self._unlisted: list[str] = []
+        rows = list(zip(*self._listed(), strict=True))
+        self._rows = pa.RecordBatch.from_arrays(
+            [pa.array(rows[place] if rows else [], field.type) for place, field in enumerate(_ROWS)], schema=_ROWS
+        )
+        if not rows:
+            raise UserError(f"--masks {folder}: there is no image in that folder")
+        keys = np.fromiter((_key(name) for name in self._rows["name"].to_pylist()), np.uint64, len(self._rows))
+        self._order = np.argsort(keys, kind="stable")
+        self._keys = keys[self._order]
+        self._used = np.zeros(len(keys), bool)
+
+    def _listed(self) -> Iterator[tuple[str, int, int | None]]:
+        for item in list_input(self._folder, IMAGES):
+            if isinstance(item, Found):
+                yield item.name, item.size_bytes, identity_of(item.size_bytes, item.stamp, item.modified)
+            elif isinstance(item, Reject):
+                self._unlisted.append(f"{item.source}: {item.reason}")
+
+    def of(self, name: str) -> tuple[str, int, int | None] | str:
+        """Path, size and identity of the mask of the image called `name`; or why there is none."""
+        stem = _stem(name)
+        start, stop = np.searchsorted(self._keys, np.uint64(_key(name)), "left"), len(self._keys)
+        found = []
+        for place in self._order[start:stop].tolist():
+            if _stem(mask := self._rows["name"][place].as_py()) != stem:
+                break
+            found.append((mask, place))
+        if not found:
+            return f"no mask: {storage.join(self._folder, stem)} is there with no suffix of an image"
+        if len(found) > 1:
+            return f"two masks, {found[0][0]} and {found[1][0]}: which is it?"
+        ((mask, place),) = found
+        self._used[place] = True
+        path = storage.join(self._folder, mask)
+        return path, self._rows["size"][place].as_py(), self._rows["identity"][place].as_py()
+
+    def check_used(self, first: str) -> None:
+        """Raise a UserError if no image has a mask; `first` is the name of one."""
+        if not self._used.any():
+            least = min(self._rows["name"].to_pylist())
+            raise UserError(
+                f"--masks {self._folder}: none of the images has a mask there; that of {first!r} is to be"
+                f" called {_stem(first)!r}, with the suffix of an image, and the first there is {least!r}"
+            )
+
+    def notices(self) -> list[str]:
+        """What must be said of masks that belong to no image, and of folders that cannot be listed."""
+        left = sorted(self._rows["name"].filter(pa.array(~self._used)).to_pylist())
+        said = [f"of --masks {self._folder}, {problem}" for problem in self._unlisted]
+        if left:
+            names = ", ".join(map(repr, left[:_SHOWN])) + (", …" if len(left) > _SHOWN else "")
+            what = "1 mask has" if len(left) == 1 else f"{len(left):,} masks have"
+            said.append(f"{what} no image, and {'is' if len(left) == 1 else 'are'} left out: {names}")
+        return said
+
+
+def _stem(name: str) -> str:
+    return posixpath.splitext(name)[0]
+
+
+def _key(name: str) -> int:
+    return xxhash.xxh3_64_intdigest(_stem(name).encode())
