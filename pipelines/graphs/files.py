@@ -154,6 +154,7 @@ def build_files(
         plan.divisions,
         options.folder,
         config.codec,
+        config.file_template,
         config.read_threads,
         progress_folder,
     )

@@ -80,6 +80,7 @@ def build_records(
             divisions,
             options.folder,
             config.codec,
+            config.file_template,
             config.threads,
             progress_folder,
         )

@@ -156,7 +156,7 @@ FORMATS = (
         name="tfrecords",
         command="reshard",
         plural="TFRecord files",
-        suffixes=r"(?:tfrecords?|tfr)(?:-\d+-of-\d+)?(?:\.gz)?",
+        suffixes=r"(?:tfrecords?|tfr)(?:-\d+(?:-of-\d+)?)?(?:\.gz)?",
         summary="deal existing TFRecords out to balanced, shuffled shards",
         description=(
             "Deal the records of existing TFRecord files out to a new number of balanced, shuffled shards, untouched."

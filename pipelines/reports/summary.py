@@ -11,7 +11,7 @@ from pipelines.reports.reuse import reuse_lines
 from pipelines.reports.text_table import text_of
 from shardmill.features.feature import of_kind
 from shardmill.metadata.manifest import Manifest, SplitEntry
-from shardmill.metadata.naming import shard_prefix
+from shardmill.metadata.naming import shards_glob
 from shardmill.printable import printable
 from shardmill.reading.dataset import Dataset
 from shardmill.reading.selection import supervised_of
@@ -131,8 +131,8 @@ def pixel_hints(dataset: Dataset) -> list[str]:
 def _others(dataset: Dataset, split: str) -> list[str]:
     codec = dataset.manifest.codec
     if not codec.is_read_by_tfds:
-        prefix = shard_prefix(dataset.manifest.name, split, codec)
-        return [f"  {line}" for line in codec.reading_lines(f"{dataset.directory}/{prefix}-*")]
+        glob = shards_glob(dataset.manifest.name, split, codec, dataset.manifest.file_template)
+        return [f"  {line}" for line in codec.reading_lines(f"{dataset.directory}/{glob}")]
     supervised = ", as_supervised=True" if supervised_of(dataset.manifest) else ""
     return [
         "  import tensorflow_datasets as tfds",

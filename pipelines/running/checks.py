@@ -13,6 +13,7 @@ from shardmill.metadata import naming
 from shardmill.reading.dataset import open_dataset
 from shardmill.versions.tags import find_version
 from transforms.inputs.listing import choices, is_glob, matches
+from transforms.publishing.job_folder import templates_in
 from transforms.stores import storage
 from transforms.stores.clients import check_url
 
@@ -93,11 +94,14 @@ def check_output(config: JobConfig, overwrite: bool) -> list[str]:
             f"{config.directory} is a published data set; give --overwrite to replace it, or another --version to keep"
             " both"
         )
-    for name in names:
-        if not naming.is_dataset_file(name, config.name):
-            raise UserError(
-                f"{config.directory} holds {name!r}, which shardmill did not write; give another --output or --name"
-            )
+    odd = [name for name in names if not naming.is_dataset_file(name, config.name, (config.file_template,))]
+    if odd:
+        templates = templates_in(config.directory, names)
+        odd = [name for name in odd if not naming.is_dataset_file(name, config.name, templates)]
+    if odd:
+        raise UserError(
+            f"{config.directory} holds {odd[0]!r}, which shardmill did not write; give another --output or --name"
+        )
     return names
 
 

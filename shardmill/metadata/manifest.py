@@ -11,6 +11,7 @@ from shardmill.codecs.base import Codec
 from shardmill.codecs.registry import CODECS
 from shardmill.errors import CorruptDataError
 from shardmill.features.feature import Features
+from shardmill.metadata import file_template
 from shardmill.metadata import manifest_parser as parse
 from shardmill.metadata.json_values import Value, parse_json
 from shardmill.metadata.naming import ShardName
@@ -80,6 +81,11 @@ class Manifest:
         """The format of the shards."""
         return CODECS[self.compression]
 
+    @property
+    def file_template(self) -> str:
+        """By which shards are called."""
+        return _template(self.configuration)
+
     def split(self, name: str) -> SplitEntry:
         """The split called `name`.
 
@@ -118,7 +124,8 @@ class Manifest:
     def _of(cls, content: Value) -> "Manifest":
         name, codec = parse.dataset_name(content["name"]), CODECS[content["compression"].one_of(*CODECS)]
         configuration = parse.configuration(content.get("configuration", {}))
-        splits = tuple(_split(split, name, codec) for split in content["splits"].items())
+        called = (name, codec, _template(configuration))
+        splits = tuple(_split(split, *called) for split in content["splits"].items())
         parse.check_splits(content["splits"], (split.name for split in splits))
         made = cls(
             name=name,
@@ -144,9 +151,13 @@ def _told(feature: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in feature.items() if value or key not in rare}
 
 
-def _split(value: Value, name: str, codec: Codec) -> SplitEntry:
+def _template(configuration: Mapping[str, Any]) -> str:
+    return str(configuration.get("file_template") or file_template.DEFAULT)
+
+
+def _split(value: Value, name: str, codec: Codec, template: str) -> SplitEntry:
     split, shards = parse.split_name(value["name"]), value["shards"].items()
-    names = (ShardName(name, split, index, len(shards), codec) for index in range(len(shards)))
+    names = (ShardName(name, split, index, len(shards), codec, template) for index in range(len(shards)))
     return SplitEntry(split, tuple(map(_shard, shards, names)), value["rejected"].integer())
 
 

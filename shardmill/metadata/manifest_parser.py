@@ -12,7 +12,7 @@ from typing import Any, get_args
 from shardmill.features import roles
 from shardmill.features.arrays import ELEMENTS
 from shardmill.features.feature import DType, Feature, Features, Kind, Role
-from shardmill.metadata import naming
+from shardmill.metadata import file_template, naming
 from shardmill.metadata.json_values import Value
 
 _CRC32C = re.compile(r"[0-9a-f]{8}")
@@ -105,6 +105,8 @@ def configuration(value: Value) -> dict[str, Any]:
             name.text()
     if (pixels := value.get("max_pixels", None)).value is not None:
         pixels.integer(1)
+    if (template := value.get("file_template", None)).value is not None and file_template.problem(template.text()):
+        raise template.wrong("a template of shards' names")
     return value.mapping()
 
 

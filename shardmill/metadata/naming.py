@@ -1,16 +1,13 @@
-"""Names on disk: TFDS's directory layout and shard file template.
-
-The template is `{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}` of tensorflow_datasets.core.naming, so that
-`tfds.builder_from_directory` finds every shard. gzip shards get the suffix `.gz` that TFX uses.
-"""
+"""Names on disk: TFDS's directory layout; what shards are called, shardmill.metadata.file_template says."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from shardmill.codecs.base import Codec
 from shardmill.codecs.registry import CODECS, PLAIN
+from shardmill.metadata import file_template
 
-FILEPATH_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 SUCCESS = "_SUCCESS"
 PUBLISHING = "_PUBLISHING"  # the journal of a publication under way; see transforms.publishing.journal
 LOCK = "LOCK"  # who builds a version, in its directory while it is built; see transforms.publishing.lease
@@ -39,10 +36,6 @@ _NO_FILE_NAME = re.compile("[/\\\\\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _SPLIT = re.compile(r"\w+", re.ASCII)
 _VERSION = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
-_SHARD = re.compile(
-    r"(?P<name>[A-Za-z]\w*)-(?P<split>\w+)\.(?P<format>\w+)-(?P<shard>\d{5,})-of-(?P<count>\d{5,})(?P<suffix>(?:\.\w+)?)",
-    re.ASCII,
-)
 _CODECS = {(codec.file_format, codec.suffix): codec for codec in CODECS.values()}
 
 
@@ -76,27 +69,48 @@ def is_inside(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ShardName:
-    """The parts of a shard's file name: data set, split, index (from 0), number of shards of that split, and the format
-    of the file."""
+    """The parts of a shard's file name: data set, split, index (from 0), number of shards of that split, the format of
+    the file, and the template by which it is called."""
 
     name: str
     split: str
     shard: int
     num_shards: int
     codec: Codec = PLAIN
+    template: str = file_template.DEFAULT
 
     def __str__(self) -> str:
-        prefix = shard_prefix(self.name, self.split, self.codec)
-        return f"{prefix}-{self.shard:05d}-of-{self.num_shards:05d}{self.codec.suffix}"
+        return _called(self.template, self.name, self.split, self.codec, f"{self.shard:05d}", f"{self.num_shards:05d}")
 
     @classmethod
     def parse(cls, text: str) -> "ShardName | None":
-        """The parts of file name `text`, or None if it is not a shard's name."""
-        match = _SHARD.fullmatch(text)
+        """The parts of file name `text` by the default template, or None if it is not a shard's name."""
+        match = file_template.pattern(file_template.DEFAULT).fullmatch(text)
         codec = None if match is None else _CODECS.get((match["format"], match["suffix"]))
         if match is None or codec is None:
             return None
         return cls(match["name"], match["split"], int(match["shard"]), int(match["count"]), codec)
+
+
+def is_shard(text: str, template: str, name: str | None = None, split: str | None = None) -> bool:
+    """Whether `text` can be the name of a shard by a template; of one data set, or of one split of it, where said."""
+    match = file_template.pattern(template, name, split).fullmatch(text)
+    if match is None:
+        return False
+    formats = [match["format"]] if "format" in match.groupdict() else [known for known, _ in _CODECS]
+    return any((file_format, match["suffix"]) in _CODECS for file_format in formats)
+
+
+def shards_glob(name: str, split: str, codec: Codec, template: str) -> str:
+    """A glob for all shards of a split."""
+    if template == file_template.DEFAULT:
+        return f"{shard_prefix(name, split, codec)}-*"
+    return _called(template, name, split, codec, "*", "*")
+
+
+def _called(template: str, name: str, split: str, codec: Codec, shard: str, count: str) -> str:
+    words = {"name": name, "split": split, "format": codec.file_format, "shard": shard, "count": count}
+    return f"{file_template.filled(template, **words)}{codec.suffix}"
 
 
 def shard_prefix(name: str, split: str, codec: Codec = PLAIN) -> str:
@@ -129,8 +143,14 @@ def is_transform_file(path: str) -> bool:
     return path == TRANSFORM or path.startswith(f"{TRANSFORM_GRAPH}/")
 
 
-def is_dataset_file(path: str, name: str) -> bool:
-    """Whether `path`, relative to the version directory of data set `name`, is one that shardmill writes there."""
+def is_dataset_file(path: str, name: str, templates: Collection[str] = ()) -> bool:
+    """Whether `path`, relative to the version directory of data set `name`, is one that shardmill writes there.
+
+    Args:
+      path: of a file.
+      name: of the data set.
+      templates: by which shards there are called, beside the default.
+    """
     head, _, rest = path.removesuffix(TEMP_SUFFIX).partition("/")
     if rest:
         return head.startswith(TEMP_PREFIX) or head in (REJECTS_DIR, TRANSFORM_GRAPH)
@@ -147,5 +167,5 @@ def is_dataset_file(path: str, name: str) -> bool:
         LABEL_MAP,
         TRANSFORM,
     }
-    shard = ShardName.parse(head)
-    return head in known or head.endswith(".labels.txt") or (shard is not None and shard.name == name)
+    shards = any(is_shard(head, template, name) for template in {file_template.DEFAULT, *templates})
+    return head in known or head.endswith(".labels.txt") or shards

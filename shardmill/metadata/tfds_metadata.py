@@ -14,7 +14,7 @@ from shardmill.codecs.registry import PLAIN
 from shardmill.features.feature import Feature, Features, known_as
 from shardmill.kinds import tfds_entries
 from shardmill.kinds.registry import kind_of
-from shardmill.metadata.naming import FILEPATH_TEMPLATE
+from shardmill.metadata import file_template
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ def to_dataset_info_json(
     supervised: tuple[str, str] | None,
     description: str,
     file_format: str = PLAIN.file_format,
+    template: str = file_template.DEFAULT,
 ) -> str:
     """The text of `dataset_info.json`; `supervised` names the input and target of `as_supervised=True`."""
     content: dict[str, Any] = {
@@ -58,7 +59,7 @@ def to_dataset_info_json(
         "splits": [
             {
                 "name": split.name,
-                "filepathTemplate": FILEPATH_TEMPLATE,
+                "filepathTemplate": template,
                 "shardLengths": [str(length) for length in split.shard_lengths],
                 "numBytes": str(split.size_bytes),
             }

@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.command import Process, Result, Run, check_mistake, image, tree_bytes, write_files
 
-SHARD = re.compile(r"n-train\.tfrecord-\d{5}-of-00004")
+SHARD = re.compile(r"n-train\.tfrecord-\d{5}-of-00004|\d{5}=00004\.train")
 OTHER = ("--seed", "7")  # so that the newer version has other bytes in files of the same names
 
 
@@ -111,6 +111,21 @@ def test_repair_completes_what_was_killed(
     assert tree_bytes(tmp_path / "out") == versions["plain"]
     assert run("verify", "--repair", named) == (0, result.out, "")
     assert tree_bytes(tmp_path / "out") == versions["plain"]
+
+
+def test_repair_completes_a_version_whose_shards_are_called_otherwise(tmp_path: Path, source: Path, run: Run) -> None:
+    older = ("--file_template", "{SPLIT}-{SHARD_X_OF_Y}")
+    newer = ("--file_template", "{SHARD_INDEX}={NUM_SHARDS}.{SPLIT}", *OTHER)
+    assert run(*command(source, tmp_path / "out", *older)).status == 0
+    assert run(*command(source, tmp_path / "fresh", *newer)).status == 0
+    again = command(source, tmp_path / "out", *newer, "--overwrite")
+    assert stopped(tmp_path, partial(strike_at_rename, 2, kill), *again).status == -signal.SIGKILL
+
+    result = run("verify", "--repair", version_of(tmp_path / "out"))
+
+    assert result.status == 0
+    assert tree_bytes(version_of(tmp_path / "out")) == tree_bytes(version_of(tmp_path / "fresh"))
+    assert len(list(version_of(tmp_path / "out").glob("*=00004.train"))) == 4
 
 
 def test_verify_of_the_folder_names_a_newer_version_that_was_killed(tmp_path: Path, source: Path, run: Run) -> None:

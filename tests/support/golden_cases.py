@@ -69,6 +69,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "images-manifest-label-lists": ("images", "--manifest", "tags.csv", "--label_separator", ";", *_SPLITS),
     "images-by-content": ("images", "--input", "images", "--group_by", "content", *_SPLITS),
     "images-near-duplicates": ("images", "--input", "images", "--near_duplicates", *_SPLITS),
+    "images-file-template": ("images", "--input", "images", "--file_template", "{DATASET}.{SPLIT}.{SHARD_INDEX}"),
     "images-version": ("images", "--input", "images", "--version", "2.3.4"),
     "images-renamed": (
         *("images", "--input", "images", "--rename", "image=image/encoded", "--rename", "label=image/class/label"),
@@ -166,6 +167,10 @@ CASES: dict[str, tuple[str, ...]] = {
         "2",
     ),
     "csv-columns": ("csv", "--input", "tables/rows.csv", "--drop", "note", "--fill", "age=-1", "--missing", "NA,?"),
+    "csv-file-template": (
+        *("csv", "--input", "tables/rows.csv", *_SPLITS, "--num_shards", "2"),
+        *("--file_template", "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}"),
+    ),
     "csv-only": ("csv", "--input", "tables/rows.csv", "--only", "id,city", "--no_shuffle"),
     "csv-by-bytes": ("csv", "--input", "tables/rows.csv", "--balance", "bytes", "--num_shards", "3", "--seed", "3"),
     "csv-gzip": ("csv", "--input", "tables/rows.csv", "--compression", "gzip", "--shard_size", "1KB"),

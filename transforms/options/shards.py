@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from shardmill.codecs.base import Codec
 from shardmill.codecs.registry import BY_OPTION, PLAIN
 from shardmill.errors import UserError
+from shardmill.metadata import file_template as templates
 from transforms.options.declare import Options, ValueMistake, flag
 
 DEFAULT_SHARD_SIZE = 128 << 20  # bytes: the 100 to 200 MB that TensorFlow's and TFDS's guides recommend
@@ -91,6 +92,13 @@ class ShardOptions(Options):
     )
     balance: str = flag("examples", "what shards are equal in", choices=("examples", "bytes"))
     compression: str = flag(PLAIN.option, "gzip keeps TFDS from reading it", choices=tuple(BY_OPTION))
+
+    file_template: str = flag(
+        templates.DEFAULT,
+        "what shards are called, in TFDS's words, such as {SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}",
+        check=templates.problem,
+        told=False,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -206,7 +206,13 @@ def metadata_files(
         supervised = supervised_of(manifest)
         description = f"Made by shardmill from {manifest.input['pattern']}."
         texts[naming.DATASET_INFO] = tfds_metadata.to_dataset_info_json(
-            manifest.name, manifest.version, infos, supervised, description, manifest.codec.file_format
+            manifest.name,
+            manifest.version,
+            infos,
+            supervised,
+            description,
+            manifest.codec.file_format,
+            manifest.file_template,
         )
     if object_detection.is_asked(manifest.configuration):
         texts[naming.LABEL_MAP] = to_label_map(next(label.class_names for label in labels if label.sequence))

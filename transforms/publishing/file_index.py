@@ -117,7 +117,7 @@ class FileIndex:
 
 def _piece(value: Value) -> IndexedPiece:
     file, shard = value["file"].text(), value["shard"].text()
-    if not naming.is_file_name(file) or naming.ShardName.parse(shard) is None:
+    if not naming.is_file_name(file) or not naming.is_file_name(shard):
         raise ValueError(f"{file!r} of {shard!r} is no name of a piece of a shard")
     return IndexedPiece(
         file, value["crc32c"].integer(), shard, value["low"].integer(0, _MAX_KEY), value["high"].integer(0, _MAX_KEY)

@@ -4,10 +4,12 @@ Who has the lease of the version directory clears it of all others' folders: onl
 folder whose publication has begun, which a journal says, stays: all of the new version is there.
 """
 
+from collections.abc import Collection
 from contextlib import suppress
 
 from shardmill.errors import CorruptDataError
 from shardmill.metadata import naming
+from shardmill.metadata.manifest import Manifest
 from transforms.publishing import lease
 from transforms.publishing.journal import Journal
 from transforms.stores import storage
@@ -35,6 +37,20 @@ def is_under_way(directory: str) -> bool:
     """Whether a job builds or publishes the version in `directory`, or did when it was interrupted, as far as anybody
     knows."""
     return storage.exists(storage.join(directory, naming.PUBLISHING)) or lease.may_live(directory)
+
+
+def templates_in(directory: str, names: Collection[str]) -> set[str]:
+    """By which shards in a version directory are called, or will be: what its manifest says, and its journal, if these
+    are among the `names` of its files and can be read."""
+    found: set[str] = set()
+    with suppress(CorruptDataError, FileNotFoundError):
+        if naming.PUBLISHING in names and (journal := read_journal(directory)) is not None:
+            found |= set(journal.templates)
+    with suppress(CorruptDataError, FileNotFoundError):
+        if naming.MANIFEST in names:
+            path = storage.join(directory, naming.MANIFEST)
+            found.add(Manifest.from_json(storage.read_bytes(path), path).file_template)
+    return found
 
 
 def read_journal(directory: str) -> Journal | None:

@@ -10,7 +10,7 @@ import re
 from dataclasses import asdict, dataclass
 
 from shardmill.errors import CorruptDataError
-from shardmill.metadata import naming
+from shardmill.metadata import file_template, naming
 
 FORMAT = 1  # raised when what was written before would be misread
 _CRC32C = re.compile("[0-9a-f]{8}")
@@ -38,6 +38,7 @@ class Journal:
       latest: what LATEST named when the publication began; empty if there was none.
       set_latest: whether LATEST shall name this version although it names a newer one.
       moves: of all files but `_SUCCESS`, in the order in which they are renamed; the manifest last.
+      templates: by which shards are called, the new ones or the older, beside the default.
     """
 
     job: str
@@ -47,10 +48,12 @@ class Journal:
     latest: str
     moves: tuple[Move, ...]
     set_latest: bool = False
+    templates: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """The text of the file."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n"
+        """The text of the file; without templates where there are none, as it was before there could be any."""
+        content = {name: value for name, value in asdict(self).items() if value or name != "templates"}
+        return json.dumps({"format": FORMAT, **content}, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: bytes, path: str) -> "Journal":
@@ -64,7 +67,8 @@ class Journal:
             if content.pop("format") != FORMAT:
                 raise CorruptDataError(f"{path} was written by a newer shardmill; complete that publication with it")
             moves = tuple(Move(**move) for move in content.pop("moves"))
-            journal = cls(**content, moves=moves)
+            templates = tuple(content.pop("templates", ()))
+            journal = cls(**content, moves=moves, templates=templates)
             journal._check()
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, CorruptDataError):
@@ -87,6 +91,9 @@ class Journal:
             self.moves
         ):
             raise ValueError("it names a file twice")
+        for template in self.templates:
+            if file_template.problem(template):
+                raise ValueError(f"{template!r} {file_template.problem(template)}")
         for move in self.moves:
             self._check_move(move)
 
@@ -104,7 +111,7 @@ class Journal:
         steps."""
         temporary = file.startswith(naming.TEMP_PREFIX) or file.endswith(naming.TEMP_SUFFIX)
         return (
-            naming.is_dataset_file(file, self.name)
+            naming.is_dataset_file(file, self.name, self.templates)
             and not temporary
             and file not in (naming.SUCCESS, naming.PUBLISHING, naming.LOCK)
         )

@@ -110,7 +110,7 @@ def settle(directory: str, journal: Journal, discard: bool, job: str) -> str | N
         if not storage.exists(storage.join(directory, naming.SUCCESS)):
             if not discard:
                 raise
-            storage.delete(storage.join(directory, name) for name in dataset_files(directory, journal.name))
+            storage.delete(storage.join(directory, name) for name in dataset_files(directory, journal))
         _clear(directory, journal)
         return str(error)
     return None
@@ -127,16 +127,16 @@ def folders_of(paths: Iterable[str], above: str) -> list[str]:
     return sorted(found, reverse=True)
 
 
-def dataset_files(directory: str, name: str) -> list[str]:
-    """The files of data set `name` in its version directory, but for temporary ones, the journal and LOCK."""
-    return _dataset_files((file for file, _ in storage.list_files(directory)), name)
+def dataset_files(directory: str, journal: Journal) -> list[str]:
+    """The files of a journal's data set in its version directory, but for temporary ones, the journal and LOCK."""
+    return _dataset_files((file for file, _ in storage.list_files(directory)), journal)
 
 
-def _dataset_files(files: Iterable[str], name: str) -> list[str]:
+def _dataset_files(files: Iterable[str], journal: Journal) -> list[str]:
     return [
         file
         for file in files
-        if naming.is_dataset_file(file, name)
+        if naming.is_dataset_file(file, journal.name, journal.templates)
         and not file.startswith((naming.TEMP_PREFIX, naming.PUBLISHING, naming.LOCK))
     ]
 
@@ -173,7 +173,7 @@ def _place(directory: str, journal: Journal, sizes: Mapping[str, int]) -> None:
         storage.delete([storage.join(directory, naming.SUCCESS)])
         storage.sync_directories([directory])
     keep = {move.file for move in moved}
-    old = [storage.join(directory, name) for name in _dataset_files(sizes, journal.name) if name not in keep]
+    old = [storage.join(directory, name) for name in _dataset_files(sizes, journal) if name not in keep]
     together(directory, partial(inputs_file.forget, directory), partial(storage.delete, old))
     there = {storage.join(directory, move.temporary): move.size_bytes for move in waiting}
     storage.rename(list(there), [storage.join(directory, move.file) for move in waiting], sizes=there)

@@ -14,7 +14,7 @@ import google_crc32c
 
 from shardmill.errors import JobError, LockedError
 from shardmill.features.feature import Features
-from shardmill.metadata import naming
+from shardmill.metadata import file_template, naming
 from transforms.publishing import build_records, checking, job_folder, lease, publication
 from transforms.publishing.describe import (
     Build,
@@ -140,10 +140,23 @@ def _journal(
         record = checked.told(options.record, datetime.now(UTC))
         build_records.stage(options.directory, options.temporary, described(record, files[naming.MANIFEST], index))
     journal = Journal(
-        options.job, options.name, options.version, options.temporary, before, tuple(moves), options.set_latest
+        options.job,
+        options.name,
+        options.version,
+        options.temporary,
+        before,
+        tuple(moves),
+        options.set_latest,
+        _templates(shards, options.directory, is_there),
     )
     publication.begin(options.directory, journal)
     return journal
+
+
+def _templates(shards: Sequence[ShardInfo], directory: str, is_there: bool) -> tuple[str, ...]:
+    """By which shards are called, those to be published and those that are there, beside the default."""
+    older = job_folder.templates_in(directory, [naming.MANIFEST]) if is_there else set()
+    return tuple(sorted((older | {shard.name.template for shard in shards}) - {file_template.DEFAULT}))
 
 
 def _check_lease(options: PublishOptions) -> None:

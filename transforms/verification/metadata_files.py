@@ -48,7 +48,7 @@ def dataset_faults(dataset: Dataset) -> list[Fault]:
     for name, _ in sorted(storage.list_files(dataset.directory)):
         if name in expected or name.startswith(naming.TEMP_PREFIX):  # which the next run deletes
             continue
-        if naming.ShardName.parse(name) is not None:
+        if naming.is_shard(name, manifest.file_template) or naming.ShardName.parse(name) is not None:
             faults.append(Fault(name, "is a shard that the manifest does not list"))
         elif naming.is_dataset_file(name, manifest.name) and not name.endswith(naming.TEMP_SUFFIX):
             faults.append(Fault(name, "is a file that the manifest does not list"))

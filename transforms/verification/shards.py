@@ -15,7 +15,7 @@ from shardmill.errors import CorruptDataError
 from shardmill.features.feature import Feature, Kind
 from shardmill.kinds.registry import kind_of
 from shardmill.metadata.manifest import Manifest, ShardEntry
-from shardmill.metadata.naming import ShardName
+from shardmill.metadata.naming import ShardName, is_shard
 from shardmill.printable import printable
 from shardmill.reading.dataset import Dataset
 from shardmill.records.example import FeatureValue, decode_example
@@ -127,12 +127,12 @@ def _check_shard(
     window: int,
 ) -> list[str]:
     codec = dataset.manifest.codec
-    name = ShardName.parse(shard.file)
-    if name is None or (name.name, name.split, name.codec) != (dataset.manifest.name, split_name, codec):
+    name, template = dataset.manifest.name, dataset.manifest.file_template
+    if not is_shard(shard.file, template, name, split_name) or not shard.file.endswith(codec.suffix):
         # Not opened: a manifest may have come from anywhere, and its names may lead out of the directory.
         return [
             "is in the manifest, but is not the name of a shard such as "
-            f"{ShardName(dataset.manifest.name, split_name, 0, 1, codec)}"
+            f"{ShardName(name, split_name, 0, 1, codec, template)}"
         ]
     with dataset.files.open(dataset.path(shard)) as raw:
         counted = _Checksummed(raw)

@@ -24,6 +24,7 @@ from apache_beam.pvalue import AsSingleton
 import transforms.workers.coder  # noqa: F401, registers the coder of batches
 from shardmill.codecs.base import Codec
 from shardmill.codecs.registry import PLAIN
+from shardmill.metadata import file_template
 from shardmill.metadata.naming import ShardName, shard_prefix
 from transforms.contents.looks import LooksWriter
 from transforms.contents.of_files import ContentsWriter
@@ -66,6 +67,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         divisions: beam.PCollection[Divisions],
         temporary: str,
         codec: Codec = PLAIN,
+        template: str = file_template.DEFAULT,
         threads: int = 1,
         progress_folder: str | None = None,
     ) -> None:
@@ -77,6 +79,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         divisions: of the splits, for the number of shards of each.
         temporary: the directory that shards are written to first.
         codec: the format of the shards.
+        template: by which they are called.
         threads: that encode in each worker; 1 encodes in those that write shards, 0 stands for the number of its cores.
         progress_folder: where workers on the launcher's machine report, or None.
         """
@@ -87,7 +90,7 @@ class WriteShards(beam.io.WriteToTFRecord):
             compression_type=CompressionTypes.UNCOMPRESSED,
         )
         self._divisions, self._temporary, self._source = divisions, temporary, source
-        self._write = _WriteShardFn(sink_of(self), name, codec, threads, progress_folder)
+        self._write = _WriteShardFn(sink_of(self), name, codec, template, threads, progress_folder)
 
     def expand(self, pcoll: beam.PCollection[tuple[ShardKey, Iterable[pa.RecordBatch]]]) -> Any:
         """One ParDo: references in, ShardInfo and rejects out."""
@@ -105,11 +108,12 @@ class _WriteShardFn(ThreadedFlatMap):
         sink: FileBasedSink,
         name: str,
         codec: Codec,
+        template: str,
         threads: int,
         progress_folder: str | None,
     ) -> None:
         super().__init__(partial(patiently, self._write_shard), _SHARDS_AT_ONCE)
-        self._sink, self._name, self._codec = sink, name, codec
+        self._sink, self._name, self._codec, self._template = sink, name, codec, template
         self._wanted_encoders, self._progress_folder = threads, progress_folder
         self._examples = Metrics.counter("shardmill", "examples_written")
         self._rejected = Metrics.counter("shardmill", "records_rejected")
@@ -160,7 +164,7 @@ class _WriteShardFn(ThreadedFlatMap):
     ) -> list[Any]:
         """The rejects of one shard, tagged, and its ShardInfo once it is on its disk, for which nobody waits here."""
         (split, shard), parts = element
-        name = ShardName(self._name, split, shard, divisions[split].parts, self._codec)
+        name = ShardName(self._name, split, shard, divisions[split].parts, self._codec, self._template)
         planned, tasks = source.plan(parts)
         # The prefix is the sink's file path prefix plus the split, as it is in the final name. The random part keeps
         # attempts apart: a retried or speculative one must never write to another's file.

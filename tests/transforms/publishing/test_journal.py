@@ -2,6 +2,7 @@
 touched."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,19 @@ def moved(**changes: Any) -> str:
 def test_what_is_written_is_read() -> None:
     assert Journal.from_json(JOURNAL.to_json().encode(), "p") == JOURNAL
     assert Journal.from_json(changed(latest="").encode(), "p").latest == ""
+
+
+def test_shards_are_called_by_the_templates_that_it_names() -> None:
+    template = "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}"
+    called = replace(JOURNAL, moves=(replace(SHARD, file="train-00000-of-00001.tfrecord"), MANIFEST))
+    told = replace(called, templates=(template,))
+
+    assert "templates" not in JOURNAL.to_json()
+    assert Journal.from_json(told.to_json().encode(), "p") == told
+    with pytest.raises(CorruptDataError):
+        Journal.from_json(called.to_json().encode(), "p")
+    with pytest.raises(CorruptDataError, match="names a folder"):
+        Journal.from_json(replace(told, templates=("../{SPLIT}-{SHARD_INDEX}",)).to_json().encode(), "p")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,132 @@
+"""--file_template: shards are called so, and everyone finds them: TFDS, our readers, verify, builds after it."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import shardmill
+from tests.support.command import Run, check_mistake, image_tree, tree_bytes, write_files
+from tests.support.later import Later
+from tests.support.reading import make
+
+tfds = Later("tensorflow_datasets")
+
+PLAIN = "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}"
+INDEX = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_INDEX}"
+ODD = "{SHARD_INDEX}={NUM_SHARDS}.{SPLIT}"
+ROWS = b"n\n" + b"".join(b"%d\n" % number for number in range(60))
+FLAGS = ("--splits", "train=0.75,test=0.25", "--num_shards", "3")
+
+
+def put(folder: Path, files: dict[str, bytes]) -> None:
+    """Write files that changed long ago, and so are not taken for such as may change again in the same moment."""
+    write_files(folder, files)
+    for name in files:
+        os.utime(folder / name, ns=(10**18, 10**18))
+
+
+def shards(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir() if "0000" in path.name}
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_files(tmp_path_factory.mktemp("rows"), {"rows.csv": ROWS}) / "rows.csv"
+
+
+@pytest.mark.parametrize(
+    ("template", "first"),
+    [(PLAIN, "train-00000-of-00003.tfrecord"), (INDEX, "n-train.tfrecord-00000"), (ODD, "00000=00003.train")],
+)
+def test_every_reader_finds_the_shards(template: str, first: str, rows: Path, tmp_path: Path, run: Run) -> None:
+    directory = make("csv", rows, tmp_path, *FLAGS, "--file_template", template)
+    plain = make("csv", rows, tmp_path / "plain", *FLAGS)
+    builder = tfds.builder_from_directory(str(directory))
+    found = {
+        split: [int(example["n"]) for example in tfds.as_numpy(builder.as_dataset(split=split))]
+        for split in ("train", "test")
+    }
+
+    assert first in shards(directory)
+    assert len(shards(directory)) == 6
+    # The same bytes in the same order as by the usual names
+    by_name = [sorted(path.read_bytes() for path in where.glob("*0000*")) for where in (directory, plain)]
+    assert by_name[0] == by_name[1]
+    assert sorted(found["train"] + found["test"]) == list(range(60))
+    for split, numbers in found.items():
+        assert sorted(example["n"] for example in shardmill.examples(directory, split=split)) == sorted(numbers)
+        loaded = shardmill.load(directory, split=split, batch_size=7)
+        assert sorted(int(n) for batch in loaded for n in batch) == sorted(numbers)
+    assert builder.info.splits["train"].num_shards == 3
+    assert sum(1 for _ in builder.as_dataset(split="train[5:9]")) == 4
+    assert run("verify", directory).status == 0
+    assert run("inspect", directory).status == 0
+    named = directory if "{FILEFORMAT}" in template else directory / "0*"  # a folder is searched by the ends of names
+    again = make("reshard", named, tmp_path / "again", "--num_shards", "2")
+    assert sorted(example["n"] for example in shardmill.examples(again)) == list(range(60))
+
+
+def test_verify_tells_a_shard_that_is_too_many(rows: Path, tmp_path: Path, run: Run) -> None:
+    directory = make("csv", rows, tmp_path, *FLAGS, "--file_template", PLAIN)
+    for name in ("train-00000-of-00009.tfrecord", "n-train.tfrecord-00000-of-00009"):
+        (directory / name).write_bytes(b"")
+
+    done = run("verify", directory)
+
+    assert done.status == 1
+    assert done.out.count("is a shard that the manifest does not list") == 2
+
+
+def test_an_overwritten_version_leaves_none_of_its_shards(rows: Path, tmp_path: Path, run: Run) -> None:
+    words = ("csv", "--input", rows, "--output", tmp_path, "--name", "n", *FLAGS)
+    for template in (PLAIN, ODD, INDEX, "", PLAIN):
+        again = ("--file_template", template) if template else ()
+        done = run(*words, *again, "--overwrite")
+        assert done.status == 0, done.err
+        assert len(shards(tmp_path / "n/1.0.0")) == 6
+        assert run("verify", tmp_path / "n/1.0.0").status == 0
+
+
+def test_what_another_wrote_is_not_taken_for_a_shard(rows: Path, tmp_path: Path, run: Run) -> None:
+    write_files(tmp_path, {"n/1.0.0/train-00000-of-00009.tfrecord": b""})
+    words = ("csv", "--input", rows, "--output", tmp_path, "--name", "n", *FLAGS)
+
+    check_mistake(run(*words, "--overwrite"), "train-00000-of-00009.tfrecord", "which shardmill did not write")
+
+
+def test_the_next_build_takes_files_from_one_whose_shards_are_called_otherwise(tmp_path: Path, run: Run) -> None:
+    put(tmp_path / "in", image_tree(("cat", "dog"), 6))
+    words = ("images", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", "--reuse", "LATEST")
+    assert run(*words, "--file_template", PLAIN).status == 0
+    put(tmp_path / "in", {"cat/new.jpg": next(iter(image_tree(("x",), 1).values()))})
+    again = run(*words, "--file_template", INDEX, "--version", "1.0.1")
+    fresh = make("images", tmp_path / "in", tmp_path / "fresh", "--file_template", INDEX, "--version", "1.0.1")
+
+    assert again.status == 0
+    record = json.loads((tmp_path / "out/n/builds/1.0.1.json").read_text())
+    assert (record["reused"], record["read"]) == (12, 1)
+    directory = tmp_path / "out/n/1.0.1"
+    assert {name: data for name, data in tree_bytes(directory).items() if "0000" in name} == {
+        name: data for name, data in tree_bytes(fresh.parent / "1.0.1").items() if "0000" in name
+    }
+    assert run("verify", directory).status == 0
+
+
+def test_gzip_has_its_suffix_behind_it(rows: Path, tmp_path: Path, run: Run) -> None:
+    done = run(
+        *("csv", "--input", rows, "--output", tmp_path, "--name", "n", "--num_shards", "1", "--compression", "gzip"),
+        *("--file_template", PLAIN),
+    )
+
+    assert shards(tmp_path / "n/1.0.0") == {"train-00000-of-00001.tfrecord.gz"}
+    assert "train-*-of-*.tfrecord.gz" in done.out
+    assert sorted(example["n"] for example in shardmill.examples(tmp_path / "n")) == list(range(60))
+
+
+def test_what_is_no_template_is_a_sentence(rows: Path, tmp_path: Path, run: Run) -> None:
+    words = ("csv", "--input", rows, "--output", tmp_path, "--name", "n", "--file_template")
+
+    check_mistake(run(*words, "{SPLIT}/{SHARD_X_OF_Y}"), "--file_template {SPLIT}/{SHARD_X_OF_Y}: names a folder")
+    check_mistake(run(*words, "{SPLIT}-{SHARD}"), "has {SHARD}; TFDS knows {DATASET}")
