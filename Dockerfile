@@ -10,7 +10,7 @@ COPY constraints.txt pyproject.toml setup.py README.md LICENSE ./
 COPY shardmill shardmill
 COPY transforms transforms
 COPY pipelines pipelines
-RUN pip install --no-cache-dir -c constraints.txt '.[aws,azure,gcp,reshard]'
+RUN pip install --no-cache-dir -c constraints.txt '.[aws,azure,gcp,reshard,tokenizers]'
 
 # A Flex Template: Dataflow starts the launcher, which runs the file with the parameters as flags.
 COPY --from=template_launcher /opt/google/dataflow/python_template_launcher /opt/google/dataflow/python_template_launcher

@@ -11,6 +11,7 @@ import pytest
 from tests.support.command import REPOSITORY, Run, image, write_files
 from tests.support.detection import scenes, write_coco, write_voc, write_yolo
 from tests.support.sounds import wav
+from tests.support.tokenizer_files import tokenizer_json
 
 
 def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -49,6 +50,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "tags.csv": b"n,tags\n1,red;green\n2,\n",
             "tags.jsonl": b'{"n": 1, "tags": ["red", "green"]}\n{"n": 2, "tags": []}\n',
             "reviews.txt": b"good\nbad\n",
+            "rows.jsonl": b'{"n": 1, "city": "w1 w2"}\n{"n": 2, "city": "w3"}\n',
+            "tokenizer.json": tokenizer_json(),
             "sounds/dog/1.wav": wav(),
         },
     )
@@ -64,7 +67,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_are_rows() -> None:
-    assert len(ROWS) == 20
+    assert len(ROWS) == 22
 
 
 @pytest.mark.parametrize(("command", "wanted"), ROWS)

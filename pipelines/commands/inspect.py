@@ -202,7 +202,7 @@ def to_json(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> di
         "version": manifest.version,
         "directory": dataset.directory,
         "features": feature_entries(manifest),
-        "splits": [split_entry(split) for split in splits],
+        "splits": [split_entry(split, stats) for split in splits],
         "statistics": statistics,
         "statistics_missing": why,
         "duplicates": None if stats is None or stats.duplicates is None else stats.duplicates.to_json(),
@@ -236,6 +236,9 @@ def _stats(dataset: Dataset, splits: Sequence[SplitEntry]) -> tuple[StatsFile | 
 
 
 def _statistics(stats: StatsFile) -> Iterator[str]:
+    if any(split.tokens is not None for split in stats.splits.values()):
+        counted = (f"{split.tokens or 0:,} in {name}" for name, split in stats.splits.items())
+        yield from ("", f"Tokens: {', '.join(counted)}")
     for name, split in stats.splits.items():
         if table := statistics_table(split):
             yield from ("", f"{name}:", *table.split("\n"))

@@ -130,10 +130,17 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.balance == "tokens" and not self.has_tokens:
+            raise UserError("--balance tokens needs --tokenizer, whose tokens shards are to be equal in")
         names = [name for name, _ in self.splits or ()]
         for name, count in self.split_shards:
             if names and name not in names:
                 raise UserError(f"--num_shards {name}={count}: no such split; --splits has {', '.join(names)}")
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether examples have tokens."""
+        return False
 
     @property
     def source(self) -> str:

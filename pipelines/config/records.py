@@ -19,6 +19,7 @@ from transforms.options.output import parse_path
 from transforms.options.shards import parse_size
 from transforms.options.splits import SplitOptions
 from transforms.preprocessing.options import TransformOptions
+from transforms.tokens.options import TokenOptions
 
 if TYPE_CHECKING:
     from transforms.formats.base import RecordFormat
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from transforms.records.analyze import ModuleAnalysis
     from transforms.records.encode import KeyOptions, RecordEncoder
     from transforms.records.run_size import RunSize
+    from transforms.tokens.tokenize import Tokenization
 
 DEFAULT_BLOCK_SIZE = 16 << 20  # bytes: large enough for vectorised work, small enough for a few in memory at once
 _MIN_BLOCK_SIZE, _MAX_BLOCK_SIZE = 1 << 10, 1 << 30  # bytes
@@ -46,8 +48,8 @@ class FormatSpec:
       description: as its own --help says it.
       flags: the options that have a meaning for it, of RecordsConfig's own.
       make_format: how the records are found and read.
-      make_encoder: what becomes of the rows, given the columns of keys, groups and strata, and what features are
-        called.
+      make_encoder: what becomes of the rows, given the columns of keys, groups and strata, what features are called,
+        and what becomes of texts.
       make_layout: what decides how the input is read; a function, so that nothing is imported before.
       infers: whether types come from the rows where no --schema says them.
       has_columns: whether its features are known before the records are read.
@@ -63,7 +65,7 @@ class FormatSpec:
     description: str
     flags: tuple[str, ...]
     make_format: "Callable[[RecordsConfig], RecordFormat]"
-    make_encoder: "Callable[[tuple[str, ...], Renames], RecordEncoder]"
+    make_encoder: "Callable[[tuple[str, ...], Renames, Tokenization | None], RecordEncoder]"
     make_layout: "Callable[[], MakeLayout]"
     infers: bool = True
     has_columns: bool = True
@@ -101,7 +103,7 @@ def _one_or_list(names: tuple[str, ...]) -> str | list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordsConfig(TransformOptions, JobConfig):
+class RecordsConfig(TransformOptions, TokenOptions, JobConfig):
     """What a job over records inside files is told; of what a format has no flag for, it is told the default."""
 
     title: ClassVar[str] = "features"
@@ -184,6 +186,7 @@ class RecordsConfig(TransformOptions, JobConfig):
                 " examples have none of them; leave the constraints out of the schema, or --materialize"
             )
         self._check_separators()
+        self._check_tokens()
         if self.delimiter == self.quote and self.quote:
             raise UserError(f"--delimiter and --quote are both {self.quote!r}")
         if self.delimiter is None and self.quote in (",", "\t"):
@@ -207,6 +210,30 @@ class RecordsConfig(TransformOptions, JobConfig):
                 " reader parses them, or convert what these records were made of"
             )
 
+    def _check_tokens(self) -> None:
+        if self.tokenizer is None:
+            return
+        if self.schema is not None:
+            raise UserError(f"--tokenizer: {self.schema.said} says what columns are, and not tokens; leave it out")
+        for other in ("transform", "module_file", "transform_graph"):
+            if getattr(self, other) is not None:
+                raise UserError(
+                    f"--tokenizer and --{other}: texts become tokens or what it says; leave one of them out"
+                )
+        if self.pack_to is None:
+            return
+        for other in ("label", "label_separator", "stratify_by", "line_numbers"):
+            if getattr(self, other):
+                raise UserError(
+                    f"--pack_to and --{other}: a block has parts of several texts, and nothing that is said of one;"
+                    " leave one of them out"
+                )
+        if self.balance == "bytes":
+            raise UserError(
+                f"--balance bytes: with --pack_to all examples have {self.pack_to:,} tokens, and shards are equal in"
+                " these; leave it out"
+            )
+
     def _check_separators(self) -> None:
         for name, separator in (self.label_separator or {}).items():
             if not self.table_labels:
@@ -221,6 +248,11 @@ class RecordsConfig(TransformOptions, JobConfig):
                 raise UserError(f"--label_separator {name}={separator}: --label names no {name}")
 
     @property
+    def has_tokens(self) -> bool:
+        """As the base says."""
+        return self.tokenizer is not None
+
+    @property
     def format_name(self) -> str:  # type: ignore[override]
         """In manifest.json."""
         return self.spec.name
@@ -229,7 +261,8 @@ class RecordsConfig(TransformOptions, JobConfig):
     def libraries(self) -> tuple[str, ...]:
         """Those whose release can change the bytes."""
         analyzing = ("tensorflow", "tensorflow-transform") if self.module_file is not None else ()
-        return ("pyarrow", "xxhash", *analyzing)
+        tokenizing = ("tokenizers",) if self.tokenizer is not None else ()
+        return ("pyarrow", "xxhash", *analyzing, *tokenizing)
 
     @property
     def format(self) -> "RecordFormat":
@@ -239,7 +272,7 @@ class RecordsConfig(TransformOptions, JobConfig):
     @property
     def encoder(self) -> "RecordEncoder":
         """What becomes of the rows."""
-        return self.spec.make_encoder(tuple(self.table_options.helpers), self.renames)
+        return self.spec.make_encoder(tuple(self.table_options.helpers), self.renames, self.tokenization)
 
     @property
     def kind(self) -> FileKind:
@@ -356,6 +389,8 @@ class RecordsConfig(TransformOptions, JobConfig):
     @property
     def content(self) -> str:
         """What of two records is compared where equal ones are looked for, in words."""
+        if self.pack_to is not None:
+            return "documents"
         without = f" without {', '.join(map(repr, self.apart))}" if self.apart else ""
         return f"records{without}"
 

@@ -13,6 +13,7 @@ from pipelines.config.records import RecordsConfig
 from pipelines.graphs.publishing import prepared, publish_options, renamed, report_divisions
 from pipelines.graphs.records_features import check_ids, published_features
 from pipelines.graphs.records_reading import Known, read_layout
+from pipelines.graphs.token_graphs import token_cuts, token_notices, tokens_by_split
 from pipelines.graphs.transform_graphs import module_graph, transform_graph, transformed_shards
 from shardmill.errors import UserError
 from shardmill.features.renames import Renames
@@ -28,7 +29,8 @@ from transforms.preprocessing.materialize import StagedGraph
 from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.records.merge import RunShards
-from transforms.records.run_file import Run, read_keys
+from transforms.records.packed import PackedShards
+from transforms.records.run_file import read_keys
 from transforms.records.slices import SliceRuns
 from transforms.records.stage import KeyStrata, Staged, StagedRuns, StageRuns, Staging
 from transforms.rejects.gathered import gather
@@ -38,7 +40,8 @@ from transforms.sharding.cuts import FindByteCuts, FindExampleCuts
 from transforms.sharding.divisions import Divisions
 from transforms.sharding.keys import stratum_cuts
 from transforms.sharding.shards import shard_count
-from transforms.statistics.files import merge_by_split
+from transforms.statistics.files import SplitStats, merge_by_split
+from transforms.tokens.tokenize import INPUT_IDS, Tokenization
 from transforms.workers.merging import only
 from transforms.writing.shard_info import ShardInfo
 from transforms.writing.shards import REJECTS, WriteShards
@@ -61,7 +64,7 @@ def build_records(
     # All that writes takes the layout that has passed through here.
     layout = reading.layout | "Prepare" >> beam.Map(prepared, options).with_output_types(TableLayout)
     staged = _stage(reading.indexed.tasks, layout, options.folder, config, progress_folder)
-    divisions = staged.runs | "Plan" >> _find_cuts(config)
+    divisions = _divisions(staged, config)
     slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.threads)
     graph: Any = None
     if known is not None:
@@ -76,7 +79,7 @@ def build_records(
         >> WriteShards(
             config.directory,
             config.name,
-            graph | "Shards" >> beam.Map(transformed_shards, config.source) if config.materialize else RunShards(),
+            graph | "Shards" >> beam.Map(transformed_shards, config.source) if config.materialize else _shards(config),
             divisions,
             options.folder,
             config.codec,
@@ -99,6 +102,8 @@ def build_records(
         config.analysis,
         () if graph is None else AsIter(graph),
         config.materialize,
+        config.tokenization,
+        "" if config.pack_to is None else config.end[0],
     ).with_output_types(str)
 
 
@@ -110,7 +115,13 @@ def _stage(
     progress_folder: str | None,
 ) -> StagedRuns:
     staging = Staging(
-        config.format, config.encoder, config.key_options, config.block_size, config.run_size, config.analysis
+        config.format,
+        config.encoder,
+        config.key_options,
+        config.block_size,
+        config.run_size,
+        config.analysis,
+        weighs=config.balance == "tokens" and config.pack_to is None,
     )
     strata = None
     if config.stratify_by is not None:
@@ -124,11 +135,17 @@ def _stratum_ranks(fractions: tuple[Fraction, ...], stratum: str, examples: int,
     return stratum_cuts(examples, fractions)
 
 
-def _find_cuts(config: RecordsConfig) -> beam.PTransform[Run, Divisions]:
+def _divisions(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Divisions]:
+    if config.pack_to is not None or config.balance == "tokens":
+        return token_cuts(staged, config)
     count = partial(shard_count, config.shard_counts)
     if config.balance == "bytes":
-        return FindByteCuts(read_keys, count, config.threads)
-    return FindExampleCuts(read_keys, partial(_shard_ranks, count), config.threads)
+        return staged.runs | "Plan" >> FindByteCuts(read_keys, count, config.threads)
+    return staged.runs | "Plan" >> FindExampleCuts(read_keys, partial(_shard_ranks, count), config.threads)
+
+
+def _shards(config: RecordsConfig) -> Any:  # a ShardSource, which Beam cannot check
+    return RunShards() if config.pack_to is None else PackedShards(config.pack_to, config.renames(INPUT_IDS))
 
 
 def _shard_ranks(count: partial[int], split: str, examples: int, size_bytes: int) -> list[int]:
@@ -147,6 +164,8 @@ def _publish(
     analysis: Analysis | None,
     graphs: Iterable[StagedGraph],
     materialize: bool,
+    tokenization: Tokenization | None,
+    end_of_text: str,
 ) -> list[str]:
     shards = list(shards)
     if (done := publish.published_before(shards, options)) is not None:
@@ -180,9 +199,18 @@ def _publish(
         else None,
         said_of_more=transform_notices,
     )
+    if tokenization is not None:
+        tokens = tokens_by_split(staged, shards, tokenization)
+        said = token_notices(staged, tokens, tokenization, end_of_text)
+        build = replace(build, tokens=tokens, notices=(*build.notices, *said))
+    if tokenization is not None and tokenization.is_packed:
+        build = replace(build, stats=_stats_of_shards(shards))
     if graph.features and analysis is None:
         build = replace(build, more=graph.read)
     if graph.features and materialize:
-        stats = merge_by_split((shard.name.split, shard.stats) for shard in shards if shard.stats is not None)
-        return publish.publish(replace(build, stats=stats, more=graph.read), graph.features, options)
+        return publish.publish(replace(build, stats=_stats_of_shards(shards), more=graph.read), graph.features, options)
     return publish.publish(*renamed(build, features, options), options)
+
+
+def _stats_of_shards(shards: Iterable[ShardInfo]) -> dict[str, SplitStats]:
+    return merge_by_split((shard.name.split, shard.stats) for shard in shards if shard.stats is not None)

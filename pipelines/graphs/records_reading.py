@@ -17,6 +17,7 @@ from transforms.inputs.summary import InputSummary
 from transforms.layout.columns import wanted_columns
 from transforms.layout.notices import skipped_notices
 from transforms.layout.table_layout import TableLayout
+from transforms.layout.tokens import tokenized_layout
 from transforms.preprocessing.declaration import check_analyzed, check_transform
 from transforms.records.infer import InferColumns
 from transforms.records.kinds import CountKinds
@@ -95,6 +96,8 @@ def _layout_of_route(summary: InputSummary, inferred: Inferred, config: RecordsC
     if not summary.folders and not summary.rejected:
         raise UserError("; ".join([f"no {config.kind.plural} in {config.source}", *skipped_notices(summary)]))
     layout = config.spec.make_layout()(summary, inferred, config.table_options, config.line_numbers)
+    if config.tokenization is not None:
+        layout = tokenized_layout(layout, config.tokenization, config.source)
     if layout.features:
         config.renames.check(feature.name for feature in layout.features)
     if config.transform is not None and layout.features:

@@ -5,13 +5,17 @@ from typing import TYPE_CHECKING
 from pipelines.config.records import FormatSpec, RecordsConfig
 from pipelines.kinds.kind import RecordsKind
 from shardmill.features.renames import Renames
+from transforms.options.declare import options_of
+from transforms.tokens.options import TokenOptions
 
 if TYPE_CHECKING:
     from pipelines.graphs.jobs import Job
     from transforms.formats.base import RecordFormat
     from transforms.layout.table_layout import MakeLayout
     from transforms.records.encode import RecordEncoder
+    from transforms.tokens.tokenize import Tokenization
 
+TOKEN_FLAGS = tuple(option.field for option in options_of(TokenOptions))
 COMPRESSED = r"(?:\.(?:gz|bz2|zst))?"
 _COLUMNS = (
     "label",
@@ -26,6 +30,7 @@ _COLUMNS = (
     "analyze_splits",
     "transform_graph",
     "materialize",
+    *TOKEN_FLAGS,
 )  # of every table
 
 
@@ -67,13 +72,13 @@ def _tfrecords(config: RecordsConfig) -> "RecordFormat":
     return TFRecordFormat(config.block_size)
 
 
-def _rows(helpers: tuple[str, ...], renames: Renames) -> "RecordEncoder":
+def _rows(helpers: tuple[str, ...], renames: Renames, tokens: "Tokenization | None") -> "RecordEncoder":
     from transforms.records.encode import TableEncoder
 
-    return TableEncoder(helpers, renames)
+    return TableEncoder(helpers, renames, tokens)
 
 
-def _records(helpers: tuple[str, ...], _: Renames) -> "RecordEncoder":
+def _records(helpers: tuple[str, ...], _: Renames, __: "Tokenization | None") -> "RecordEncoder":
     from transforms.records.encode import RecordPasser
 
     return RecordPasser(helpers)

@@ -10,7 +10,7 @@ from pipelines.config.job import JobConfig
 from pipelines.config.records import FormatSpec, RecordsConfig
 from pipelines.flags.parser import make_config
 from pipelines.kinds.kind import RecordsKind
-from pipelines.kinds.tables import COMPRESSED, records_job
+from pipelines.kinds.tables import COMPRESSED, TOKEN_FLAGS, records_job
 from shardmill.errors import UserError
 from shardmill.features.renames import Renames
 from transforms.inputs.file_kind import FileKind
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from transforms.layout.table_layout import MakeLayout
     from transforms.records.encode import RecordEncoder
     from transforms.statistics.files import SplitStats
+    from transforms.tokens.tokenize import Tokenization
 
 TEXT_FILES = FileKind("text files", "txt|text")
 
@@ -68,10 +69,10 @@ def _lines(config: RecordsConfig) -> "RecordFormat":
     return LinesFormat(config.block_size, config.encoding, config.line_numbers)
 
 
-def _line_encoder(helpers: tuple[str, ...], renames: Renames) -> "RecordEncoder":
+def _line_encoder(helpers: tuple[str, ...], renames: Renames, tokens: "Tokenization | None") -> "RecordEncoder":
     from transforms.records.encode import LineEncoder
 
-    return LineEncoder(helpers, renames)
+    return LineEncoder(helpers, renames, tokens)
 
 
 def _line_layout() -> "MakeLayout":
@@ -97,6 +98,7 @@ LINES = FormatSpec(
         "analyze_splits",
         "transform_graph",
         "materialize",
+        *TOKEN_FLAGS,
         "block_size",
     ),
     make_format=_lines,
@@ -130,6 +132,8 @@ class TextKind(RecordsKind):
         if rest.pop("line_numbers", False):
             raise UserError("--line_numbers needs --record line: a file has no line")
         rest.pop("block_size", None)
+        if rest.get("tokenizer") is not None:
+            raise UserError("--tokenizer needs --record line: documents of several lines are taken as JSON lines")
         return make_config(TextFilesConfig, options_of(TextFilesConfig), rest)
 
 

@@ -21,6 +21,9 @@ from transforms.options.labels import Labels
 from transforms.publishing.before import version_before
 from transforms.stores import storage
 
+# Of a version's options those by which its schema is not that of its input
+_MADE = {"materialize": "transformed examples (materialize)", "tokenizer": "tokens (tokenizer)"}
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -69,13 +72,16 @@ def keep(recipe: Recipe, parent: str) -> Kept:
         said += [odd] if odd else []
     dataset = open_dataset(parent, storage.StorageFiles(), like)
     changes: dict[str, Any] = {}
-    if types and _has(recipe, "schema") and dataset.manifest.configuration.get("materialize"):
+    made = next((what for flag, what in _MADE.items() if dataset.manifest.configuration.get(flag)), "")
+    if types and _has(recipe, "schema") and made:
         if recipe.build.schema == "keep":
             raise UserError(
-                f"schema: keep: the schema of {dataset.manifest.version} is that of transformed examples"
-                " (materialize), not of the input; name a schema.pbtxt"
+                f"schema: keep: the schema of {dataset.manifest.version} is that of {made}, not of the input; name a"
+                " schema.pbtxt"
             )
-        said.append(f"the types of columns are those of the input: {dataset.manifest.version} has transformed examples")
+        said.append(
+            f"the types of columns are those of the input: {dataset.manifest.version} has {made.partition(' (')[0]}"
+        )
     elif types and _has(recipe, "schema"):
         given = _given(dataset, labels)
         changes["schema"] = given

@@ -13,12 +13,14 @@ def feature_entries(manifest: Manifest) -> list[dict[str, Any]]:
     return [asdict(feature) for feature in manifest.features]
 
 
-def split_entry(split: SplitEntry) -> dict[str, Any]:
-    """A split as JSON has it: what it holds, and its shards' sizes in examples."""
+def split_entry(split: SplitEntry, stats: StatsFile | None = None) -> dict[str, Any]:
+    """A split as JSON has it: what it holds, and its shards' sizes in examples; its tokens, where there are some."""
+    summary = None if stats is None else stats.splits.get(split.name)
     counts = [shard.examples for shard in split.shards] or [0]
     return {
         "name": split.name,
         "examples": split.examples,
+        **({} if summary is None or summary.tokens is None else {"tokens": summary.tokens}),
         "size_bytes": split.size_bytes,
         "rejected": split.rejected,
         "shards": len(split.shards),

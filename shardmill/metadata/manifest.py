@@ -55,7 +55,8 @@ class Manifest:
 
     Attributes:
       compression: the name of the shards' codec.
-      input: what was read: `pattern`, `records`, `size_bytes`, and a `fingerprint` of all names and sizes.
+      input: what was read: `pattern`, `records`, `size_bytes`, and a `fingerprint` of all names and sizes; where an
+        example is not one record, `in_examples`, how many records are in examples.
       configuration: the options that shape the output, by flag.
       versions: the libraries whose release can change the bytes.
       rejects: how many records were rejected, in all and by reason.

@@ -130,6 +130,8 @@ def check_total(read: Value, rejected: Value, examples: int) -> None:
     if "records" not in read.mapping() or "records" not in rejected.mapping():
         return
     records, others = read["records"].integer(), rejected["records"].integer()
+    if "in_examples" in read.mapping():
+        examples = read["in_examples"].integer()
     if records != examples + others:
         raise ValueError(f"it counts {records} records read, but {examples} in its shards and {others} rejected")
 

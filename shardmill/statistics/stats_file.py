@@ -15,13 +15,14 @@ from shardmill.statistics.near_duplicates import NearDuplicates
 
 @dataclass(frozen=True, slots=True)
 class SplitSummary:
-    """A split: its examples, the size on disk of its shards, the records planned for it that were rejected, and its
-    features by name, in the manifest's order."""
+    """A split: its examples, the size on disk of its shards, the records planned for it that were rejected, its
+    features by name, in the manifest's order, and how many tokens there are; None where no text was tokenized."""
 
     examples: int
     size_bytes: int
     rejected: int
     features: Mapping[str, FeatureSummary] = field(default_factory=dict)
+    tokens: int | None = None
 
     def to_json(self) -> Json:
         """As the file has it."""
@@ -29,6 +30,7 @@ class SplitSummary:
             "examples": self.examples,
             "size_bytes": self.size_bytes,
             "rejected": self.rejected,
+            **present(tokens=self.tokens),
             "features": {name: feature.to_json() for name, feature in self.features.items()},
         }
 
@@ -37,7 +39,7 @@ class SplitSummary:
         """What the file has; raises ValueError."""
         examples, size_bytes, rejected = (value[key].integer() for key in ("examples", "size_bytes", "rejected"))
         features = {name: FeatureSummary.from_json(found) for name, found in value["features"].entries().items()}
-        return cls(examples, size_bytes, rejected, features)
+        return cls(examples, size_bytes, rejected, features, optional(value, "tokens", Value.integer))
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,7 @@ LEARNERS = [
     ("train_text", 0.8),
     ("train_arrays", 0.85),
     ("train_sequences", 0.85),
+    ("train_language_model", 0.2),  # of the tokens of sentences; the most frequent one is a twentieth of them
     ("train_two_inputs", 0.85),
 ]
 

@@ -228,6 +228,27 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "text": ("text", "--input", "texts/train", *_SPLITS),
     "text-numbers": ("text", "--input", "texts", "--line_numbers", "--no_shuffle"),
+    "text-tokens": ("text", "--input", "texts", "--tokenizer", "tokenizer.json", "--keep_text", "--max_length", "3"),
+    "text-tokens-balanced": (
+        *("text", "--input", "texts", "--tokenizer", "tokenizer.json", "--balance", "tokens", "--num_shards", "3"),
+    ),
+    "text-packed": (
+        *(
+            "text",
+            "--input",
+            "texts",
+            "--tokenizer",
+            "tokenizer.json",
+            "--pack_to",
+            "2",
+            "--num_shards",
+            "train=2,test=1",
+        ),
+    ),
+    "csv-packed": (
+        *("csv", "--input", "tables/rows.csv", "--tokenizer", "tokenizer.json", "--tokenize", "note"),
+        *("--pack_to", "3", "--end_of_text", "w7", "--key", "id"),
+    ),
     "text-latin": ("text", "--input", "tables/latin.txt", "--encoding", "latin-1"),
     "text-files": ("text", "--input", "texts", "--record", "file", "--num_shards", "2"),
     "reshard": ("reshard", "--input", "records", "--num_shards", "3", *_SPLITS),

@@ -90,7 +90,9 @@ class ShardOptions(Options):
     split_shards: tuple[tuple[str, int], ...] = flag(
         (), name="num_shards", parse=parse_num_shards, check=_check_num_shards, hidden=True, to_json=dict
     )
-    balance: str = flag("examples", "what shards are equal in", choices=("examples", "bytes"))
+    balance: str = flag(
+        "examples", "what shards are equal in; tokens need --tokenizer", choices=("examples", "bytes", "tokens")
+    )
     compression: str = flag(PLAIN.option, "gzip keeps TFDS from reading it", choices=tuple(BY_OPTION))
 
     file_template: str = flag(

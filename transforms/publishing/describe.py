@@ -117,6 +117,7 @@ class Build:
       duplicates: which examples have equal content; None where nobody looked.
       near_duplicates: which pictures look alike; None where nobody asked.
       more: makes further files of the version, by name, once all else is checked.
+      tokens: of each split, how many tokens its examples have; None where no text is tokenized.
       said_of_more: what the user must be told of these.
     """
 
@@ -133,6 +134,7 @@ class Build:
     near_duplicates: NearDuplicates | None = None
     more: Callable[[], Mapping[str, bytes]] | None = None
     said_of_more: Callable[[Mapping[str, bytes]], Sequence[str]] | None = None
+    tokens: Mapping[str, int] | None = None
 
 
 def make_manifest(build: Build, features: Features, options: PublishOptions) -> Manifest:
@@ -153,6 +155,7 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
         input={
             "pattern": options.source,
             "records": build.records,
+            **_in_examples(build.shards),
             "size_bytes": build.size_bytes,
             "fingerprint": f"{build.fingerprint:032x}",
         },
@@ -165,6 +168,11 @@ def make_manifest(build: Build, features: Features, options: PublishOptions) -> 
         },
         notices=tuple(notices(build, features, options)),
     )
+
+
+def _in_examples(shards: Sequence[ShardInfo]) -> dict[str, int]:
+    made_of = [shard.made_of for shard in shards if shard.made_of is not None]
+    return {"in_examples": sum(made_of)} if made_of else {}
 
 
 def described(record: BuildRecord, manifest: bytes, index: FileIndex | None = None) -> BuildRecord:
@@ -241,6 +249,7 @@ def stats_file(manifest: Manifest, build: Build) -> StatsFile:
                     if split.name in build.stats
                     else {}
                 ),
+                None if build.tokens is None else build.tokens.get(split.name, 0),
             )
             for split in manifest.splits
         },

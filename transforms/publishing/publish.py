@@ -246,7 +246,7 @@ def check_counts(build: Build) -> None:
                 f"{shard.name}: {shard.planned} records planned, but {shard.examples} written and {shard.rejected}"
                 " rejected"
             )
-    written = sum(shard.examples for shard in build.shards)
+    written = sum(shard.examples if shard.made_of is None else shard.made_of for shard in build.shards)
     if build.records != written + build.rejects.records:
         raise JobError(
             f"{build.records} records read, but {written} written and {build.rejects.records} rejected: "

@@ -30,6 +30,8 @@ from transforms.sharding import keys
 from transforms.sharding.divisions import Divisions
 from transforms.sharding.group_rows import rows_of
 from transforms.statistics.tables import TableStats
+from transforms.tokens.pack import documents
+from transforms.tokens.tokenize import INPUT_IDS, Tokenization, tokenize
 
 STAGE = "encode"
 EMPTY, SEVERAL, REPEATED = "empty", "several", "repeated"
@@ -62,6 +64,7 @@ class PreparedRows:
       sources: the files that they come from, each with the lines of its rows.
       odd: by label, how many rows have none of its classes (EMPTY) or more than one (SEVERAL), and how often one names
         a class again (REPEATED).
+      tokens: what is counted of tokens, see transforms.tokens.tokenize.
     """
 
     batch: pa.RecordBatch
@@ -69,6 +72,7 @@ class PreparedRows:
     folder_splits: np.ndarray
     sources: tuple[tuple[FileRef, np.ndarray], ...]
     odd: Counter[tuple[str, str]] = field(default_factory=Counter)
+    tokens: Counter[str] = field(default_factory=Counter)
 
     def input_order(self) -> np.ndarray:
         """Keys that sort as the input does: uint64, shape (rows,)."""
@@ -128,10 +132,12 @@ class TableEncoder:
     Attributes:
       helpers: columns that are read although they may be no features.
       renames: what the features are called in examples.
+      tokens: what becomes of texts; None where they stay.
     """
 
     helpers: tuple[str, ...] = ()
     renames: Renames = NO_RENAMES
+    tokens: Tokenization | None = None
 
     def prepare(self, rows: Rows, file: FileRef, layout: TableLayout) -> tuple[PreparedRows, list[Reject]]:
         """Turn class names into ids; reject rows without a label or a required value, and records over 2 GB."""
@@ -152,6 +158,9 @@ class TableEncoder:
             reject(read.bad, read.reason)
             batch = batch.set_column(batch.schema.get_field_index(name), name, read.values)
             labels[name] = read
+        tokenized = None if self.tokens is None else tokenize(batch, self.tokens, reject)
+        if tokenized is not None:
+            batch = tokenized.batch
         for feature in layout.features:
             column = batch[feature.name]
             if feature.required and feature.name not in layout.required_labels and column.null_count:
@@ -167,12 +176,16 @@ class TableEncoder:
         odd = Counter({(name, EMPTY): int((read.lengths[good] == 0).sum()) for name, read in labels.items()})
         odd.update({(name, SEVERAL): int((read.lengths[good] > 1).sum()) for name, read in labels.items()})
         odd.update({(name, REPEATED): int(read.repeated[good].sum()) for name, read in labels.items()})
-        return replace(position(kept, rows.lines[good], file, layout), odd=odd), rejects
+        counts = Counter[str]() if tokenized is None else tokenized.counts(good)
+        return replace(position(kept, rows.lines[good], file, layout), odd=odd, tokens=counts), rejects
 
     def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
         """Encode the features."""
         features = batch.select([feature.name for feature in layout.features])
-        framed = encode_framed(features.rename_columns(list(map(self.renames, features.schema.names))))
+        if self.tokens is not None and self.tokens.is_packed:
+            framed = frame(documents(features[INPUT_IDS], self.tokens.end))
+        else:
+            framed = encode_framed(features.rename_columns(list(map(self.renames, features.schema.names))))
         helpers = {name: batch[key_column(name)] for name in self.helpers if key_column(name) in batch.schema.names}
         return EncodedRows(framed, features, helpers)
 
@@ -254,6 +267,7 @@ def join(parts: Sequence[PreparedRows]) -> PreparedRows:
         np.concatenate([part.folder_splits for part in parts]),
         tuple(source for part in parts for source in part.sources),
         sum((part.odd for part in parts), Counter()),
+        sum((part.tokens for part in parts), Counter()),
     )
 
 

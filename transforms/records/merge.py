@@ -95,9 +95,7 @@ class RunShards:
 
     def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[list[Piece]]]:
         """The number of records, and the pieces of each segment."""
-        slices = to_slices(concatenate(parts))
-        pieces = [_in_place(part, part.entries_at) for part in slices if part.entries_at is not None]
-        pieces += _fetched([part for part in slices if part.entries_at is None])
+        pieces = pieces_of(to_slices(concatenate(parts)))
         return sum(len(piece.keys) for piece in pieces), segments(pieces, self.segment_bytes)
 
     def encode(self, task: Sequence[Piece]) -> EncodedChunk:
@@ -105,6 +103,12 @@ class RunShards:
         with budget().take(_HELD * sum(piece.size_bytes for piece in task)):
             data, order = merged(task)
         return EncodedChunk(data, len(order))
+
+
+def pieces_of(slices: Sequence[Slice]) -> list[Piece]:
+    """The records of some slices, those of an object store fetched."""
+    pieces = [_in_place(part, part.entries_at) for part in slices if part.entries_at is not None]
+    return pieces + _fetched([part for part in slices if part.entries_at is None])
 
 
 def merged(pieces: Sequence[Piece]) -> tuple[Any, np.ndarray]:

@@ -99,10 +99,11 @@ def write_sorted(path: str, records: SortedRecords, self_contained: bool = False
     return Run(path, len(data), records.parts, self_contained)
 
 
-def write_keys(path: str, records: KeyedRecords) -> Run:
-    """As `write_sorted` of `records`, sorted, but of the keys alone, which is all that finding cuts takes."""
+def write_keys(path: str, records: KeyedRecords, weights: np.ndarray | None = None) -> Run:
+    """As `write_sorted` of `records`, sorted, but of the keys alone, which is all that finding cuts takes; in the place
+    of their sizes stand `weights`, int64 of shape (rows,), if they are given."""
     order = key_order(records.keys, records.ties, records.groups)
-    sizes = sizes_of(records.framed).take(order)
+    sizes = (sizes_of(records.framed) if weights is None else weights).take(order)
     storage.write_parts(path, [_index(records, order, sizes)])
     return Run(path, 0, _parts(records, sizes))
 

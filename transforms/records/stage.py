@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import pyarrow.compute as pc
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
 from transforms.columns.inferred import Inferred
@@ -30,13 +31,14 @@ from transforms.sharding.divisions import Divisions
 from transforms.statistics.tables import TableStats
 from transforms.stores import storage
 from transforms.stores.patience import patiently
+from transforms.tokens.tokenize import INPUT_IDS
 from transforms.workers.memory import budget
 from transforms.workers.merging import Merging
 from transforms.workers.progress import ProgressReporter
 from transforms.workers.threads import ThreadedFlatMap
 from transforms.workers.windowed import windowed
 
-STAGED = "staged"
+STAGED, WEIGHED = "staged", "weighed"
 # Of a run, about: a row of two bytes of text is fifty as a record, and as much again in keys and positions
 MAX_ROWS = 1 << 19
 _HELD = 10  # times the size of a block: its bytes, the rows, the features, the records, and those sorted
@@ -46,11 +48,13 @@ _GATHERED = "gathered"  # the folder of what --transform takes constants of
 
 
 class StagedRuns(NamedTuple):
-    """What staging gives: runs, rejects, and the one Staged of all of it, if there were any tasks."""
+    """What staging gives: runs, rejects, the one Staged of all of it, if there were any tasks, and runs of keys with
+    numbers of tokens in the place of sizes, if the staging weighs."""
 
     runs: beam.PCollection[Run]
     rejects: beam.PCollection[RejectsPart]
     staged: beam.PCollection["Staged"]
+    weighed: beam.PCollection[Run]
 
 
 @dataclass(slots=True)
@@ -66,7 +70,7 @@ class Staged:
       images: the formats of features that hold images.
       sections: where it lies what the records hold.
       gathered: of what --transform takes constants.
-      odd: see PreparedRows.
+      odd, tokens: see PreparedRows.
     """
 
     read: int = 0
@@ -78,6 +82,7 @@ class Staged:
     sections: list[Section] = field(default_factory=list)
     gathered: Gathered = field(default_factory=Gathered)
     odd: Counter[tuple[str, str]] = field(default_factory=Counter)
+    tokens: Counter[str] = field(default_factory=Counter)
 
     def merge(self, other: "Staged") -> "Staged":
         """Add what `other` saw, and return this; `other`, which may be an element that a runner merges again, stays as
@@ -91,6 +96,7 @@ class Staged:
         self.read += other.read
         self.blank += other.blank
         self.odd.update(other.odd)
+        self.tokens.update(other.tokens)
         self.inferred = self.inferred.merge(other.inferred)
         self.kinds = merge_kinds(self.kinds, other.kinds)
         self.images = merge_formats(self.images, other.images)
@@ -115,6 +121,7 @@ class Staging:
       block_size: bytes of input that are encoded at once, about.
       run_size: and that become one run, by the bytes of all of it.
       analysis: what --transform takes constants of; None without it.
+      weighs: whether each record's tokens are counted for the plan of shards.
     """
 
     format: RecordFormat
@@ -123,6 +130,7 @@ class Staging:
     block_size: int
     run_size: RunSize
     analysis: Analysis | None = None
+    weighs: bool = False
 
 
 @dataclass(eq=False)
@@ -154,9 +162,9 @@ class StageRuns(beam.PTransform):
         ]
         staged = pcoll | "StageTask" >> beam.ParDo(
             _StageFn(partial(patiently, stage_task, self.staging), self.threads, self.progress_folder), *side
-        ).with_outputs(REJECTS, STAGED, main=_RUNS)
+        ).with_outputs(REJECTS, STAGED, WEIGHED, main=_RUNS)
         merged = staged[STAGED] | "Merge" >> beam.CombineGlobally(Merging(Staged, Staged.merge)).without_defaults()
-        return StagedRuns(staged[_RUNS], staged[REJECTS], merged)
+        return StagedRuns(staged[_RUNS], staged[REJECTS], merged, staged[WEIGHED])
 
 
 @dataclass(eq=False)
@@ -237,13 +245,25 @@ def _stage_task(
         if gatherer is not None:
             gatherer.add_groups(encoded.features, records.groups, layout.splits)
         run.add(records)
+        if staging.weighs:
+            tokens = pc.list_value_length(encoded.features[INPUT_IDS]).to_numpy()
+            out.append(TaggedOutput(WEIGHED, write_keys(_new_path(temporary), records, tokens)))
         size += rows.batch.nbytes
         if size >= most or most <= staging.block_size:  # no run is put together of what was encoded apart
             out.append(run.close())
             run, size = RunWriter(_new_path(temporary), self_contained), 0
         stats = split_stats(rows, encoded, records.groups, layout)
         images = formats_of(encoded.features)
-        staged.take(Staged(stats=stats, inferred=encoded.inferred, kinds=encoded.kinds, images=images, odd=rows.odd))
+        staged.take(
+            Staged(
+                stats=stats,
+                inferred=encoded.inferred,
+                kinds=encoded.kinds,
+                images=images,
+                odd=rows.odd,
+                tokens=rows.tokens,
+            )
+        )
     if (rest := run.close()) is not None:
         out.append(rest)
     staged.sections += contents.close()

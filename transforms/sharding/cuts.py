@@ -1,7 +1,7 @@
 """PTransforms that find where each group of keys is cut: exact, by count or by bytes."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from transforms.sharding.cut_bins import (
     tie_histograms,
     ties_in_bins,
 )
-from transforms.sharding.divisions import Divisions, Grouped, divide, divide_by_bytes
+from transforms.sharding.divisions import Division, Divisions, Grouped, divide, divide_by_bytes
 from transforms.sharding.key_histogram import Histogram, histogram, merge, pick, pick_keys
 from transforms.workers.threads import ThreadedFlatMap
 
@@ -106,22 +106,28 @@ class FindByteCuts(beam.PTransform):
       group: the keys of a batch or a run by group.
       parts_of: the number of parts of a group, given the group, its examples and bytes.
       threads: that call `group` in each worker, which reads files where these are runs; see ThreadedFlatMap.
+      divide: the division of a group by its keys, ties, sizes and number of parts, where it is not by bytes.
+      bytes_of: a collection of one: the bytes of each group, where `group` gives other sizes.
     """
 
     group: Callable[[Any], Grouped]
     parts_of: Callable[[Any, int, int], int]
     threads: int = 1
+    divide: Callable[[np.ndarray, np.ndarray, np.ndarray, int], Division] = divide_by_bytes
+    bytes_of: beam.PCollection[Mapping[Any, int]] | None = None
 
     def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
         """Gather and cut."""
         grouped = pcoll | "Group" >> beam.ParDo(
             ThreadedFlatMap(partial(_grouped, self.group), self.threads)
         ).with_output_types(Any)
+        side = [] if self.bytes_of is None else [AsSingleton(self.bytes_of)]
+        gathered = beam.pvalue.AsIter(grouped)
         return (
             pcoll.pipeline
             | "Once" >> beam.Create([None])
             | "CutByBytes"
-            >> beam.Map(_divide_by_bytes, beam.pvalue.AsIter(grouped), self.parts_of).with_output_types(Any)
+            >> beam.Map(_divide_gathered, gathered, self.parts_of, self.divide, *side).with_output_types(Any)
         )
 
 
@@ -253,7 +259,13 @@ def _of_group(name: tuple[Any, int], pair: tuple[int, int]) -> tuple[Any, tuple[
     return group, (key, pair[1])
 
 
-def _divide_by_bytes(_: None, grouped: Iterable[Grouped], parts_of: Callable[[Any, int, int], int]) -> Divisions:
+def _divide_gathered(
+    _: None,
+    grouped: Iterable[Grouped],
+    parts_of: Callable[[Any, int, int], int],
+    divide: Callable[[np.ndarray, np.ndarray, np.ndarray, int], Division],
+    bytes_of: Mapping[Any, int] | None = None,
+) -> Divisions:
     gathered: dict[Any, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
     for groups in grouped:
         for group, arrays in groups.items():
@@ -261,5 +273,6 @@ def _divide_by_bytes(_: None, grouped: Iterable[Grouped], parts_of: Callable[[An
     divisions = {}
     for group, parts in gathered.items():
         keys, ties, sizes = (np.concatenate(column) for column in zip(*parts, strict=True))
-        divisions[group] = divide_by_bytes(keys, ties, sizes, parts_of(group, len(keys), int(sizes.sum())))
+        size_bytes = int(sizes.sum()) if bytes_of is None else bytes_of[group]
+        divisions[group] = divide(keys, ties, sizes, parts_of(group, len(keys), size_bytes))
     return divisions

@@ -8,6 +8,7 @@ import numpy as np
 
 from transforms.sharding import balance
 from transforms.sharding.key_histogram import Cuts, Histogram, to_cuts
+from transforms.tokens.pack import Share, shares, tokens_of
 
 # The keys of a batch or a run by group: group -> (keys, ties, sizes), arrays of shape (n,).
 Grouped = dict[Any, tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -15,11 +16,19 @@ Grouped = dict[Any, tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Division:
-    """How one group is divided: its examples, their size in bytes, and the cuts."""
+    """How one group is divided.
+
+    Attributes:
+      examples: that it has.
+      size_bytes: theirs.
+      cuts: where parts begin.
+      shares: what each part has of the group's tokens, where these are packed; see transforms.tokens.pack.
+    """
 
     examples: int
     size_bytes: int
     cuts: Cuts
+    shares: tuple[Share, ...] = ()
 
     @property
     def parts(self) -> int:
@@ -39,6 +48,16 @@ def divide(histograms: dict[Any, Histogram], picked: Iterable[tuple[Any, tuple[i
         group: Division(counted.total, counted.size_bytes, to_cuts(cuts[group]))
         for group, counted in histograms.items()
     }
+
+
+def divide_by_blocks(keys: np.ndarray, ties: np.ndarray, sizes: np.ndarray, parts: int, block: int) -> Division:
+    """The division of one group of packed documents into `parts` whose blocks of so many tokens differ by one at most,
+    from all its keys, ties and sizes, each of shape (n,)."""
+    order = np.lexsort((ties, keys))
+    first, each = shares(tokens_of(sizes[order]), block, parts)
+    at = order[np.array(first, np.int64)]
+    cuts = to_cuts(zip(keys[at].tolist(), ties[at].tolist(), strict=True))
+    return Division(sum(share.blocks for share in each), int(sizes.sum()), cuts, tuple(each))
 
 
 def divide_by_bytes(keys: np.ndarray, ties: np.ndarray, sizes: np.ndarray, parts: int) -> Division:

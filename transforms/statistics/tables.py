@@ -185,6 +185,11 @@ class TableStats:
         labels = _counts(self.columns[self.label].values) if self.label in self.columns else None
         return {name: column.summary(class_names.get(name), labels) for name, column in self.columns.items()}
 
+    def values_of(self, feature: str) -> int:
+        """How many values the examples have of a feature whose lists were counted; none of one that is not there."""
+        column = self.columns.get(feature)
+        return 0 if column is None or column.lengths is None else column.lengths.sums.total
+
     def label_counts(self, feature: str) -> Counter[int]:
         """How many values of a feature that was counted as a label have each id."""
         values = self.columns[feature].values if feature in self.columns else None

@@ -21,6 +21,7 @@ class ShardInfo:
       stats: of its examples, where they were gathered in writing.
       piece: what is remembered of its files for the next build, if anything.
       section: what its examples hold, where that was gathered in writing.
+      made_of: records of the input that are in its examples; None where that is one each.
       looks: how its pictures look, where anybody asked.
     """
 
@@ -35,3 +36,4 @@ class ShardInfo:
     piece: Piece | None = None
     section: Section | None = None
     looks: LooksSection | None = None
+    made_of: int | None = None

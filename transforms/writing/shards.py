@@ -173,7 +173,8 @@ class _WriteShardFn(ThreadedFlatMap):
         blocks = _WRITE_BYTES if storage.is_local(temporary) else _PART_BYTES
         output = _ShardFile(file, self._codec, blocks)
         stats: SplitStats | None = None
-        examples = framed_bytes = 0
+        examples = framed_bytes = made_of = 0
+        is_made_of_others = False
         rejects = RejectsWriter(temporary)
         rejected = 0
         pieces, contents, looks = PieceWriter(), ContentsWriter(), LooksWriter()
@@ -191,6 +192,8 @@ class _WriteShardFn(ThreadedFlatMap):
                 elif chunk.stats is not None:
                     stats.merge(chunk.stats)
                 examples += chunk.examples
+                is_made_of_others |= chunk.made_of is not None
+                made_of += chunk.examples if chunk.made_of is None else chunk.made_of
                 rejects.add(chunk.rejects)
                 rejected += len(chunk.rejects)
                 if self._ended.is_set():
@@ -210,7 +213,9 @@ class _WriteShardFn(ThreadedFlatMap):
         seen = looks.write(storage.join(storage.join(temporary, _LOOKS), f"{split}-{attempt}"), split, str(name))
         left_out = rejects.close()
         written = (output.size_bytes, output.crc32c, stats, piece, section, seen)
-        info = ShardInfo(name, path, planned, examples, rejected, *written)
+        info = ShardInfo(
+            name, path, planned, examples, rejected, *written, made_of=made_of if is_made_of_others else None
+        )
         # While other shards are encoded, and not of all at once when they are published
         synced = self._syncing.submit(_synced, info)
         return [*(beam.pvalue.TaggedOutput(REJECTS, part) for part in left_out), synced]

@@ -21,6 +21,8 @@ class EncodedChunk:
       reused: files whose records, or rejects, came from an older version.
       contents: what the files hold, where that is gathered as shards are written.
       looks: how pictures look, where anybody asked.
+      made_of: records of the input, of which the examples are made and of which something is rejected; None where that
+        is one each.
       damaged: files whose records should have come from there, but were not whole.
     """
 
@@ -31,6 +33,7 @@ class EncodedChunk:
     remembered: pa.RecordBatch | None = None
     reused: int = 0
     damaged: int = 0
+    made_of: int | None = None
     contents: FileContents | None = None
     looks: Looks | None = None
 

@@ -69,7 +69,7 @@ def content(sources: Sources, with_statistics: bool = True) -> dict[str, Any]:
         "name": manifest.name,
         "version": manifest.version,
         "verdict": _verdict(sources),
-        "splits": [split_entry(split) for split in manifest.splits],
+        "splits": [split_entry(split, profile.stats) for split in manifest.splits],
         "changes": _changes(sources),
         "labels": [_label(profile, feature) for feature in profile.labels],
         "features": [_feature(profile, feature, with_statistics) for feature in manifest.features],

@@ -196,7 +196,7 @@ def test_every_field_has_a_flag() -> None:
         (["--num_shards", "x"], "^--num_shards: 'x' is neither a number"),
         (["--shard_size", "big"], "^--shard_size: 'big' is not a size"),
         (["--resize", "big"], "^--resize: 'big' is not WIDTHxHEIGHT"),
-        (["--balance", "rows"], "^--balance rows: expected one of examples, bytes$"),
+        (["--balance", "rows"], "^--balance rows: expected one of examples, bytes, tokens$"),
         (["--compression", "zip"], "^--compression zip: expected one of none, gzip$"),
         (["--verify", "all"], "^--verify all: expected one of header, decode, none$"),
         (["--seed", "x"], "^--seed: 'x' is not a whole number$"),

@@ -1,0 +1,329 @@
+"""`--tokenizer`: texts of any route as token ids, one text an example or packed into blocks."""
+
+import json
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tokenizers import Tokenizer
+
+from tests.support.command import Run, check_failure, check_mistake, tree_bytes, write_files
+from tests.support.table_results import Table, convert
+from tests.support.tokenizer_files import END, WORDS, texts, tokenizer_json
+from transforms.records.packed import PackedShards
+
+TEXTS = texts(300)
+BLOCK = 32
+PACKED = ("--pack_to", BLOCK)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    lines = {f"{name}.txt": "".join(f"{text}\n" for text in TEXTS[place::2]) for place, name in enumerate("ab")}
+    write_files(tmp_path, {"tokenizer.json": tokenizer_json(), "cls.json": _around()})
+    return write_files(tmp_path / "in", {name: text.encode() for name, text in lines.items()})
+
+
+def _around() -> bytes:
+    return tokenizer_json(("[CLS]", "[SEP]"), ("[CLS]", "[SEP]"))
+
+
+def _ids(text: str, data: bytes = tokenizer_json()) -> list[int]:
+    """By tokenizers alone."""
+    return list(Tokenizer.from_str(data.decode()).encode(text).ids)
+
+
+def _tokenized(source: Path, output: Path, *flags: object, command: str = "text") -> Table:
+    return convert(command, source, output, "--tokenizer", output.parent / "tokenizer.json", *flags)
+
+
+def _stream(rows: Iterable[dict[str, list[int]]]) -> list[int]:
+    return [token for row in rows for token in row["input_ids"]]
+
+
+def _tokens(table: Table) -> dict[str, int]:
+    splits = json.loads((table.directory / "stats.json").read_text())["splits"]
+    return {name: split["tokens"] for name, split in splits.items()}
+
+
+def test_each_line_is_the_ids_that_tokenizers_makes_of_it(source: Path, tmp_path: Path, run: Run) -> None:
+    table = _tokenized(source, tmp_path / "a", "--splits", "train=0.8,test=0.2")
+
+    assert table.features == {"input_ids": "int64[]"}
+    assert sorted(table.column("input_ids")) == sorted(map(_ids, TEXTS))
+    assert _tokens(table) == {split: len(_stream(rows)) for split, rows in table.splits.items()}
+    shown = json.loads(run("inspect", table.directory, "--json").out)
+    assert {split["name"]: split["tokens"] for split in shown["splits"]} == _tokens(table)
+    page = json.loads(run("report", table.directory, "--json").out)
+    assert {split["name"]: split["tokens"] for split in page["splits"]} == _tokens(table)
+    assert f"Tokens: {_tokens(table)['train']:,} in train" in run("inspect", table.directory).out
+    assert run("report", table.directory, "--output", tmp_path / "page.html").status == 0
+    assert f"{_tokens(table)['train']:,}" in (tmp_path / "page.html").read_text()
+    assert run("verify", table.directory).status == 0
+
+
+def test_the_text_stays_if_asked_for_and_long_ones_are_cut(source: Path, tmp_path: Path) -> None:
+    flags = ("--keep_text", "--max_length", 10, "--tokenizer", tmp_path / "cls.json")
+    table = convert("text", source, tmp_path / "a", *flags)
+    whole = {text.encode(): _ids(text, _around()) for text in TEXTS}
+
+    assert table.features == {"text": "bytes", "input_ids": "int64[]"}
+    for row in table.rows:
+        ids = whole[row["text"]]
+        assert row["input_ids"] == (ids if len(ids) <= 10 else [*ids[:9], ids[-1]])  # [SEP] stays
+    long = [len(ids) - 10 for ids in whole.values() if len(ids) > 10]
+    assert list(table.dataset.manifest.notices) == [
+        f"{len(long)} of 300 texts had more than --max_length 10 tokens and were cut: {sum(long):,} tokens were lost"
+    ]
+
+
+def test_packed_blocks_are_all_texts_one_after_the_other(source: Path, tmp_path: Path) -> None:
+    streams = []
+    end = _ids(END)[0]
+    for shards in (1, 3, 7):
+        table = _tokenized(source, tmp_path / f"{shards}", *PACKED, "--num_shards", shards)
+        assert table.features == {"input_ids": f"int64[{BLOCK}]"}
+        assert {len(row["input_ids"]) for row in table.rows} == {BLOCK}
+        (sizes,) = table.sizes.values()
+        assert len(sizes) == shards
+        assert max(sizes) - min(sizes) <= 1
+        streams.append(_stream(table.rows))
+    assert streams[0] == streams[1] == streams[2]
+    *documents, rest = _split(streams[0], end)
+    expected = sorted(map(_ids, TEXTS))
+    found = sorted(documents)
+    total = sum(map(len, expected)) + len(expected)
+    left = total - len(streams[0])
+    assert 0 <= left < BLOCK
+    missing = list(expected)
+    for document in found:
+        missing.remove(document)
+    assert sum(len(document) + 1 for document in missing) == left + len(rest)
+    assert any(document[: len(rest)] == rest for document in missing)
+    (notice,) = table.dataset.manifest.notices
+    assert notice == (
+        f"split 'train': 300 texts, each with '{END}' behind it, are {total:,} tokens: {len(streams[0]) // BLOCK}"
+        f" blocks of {BLOCK}; the last {left} tokens fill none and were dropped"
+    )
+    assert table.dataset.manifest.input["records"] == table.dataset.manifest.input["in_examples"] == 300
+    assert _tokens(table) == {"train": len(streams[0])}
+    assert table.stats()["input_ids"]["max"] == max(streams[0])
+
+
+def _split(stream: list[int], end: int) -> list[list[int]]:
+    found: list[list[int]] = [[]]
+    for token in stream:
+        if token == end:
+            found.append([])
+        else:
+            found[-1].append(token)
+    return found
+
+
+def test_a_text_of_many_blocks_goes_on_in_the_next_shards(tmp_path: Path) -> None:
+    long = " ".join(WORDS * 20)
+    write_files(tmp_path, {"tokenizer.json": tokenizer_json()})
+    source = write_files(tmp_path / "in", {"a.txt": "\n".join([*TEXTS[:5], long, *TEXTS[5:9]]).encode()})
+    table = _tokenized(source, tmp_path / "a", *PACKED, "--num_shards", 20)
+    one = _tokenized(source, tmp_path / "b", *PACKED)
+
+    assert len(table.sizes["train"]) == 20
+    assert _stream(table.rows) == _stream(one.rows)
+    assert f",{str(_ids(long))[1:-1]},".replace(" ", "") in f",{str(_stream(one.rows))[1:-1]},".replace(" ", "")
+
+
+@pytest.mark.parametrize("flags", [PACKED, ("--balance", "tokens", "--max_length", 12)])
+def test_neither_threads_nor_blocks_nor_workers_show(
+    flags: tuple[object, ...], source: Path, tmp_path: Path, run: Run
+) -> None:
+    flags = (*flags, "--num_shards", 3, "--splits", "train=0.7,test=0.3")
+    first = tree_bytes(_tokenized(source, tmp_path / "a", *flags).directory)
+    more = (("--threads", 1), ("--threads", 4, "--block_size", "1KiB"))
+    for place, others in enumerate((*more, ("--direct_running_mode", "multi_processing", "--direct_num_workers", 2))):
+        again = ("--tokenizer", tmp_path / "tokenizer.json", *flags, *others)
+        assert run("text", "--input", source, "--output", tmp_path / f"b{place}", "--name", "n", *again).status == 0
+        assert tree_bytes(tmp_path / f"b{place}/n/1.0.0") == first
+
+
+def test_many_segments_are_one_stream(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = tree_bytes(_tokenized(source, tmp_path / "a", *PACKED).directory)
+    monkeypatch.setattr("pipelines.graphs.records.PackedShards", partial(PackedShards, segment_bytes=1))
+
+    assert tree_bytes(_tokenized(source, tmp_path / "b", *PACKED).directory) == whole
+
+
+def test_shards_are_balanced_in_tokens(source: Path, tmp_path: Path) -> None:
+    flags = ("--num_shards", 4)
+    sums = {}
+    for balance in ("examples", "tokens"):
+        table = _tokenized(source, tmp_path / balance, *flags, "--balance", balance)
+        rows = iter(table.rows)
+        sums[balance] = [sum(len(next(rows)["input_ids"]) for _ in range(size)) for size in table.sizes["train"]]
+    assert max(sums["tokens"]) - min(sums["tokens"]) <= max(map(len, map(_ids, TEXTS)))
+    assert sum(sums["tokens"]) == sum(sums["examples"])
+    assert sums["tokens"] != sums["examples"]
+
+
+def test_shard_size_is_in_bytes_whatever_is_balanced(source: Path, tmp_path: Path) -> None:
+    made = _tokenized(source, tmp_path / "a", "--balance", "tokens", "--shard_size", "4KiB")
+    sizes = [shard.size_bytes for shard in made.dataset.manifest.splits[0].shards]
+
+    assert len(sizes) > 2
+    assert all(2048 < size <= 6144 for size in sizes)
+    packed = _tokenized(source, tmp_path / "b", *PACKED, "--shard_size", "4KiB").dataset.manifest.splits[0].shards
+    assert len(packed) > 2
+    assert all(1024 < shard.size_bytes <= 4096 for shard in packed)
+
+
+@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet"])
+def test_a_column_of_a_table(command: str, tmp_path: Path) -> None:
+    write_files(tmp_path, {"tokenizer.json": tokenizer_json()})
+    rows = [{"id": n, "body": text} for n, text in enumerate(TEXTS[:60])]
+    rows += [{"id": 60, "body": None}, {"id": 61, "body": " "}]
+    (tmp_path / "in").mkdir()
+    if command == "csv":
+        lines = ["id,body", *(f'{row["id"]},"{row["body"] or ""}"' for row in rows)]
+        (tmp_path / "in/a.csv").write_text("\n".join(lines) + "\n")
+    elif command == "jsonl":
+        (tmp_path / "in/a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in/a.parquet")
+    flags = ("--tokenize", "body", "--max_reject_fraction", 0.1)
+    table = _tokenized(tmp_path / "in", tmp_path / "a", *flags, command=command)
+
+    assert table.features == {"id": "int64", "input_ids": "int64[]"}
+    assert {row["id"]: row["input_ids"] for row in table.rows} == {n: _ids(text) for n, text in enumerate(TEXTS[:60])}
+    assert sorted(reject["reason"] for reject in table.rejects()) == [
+        "an empty text: tokenizer.json makes no token of it",
+        "no text: column 'body' has no value",
+    ]
+    packed = _tokenized(tmp_path / "in", tmp_path / "b", *flags, *PACKED, command=command)
+    assert "left out 'id': a block has parts of several texts, and nothing but their tokens" in (
+        packed.dataset.manifest.notices
+    )
+    assert packed.dataset.manifest.input["in_examples"] == 60
+
+
+def test_a_token_above_the_vocabulary_and_bytes_that_are_no_text_are_rejects(tmp_path: Path) -> None:
+    vocabulary = {"[UNK]": 0, "a": 1, "b": 7}
+    write_files(tmp_path, {"tokenizer.json": tokenizer_json((), vocabulary=vocabulary)})
+    (tmp_path / "in").mkdir()
+    table = pa.table({"text": pa.array([b"a a", b"a b", b"\xff a", b"x"], pa.binary())})
+    pq.write_table(table, tmp_path / "in/a.parquet")
+    made = _tokenized(tmp_path / "in", tmp_path / "a", "--max_reject_fraction", 0.6, command="parquet")
+
+    assert sorted(made.column("input_ids")) == [[0], [1, 1]]
+    assert sorted((reject["line"], reject["reason"]) for reject in made.rejects()) == [
+        (2, "'b', id 7, is above the vocabulary of tokenizer.json, whose 3 tokens have the ids from 0"),
+        (3, "the text in column 'text' is not UTF-8, which a tokenizer reads"),
+    ]
+
+
+def test_the_end_of_text_is_named_or_the_only_one_that_is_known(source: Path, tmp_path: Path, run: Run) -> None:
+    named = _tokenized(source, tmp_path / "a", *PACKED, "--end_of_text", "w7")
+    known = _tokenized(source, tmp_path / "b", *PACKED)
+
+    assert _stream(named.rows).count(8) > _stream(known.rows).count(8)
+    assert "each with 'w7' behind it" in named.dataset.manifest.notices[0]
+    write_files(tmp_path, {"two.json": tokenizer_json((END, "</s>")), "none.json": tokenizer_json(())})
+    for name, words in (("two", "special tokens <|endoftext|>, </s>"), ("none", "has no special tokens")):
+        flags = ("--tokenizer", tmp_path / f"{name}.json", *PACKED)
+        refused = run("text", "--input", source, "--output", tmp_path / "c", "--name", "n", *flags)
+        check_mistake(refused, "--pack_to needs --end_of_text", words)
+    assert not (tmp_path / "c").exists()
+
+
+def test_what_the_file_says_of_lengths_is_passed_over_and_said(source: Path, tmp_path: Path) -> None:
+    made = Tokenizer.from_str(tokenizer_json().decode())
+    made.enable_truncation(3)
+    made.enable_padding(length=9)
+    made.save(str(tmp_path / "tokenizer.json"))
+    table = _tokenized(source, tmp_path / "a")
+
+    assert sorted(table.column("input_ids")) == sorted(map(_ids, TEXTS))
+    assert [notice.split(",")[0] for notice in table.dataset.manifest.notices] == [
+        f"tokenizer.json says {name} of lists of tokens" for name in ("truncation", "padding")
+    ]
+
+
+MISTAKES: list[tuple[tuple[object, ...], tuple[str, ...]]] = [
+    (("--tokenizer", "no.json"), ("--tokenizer no.json:",)),
+    (("--tokenizer", "in/a.txt"), ("--tokenizer a.txt is no tokenizer.json",)),
+    (("--tokenizer", "t.json", "--tokenize", "txt"), ("--tokenize txt: no such column", "did you mean text?")),
+    (("--tokenizer", "t.json", "--max_length", 0), ("--max_length 0: expected at least 1",)),
+    (("--tokenizer", "cls.json", "--max_length", 2), ("puts 2 tokens around each text",)),
+    (("--tokenizer", "t.json", "--pack_to", 1), ("--pack_to 1: expected at least 2",)),
+    (("--tokenizer", "t.json", "--pack_to", 8, "--end_of_text", "no"), ("--end_of_text no", "has no such token")),
+    (("--tokenizer", "t.json", "--end_of_text", "w1"), ("--end_of_text needs --pack_to",)),
+    (("--tokenizer", "t.json", "--pack_to", 8, "--keep_text"), ("--keep_text and --pack_to",)),
+    (("--tokenizer", "t.json", "--pack_to", 8, "--balance", "bytes"), ("--balance bytes", "8 tokens")),
+    (("--tokenizer", "t.json", "--pack_to", 8, "--line_numbers"), ("--pack_to and --line_numbers",)),
+    (("--tokenizer", "t.json", "--pack_to", 8, "--stratify_by", "label", "--splits", "a=1"), ("--pack_to and --stra",)),
+    (("--tokenizer", "t.json", "--record", "file"), ("--tokenizer needs --record line",)),
+    (("--pack_to", 8), ("--pack_to needs --tokenizer",)),
+    (("--max_length", 8), ("--max_length needs --tokenizer",)),
+    (("--balance", "tokens"), ("--balance tokens needs --tokenizer",)),
+    (("--tokenizer", "t.json", "--pack_to", 10**6), ("split 'train' has", "fewer than one block")),
+]
+
+
+@pytest.mark.parametrize(("flags", "words"), MISTAKES)
+def test_mistakes(
+    flags: tuple[object, ...],
+    words: tuple[str, ...],
+    source: Path,
+    tmp_path: Path,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_files(tmp_path, {"t.json": tokenizer_json()})
+    monkeypatch.chdir(tmp_path)
+    check_mistake(run("text", "--input", "in", "--output", "out", "--name", "n", *flags), *words)
+    assert not list(tmp_path.glob("out/**/_SUCCESS"))
+
+
+TABLE_MISTAKES: list[tuple[str, tuple[object, ...], tuple[str, ...]]] = [
+    ("id,body\n1,w1\n", (), ("--tokenize text: no such column", "id, body")),
+    ("id,body\n1,w1\n", ("--tokenize", "id"), ("--tokenize id: the column holds int64",)),
+    ("id,body\n1,w1\n", ("--tokenize", "body", "--label", "body"), ("--tokenize body: the column holds classes",)),
+    ("id,body\n1,w1\n", ("--tokenize", "body", "--label", "id", "--pack_to", 4), ("--pack_to and --label",)),
+    ("input_ids,body\n1,w1\n", ("--tokenize", "body"), ("has a column 'input_ids' already", "--drop input_ids")),
+]
+
+
+@pytest.mark.parametrize(("content", "flags", "words"), TABLE_MISTAKES)
+def test_mistakes_of_tables(
+    content: str, flags: tuple[object, ...], words: tuple[str, ...], tmp_path: Path, run: Run
+) -> None:
+    write_files(tmp_path, {"t.json": tokenizer_json(), "in/a.csv": content.encode()})
+    told = ("--tokenizer", tmp_path / "t.json", *flags)
+    check_mistake(run("csv", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", *told), *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_texts_that_are_all_empty_fail_the_job(tmp_path: Path, run: Run) -> None:
+    write_files(tmp_path, {"t.json": tokenizer_json(), "in/a.jsonl": b'{"text": ""}\n{"text": " "}\n'})
+    flags = ("--tokenizer", tmp_path / "t.json")
+    failed = run("jsonl", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", *flags)
+    check_failure(failed, "2 of 2 records were rejected", "an empty text: t.json makes no token of it")
+
+
+def test_a_recipe_builds_again_as_the_tokenizer_changes(source: Path, tmp_path: Path, run: Run) -> None:
+    recipe = (
+        f"name: n\noutput: {tmp_path}/out\nlike: LATEST\ntext:\n  input: {source}\n  tokenizer: {tmp_path}/t.json\n"
+        "  pack_to: 16\n"
+    )
+    (tmp_path / "r.yaml").write_text(recipe)
+
+    def night(data: bytes) -> list[str]:
+        (tmp_path / "t.json").write_bytes(data)
+        done = run("rebuild", tmp_path / "r.yaml")
+        assert done.status == 0, done.err
+        return sorted(path.name for path in (tmp_path / "out/n").iterdir() if path.name[0].isdigit())
+
+    assert night(tokenizer_json()) == ["1.0.0"]
+    assert night(tokenizer_json()) == ["1.0.0"]
+    assert night(tokenizer_json(("</s>",))) == ["1.0.0", "1.0.1"]

@@ -1,0 +1,52 @@
+"""transforms.tokens.tokenizer: the tokens that the library makes, and files that are none."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer
+
+from shardmill.errors import UserError
+from tests.support.tokenizer_files import END, texts, tokenizer_json
+from transforms.tokens.tokenizer import TokenizerFile
+
+AROUND = tokenizer_json(("[CLS]", "[SEP]"), ("[CLS]", "[SEP]"))
+
+
+@pytest.mark.parametrize("special", [True, False])
+@pytest.mark.parametrize("most", [None, 5, 1000])
+def test_tokens_are_those_of_the_library(special: bool, most: int | None) -> None:
+    file = TokenizerFile.of("t.json", AROUND)
+    alone = Tokenizer.from_str(AROUND.decode())
+    if most is not None:
+        alone.enable_truncation(most)
+    documents = [*texts(30), ""]
+    found = file.encode(documents, special, most)
+
+    assert found.ids.to_pylist() == [alone.encode(text, add_special_tokens=special).ids for text in documents]
+    whole = [len(Tokenizer.from_str(AROUND.decode()).encode(text, add_special_tokens=special)) for text in documents]
+    assert found.lost.tolist() == [max(0, size - (most or size)) for size in whole]
+    assert found.highest.tolist() == [max(ids, default=-1) for ids in found.ids.to_pylist()]
+
+
+def test_its_text_travels_and_not_its_path(tmp_path: Path) -> None:
+    file = pickle.loads(pickle.dumps(TokenizerFile.of("t.json", tokenizer_json())))
+
+    assert file.encode(["w3 w4"], special=False).ids.to_pylist() == [[4, 5]]
+    assert file.special_tokens() == [END]
+    assert (file.id_of(END), file.id_of("no")) == (201, None)
+    assert file.size == 202
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"\xff\xfe", "is no text in UTF-8"),
+        (b"", "is no tokenizer.json"),
+        (b"{}", "is no tokenizer.json"),
+        (b'{"vocab": ["a"]}', "is no tokenizer.json"),
+    ],
+)
+def test_a_file_that_is_none(data: bytes, words: str) -> None:
+    with pytest.raises(UserError, match=rf"--tokenizer t\.json {words}"):
+        TokenizerFile.of("t.json", data)

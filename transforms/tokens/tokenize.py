@@ -1,0 +1,102 @@
+"""The texts of a column as lists of token ids: what a user asks for, and what becomes of a batch of rows. Pure."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from transforms.tokens.tokenizer import TokenizerFile
+
+INPUT_IDS = "input_ids"  # as Hugging Face's models call them
+TOKENS, CUT, LOST = "tokens", "cut", "lost"  # what is counted: tokens that are left, texts that are cut, tokens lost
+Reject = Callable[[np.ndarray, Callable[[int], str]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenization:
+    """What becomes of texts.
+
+    Attributes:
+      file: the tokenizer.
+      column: that holds the texts.
+      max_length: tokens of an example, at most.
+      pack_to: tokens of each block that documents are packed into; None where each example is one text.
+      end: the id of the token behind each document, where they are packed.
+      keep_text: whether the text stays beside its tokens.
+    """
+
+    file: TokenizerFile
+    column: str
+    max_length: int | None = None
+    pack_to: int | None = None
+    end: int | None = None
+    keep_text: bool = False
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether examples are blocks of documents."""
+        return self.pack_to is not None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tokenized:
+    """The rows of a batch with their tokens.
+
+    Attributes:
+      batch: with the column `input_ids` beside.
+      lost: int64, shape (rows,), tokens cut off each.
+    """
+
+    batch: pa.RecordBatch
+    lost: np.ndarray
+
+    def counts(self, good: np.ndarray) -> Counter[str]:
+        """What is counted of those rows that are good, bool of shape (rows,)."""
+        lost = self.lost[good]
+        sizes = pc.list_value_length(self.batch[INPUT_IDS]).to_numpy()
+        return Counter({TOKENS: int(sizes[good].sum()), CUT: int((lost > 0).sum()), LOST: int(lost.sum())})
+
+
+def tokenize(batch: pa.RecordBatch, how: Tokenization, reject: Reject) -> Tokenized:
+    """Add the tokens of each row; `reject` is told which rows have none, and why.
+
+    A row without text is left empty and rejected; so is one whose text is not UTF-8, of which no token is made, or one
+    of whose tokens has an id that the vocabulary does not reach, for which a model has no embedding.
+    """
+    column = batch[how.column]
+    missing = column.is_null().to_numpy(zero_copy_only=False)
+    reject(missing, lambda _: f"no text: column {how.column!r} has no value")
+    texts, invalid = _texts(column)
+    reject(invalid, lambda _: f"the text in column {how.column!r} is not UTF-8, which a tokenizer reads")
+    made = how.file.encode(texts, special=not how.is_packed, most=how.max_length)
+    vocabulary = how.file.size
+    reject(made.highest < 0, lambda _: f"an empty text: {how.file.name} makes no token of it")
+    reject(
+        made.highest >= vocabulary,
+        lambda row: (
+            f"{how.file.token(int(made.highest[row]))} is above the vocabulary of {how.file.name}, whose {vocabulary:,}"
+            " tokens have the ids from 0"
+        ),
+    )
+    return Tokenized(batch.append_column(INPUT_IDS, made.ids), made.lost)
+
+
+def _texts(column: pa.Array) -> tuple[list[str], np.ndarray]:
+    """Texts, "" where there is none, and where they are not UTF-8: bool, shape (rows,)."""
+    invalid = np.zeros(len(column), bool)
+    try:
+        return [text or "" for text in column.cast(pa.large_string()).to_pylist()], invalid
+    except pa.ArrowInvalid:
+        texts: list[Any] = column.to_pylist()
+    found = []
+    for row, data in enumerate(texts):
+        try:
+            found.append((data or b"").decode())
+        except UnicodeDecodeError:
+            found.append("")
+            invalid[row] = True
+    return found, invalid
