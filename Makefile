@@ -135,6 +135,7 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_contents.py
 	$(BIN)/python benchmarks/bench_annotations.py
 	SHARDMILL=$(abspath $(BIN))/shardmill $(BIN)/python benchmarks/bench_tokens.py
+	$(BIN)/python benchmarks/bench_tars.py
 
 clean:
 	rm -rf $(VENV) $(LEAN) $(NEXT) $(AIRFLOW) demo bench-data build dist *.egg-info

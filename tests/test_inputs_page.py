@@ -11,6 +11,7 @@ import pytest
 from tests.support.command import REPOSITORY, Run, image, write_files
 from tests.support.detection import scenes, write_coco, write_voc, write_yolo
 from tests.support.sounds import wav
+from tests.support.tars import tar
 from tests.support.tokenizer_files import tokenizer_json
 
 
@@ -52,6 +53,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "reviews.txt": b"good\nbad\n",
             "rows.jsonl": b'{"n": 1, "city": "w1 w2"}\n{"n": 2, "city": "w3"}\n',
             "tokenizer.json": tokenizer_json(),
+            "shards/0.tar": tar([("1.jpg", jpegs[0]), ("1.cls", b"3"), ("1.json", b'{"n": 1}')]),
             "sounds/dog/1.wav": wav(),
         },
     )
@@ -67,7 +69,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_are_rows() -> None:
-    assert len(ROWS) == 22
+    assert len(ROWS) == 23
 
 
 @pytest.mark.parametrize(("command", "wanted"), ROWS)

@@ -53,6 +53,7 @@ class FormatSpec:
       make_layout: what decides how the input is read; a function, so that nothing is imported before.
       infers: whether types come from the rows where no --schema says them.
       has_columns: whether its features are known before the records are read.
+      calls_rows: the column, a source, whose text rejects call a row by; "" where there is none.
       untouched: whether records pass through as they are.
       needs: (module, what for, the extra that installs it).
     """
@@ -69,6 +70,7 @@ class FormatSpec:
     make_layout: "Callable[[], MakeLayout]"
     infers: bool = True
     has_columns: bool = True
+    calls_rows: str = ""
     untouched: bool = False
     needs: tuple[tuple[str, str, str], ...] = ()
 
@@ -155,6 +157,13 @@ class RecordsConfig(TransformOptions, TokenOptions, JobConfig):
         parse=_parse_separators,
         to_json=_separators_to_json,
         group="labels",
+        told=False,
+    )
+    image: tuple[str, ...] = flag(
+        (),
+        "column,… of encoded images: each is checked, a damaged one is a reject",
+        parse=parse_names,
+        to_json=list,
         told=False,
     )
     key: str | None = flag(None, "the column that is a record's identity", default_words="all of the record")
@@ -337,6 +346,8 @@ class RecordsConfig(TransformOptions, TokenOptions, JobConfig):
             only=self.only,
             fill=self.fill,
             label_columns=self.table_labels,
+            images=self.image,
+            calls_rows=self.spec.calls_rows,
             separators={name or self.table_labels[0]: text for name, text in (self.label_separator or {}).items()},
             says_label=tuple(name for name, column in named.items() if column == "label"),
             key=self.key,
@@ -383,7 +394,7 @@ class RecordsConfig(TransformOptions, TokenOptions, JobConfig):
     @property
     def apart(self) -> tuple[str, ...]:
         """The features that say which record it is, and not what it holds."""
-        key = () if self.key is None else (self.key,)
+        key = tuple(filter(None, (self.key, self.spec.calls_rows)))
         return (*key, "filename", "line_number") if self.line_numbers else key
 
     @property

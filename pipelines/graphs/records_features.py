@@ -9,7 +9,7 @@ from shardmill.errors import UserError
 from shardmill.features.feature import Feature, Features
 from transforms.columns.inferred import Inferred
 from transforms.examples.kinds import Kinds, mixed_kinds
-from transforms.files.images.found import mark_images
+from transforms.files.images.found import mark_images, with_encodings
 from transforms.layout.table_layout import TableLayout
 from transforms.layout.table_options import TableOptions
 from transforms.options.splits import CONTENT
@@ -18,8 +18,9 @@ from transforms.records.stage import Staged
 
 def published_features(layout: TableLayout, staged: Staged, table: TableOptions) -> tuple[Features, list[str]]:
     """The features of raw examples, images among them, and what must be said of these."""
-    features = _features(layout, staged.inferred, staged.kinds, table)
-    return (features, []) if table.schema is not None else mark_images(features, staged.images)
+    flag = "" if staged.inferred.rows else "--image"  # existing records pass through as they are
+    features = with_encodings(_features(layout, staged.inferred, staged.kinds, table), staged.images)
+    return (features, []) if table.schema is not None else mark_images(features, staged.images, flag)
 
 
 def check_ids(staged: Staged, layout: TableLayout, label: str, table: TableOptions) -> None:

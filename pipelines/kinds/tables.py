@@ -66,6 +66,12 @@ def _avro(config: RecordsConfig) -> "RecordFormat":
     return AvroFormat(config.block_size, config.fill, config.drop)
 
 
+def _tars(config: RecordsConfig) -> "RecordFormat":
+    from transforms.formats.tar.format import TarFormat
+
+    return TarFormat(config.block_size, config.fill, config.drop)
+
+
 def _tfrecords(config: RecordsConfig) -> "RecordFormat":
     from transforms.formats.tfrecords import TFRecordFormat
 
@@ -140,7 +146,7 @@ FORMATS = (
         suffixes="parquet|pq",
         summary="turn Parquet files into TFRecord shards",
         description="Turn Parquet files into balanced, shuffled TFRecord shards.",
-        flags=_COLUMNS,
+        flags=("image", *_COLUMNS),
         make_format=_parquet,
         make_encoder=_rows,
         make_layout=_table_layout,
@@ -152,10 +158,26 @@ FORMATS = (
         suffixes="avro",
         summary="turn Avro files into TFRecord shards",
         description="Turn Avro container files into balanced, shuffled TFRecord shards.",
-        flags=(*_COLUMNS, "block_size"),
+        flags=("image", *_COLUMNS, "block_size"),
         make_format=_avro,
         make_encoder=_rows,
         make_layout=_table_layout,
+    ),
+    FormatSpec(
+        name="webdataset",
+        command="webdataset",
+        plural="tar files",
+        suffixes=r"tar(?:\.(?:gz|bz2|zst))?|tgz",
+        summary="turn tar files of WebDataset into TFRecord shards",
+        description=(
+            "Turn tar files whose members are samples, such as 0001.jpg beside 0001.cls, 0001.txt or 0001.json, into"
+            " balanced, shuffled TFRecord shards."
+        ),
+        flags=(*_COLUMNS, "block_size"),
+        make_format=_tars,
+        make_encoder=_rows,
+        make_layout=_table_layout,
+        calls_rows="filename",
     ),
     FormatSpec(
         name="tfrecords",

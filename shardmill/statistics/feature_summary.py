@@ -40,6 +40,7 @@ class FeatureSummary:
       formats, encodings: files by theirs.
       seconds: of audio, in all.
       size_bytes: of the files.
+      width, height: of images in a column of a table, in pixels; those of `shardmill images` are features.
       turned_by_exif: images that EXIF says to turn, which readers do not do.
       extremes: the images that are most so, by what is extreme of them: `smallest`, `largest`, `most elongated`.
       values: of the numbers in all arrays.
@@ -64,6 +65,8 @@ class FeatureSummary:
     encodings: Mapping[str, int] | None = None
     seconds: Number | None = None
     size_bytes: Numbers | None = None
+    width: Numbers | None = None
+    height: Numbers | None = None
     turned_by_exif: int = 0
     extremes: Mapping[str, tuple[Extreme, ...]] | None = None
     values: Numbers | None = None
@@ -89,6 +92,8 @@ class FeatureSummary:
             encodings=self.encodings,
             seconds=self.seconds,
             size_bytes=_object(self.size_bytes),
+            width=_object(self.width),
+            height=_object(self.height),
             turned_by_exif=self.turned_by_exif or None,
             extremes=self.extremes and {what: _list(images) for what, images in self.extremes.items()},
             values=_object(self.values),
@@ -140,6 +145,8 @@ _MEMBERS: Mapping[str, Member] = {
     "encodings": Member("encodings", counts),
     "seconds": Member("seconds", Value.number),
     "size_bytes": Member("size_bytes", Numbers.from_json),
+    "width": Member("width", Numbers.from_json),
+    "height": Member("height", Numbers.from_json),
     "turned_by_exif": Member("turned_by_exif", *_COUNT),
     "extremes": Member("extremes", _extremes),
     "values": Member("values", Numbers.from_json),

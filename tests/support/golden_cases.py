@@ -226,6 +226,11 @@ CASES: dict[str, tuple[str, ...]] = {
         "more",
         *_SPLITS,
     ),
+    "webdataset": ("webdataset", "--input", "tars", *_SPLITS),
+    "webdataset-labels": (
+        *("webdataset", "--input", "tars", "--label", "label", "--labels_file", "groups.txt", "--drop", "note"),
+        *("--num_shards", "2"),
+    ),
     "text": ("text", "--input", "texts/train", *_SPLITS),
     "text-numbers": ("text", "--input", "texts", "--line_numbers", "--no_shuffle"),
     "text-tokens": ("text", "--input", "texts", "--tokenizer", "tokenizer.json", "--keep_text", "--max_length", "3"),

@@ -1,8 +1,10 @@
 """The small inputs that golden_cases has commands for: the same bytes each time."""
 
+import gzip
 import io
 import json
 import struct
+import tarfile
 import zlib
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,7 @@ def write_inputs(folder: Path) -> None:
         _write(folder / name, _png(number, width=5 + number % 4, height=7))
     _write_objects(folder / "objects")
     _write_pairs(folder / "pairs")
+    _write_tars(folder / "tars")
     _write(folder / "images/cat/broken.png", b"\x89PNG\r\n\x1a\nno")
     _write(folder / "labels.txt", b"owl\ncat\n")
     _write(folder / "tokenizer.json", tokenizer_json())
@@ -84,6 +87,24 @@ def write_inputs(folder: Path) -> None:
             example: dict[str, Any] = {"id": [number], "group": [number % 3], "x": [number / 4, 1.0]}
             records.append(encode_example(example | ({"s": [b"%d" % number]} if number % 2 else {})))
         _write(folder / f"records/old-{part:05}-of-00002.tfrecord", b"".join(map(frame, records)))
+
+
+def _write_tars(folder: Path) -> None:
+    """Two tar files of samples, one in pieces of long names, the other compressed without a time; one image is cut."""
+    for part in range(2):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w", format=(tarfile.PAX_FORMAT, tarfile.GNU_FORMAT)[part]) as tar:
+            for number in range(part * 9, part * 9 + 9):
+                picture = _png(number + 70, 6 + number % 3, 5)[: 40 if number == 7 else None]
+                told = json.dumps({"score": number / 8, "tags": ["x"] * (number % 3), "label": f"c{number % 2}"})
+                for suffix, data in (("cls", b"%d" % (number % 3)), ("json", told.encode()), ("png", picture)):
+                    member = tarfile.TarInfo(f"{'long/' * (22 * part)}{number:03}.{suffix}")
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data))
+                member = tarfile.TarInfo(f"{'long/' * (22 * part)}{number:03}.note.txt")
+                member.size = 1
+                tar.addfile(member, io.BytesIO(b"%d" % (number % 10)))
+        _write(folder / ("a.tar", "b.tar.gz")[part], gzip.compress(out.getvalue(), mtime=0) if part else out.getvalue())
 
 
 def _write_objects(folder: Path) -> None:

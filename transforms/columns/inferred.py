@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shardmill.features.feature import Kind
 from transforms.columns.types import ColumnType, merge_types
 
 MAX_VALUES = 100_000  # distinct values of a column that are collected: no label has more classes
@@ -24,6 +25,31 @@ class ValuesOf:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What a format itself tells of a column, beside the type of its values.
+
+    Attributes:
+      kind: `image`, `class_label`, or `text` where there is nothing but what is `said`.
+      names: of the classes, by id, as each file has them that names any: one, or the files differ.
+      classes: one more than the greatest id there is, where nobody names them.
+      is_complete: whether a row without a value is a mistake.
+      said: a sentence that the user must be told of it; "" where there is none.
+    """
+
+    kind: Kind
+    names: frozenset[tuple[str, ...]] = frozenset()
+    classes: int = 0
+    is_complete: bool = False
+    said: str = ""
+
+    def merge(self, other: "Told") -> "Told":
+        """What both say; of two kinds the first by name."""
+        kind, complete = min(self.kind, other.kind), self.is_complete or other.is_complete
+        names, said = self.names | other.names, max(self.said, other.said)
+        return Told(kind, names, max(self.classes, other.classes), complete, said)
+
+
+@dataclass(frozen=True, slots=True)
 class Inferred:
     """What some rows say of their columns; mergeable in any order.
 
@@ -31,16 +57,21 @@ class Inferred:
       types: of every column that has a value in some row.
       rows: how many there are, those left out apart.
       values: the distinct values of some columns, as spelled; None once there are more than MAX_VALUES.
+      told: of some columns, what they are beside their types.
     """
 
     types: Mapping[str, ColumnType] = field(default_factory=dict)
     rows: int = 0
     values: Values = field(default_factory=dict)
+    told: Mapping[str, Told] = field(default_factory=dict)
 
     def merge(self, other: "Inferred") -> "Inferred":
         """What both sets of rows say."""
         values = merge_values(self.values, other.values)
-        return Inferred(merge_types(self.types, other.types), self.rows + other.rows, values)
+        told = {**self.told, **other.told}
+        for name in self.told.keys() & other.told.keys():
+            told[name] = self.told[name].merge(other.told[name])
+        return Inferred(merge_types(self.types, other.types), self.rows + other.rows, values, told)
 
 
 def merge_values(one: Values, other: Values) -> Values:

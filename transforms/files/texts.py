@@ -11,7 +11,8 @@ from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.encode import Encoded, FileEncoder
 from transforms.files.features import file_features
 from transforms.layout.files import Layout
-from transforms.statistics.files import ClassNames, NumberStats, label_summaries
+from transforms.statistics.files import ClassNames, label_summaries
+from transforms.statistics.number_stats import NumberStats
 from transforms.stores import storage
 
 

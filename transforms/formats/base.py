@@ -67,6 +67,21 @@ class BlockRef:
 
 
 @dataclass(frozen=True, slots=True)
+class PassedOver:
+    """What is in a file beside its records.
+
+    Attributes:
+      kind: of thing.
+      name: of the first one.
+      number: how many there are.
+    """
+
+    kind: str
+    name: str
+    number: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class KeyColumn:
     """A column that is asked for as the key, the group or the stratum of rows, see transforms.columns.key_texts.
 
@@ -124,7 +139,7 @@ class RecordFormat(Protocol):
     """How the records of one format are found and read. Every method may be called on any worker, any number of
     times."""
 
-    def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject] | Iterator[BlockRef | Reject | PassedOver]:
         """The blocks of `file`, in order; a Reject for what cannot be read at all.
 
         Raises:

@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from transforms.formats.suffixes import IMAGE_SUFFIXES
+
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
@@ -29,8 +31,6 @@ def _pattern(suffixes: str) -> re.Pattern[str]:
     return re.compile(rf"[^/]\.(?:{suffixes})\Z", re.IGNORECASE)
 
 
-IMAGES = FileKind(
-    "images", "jpg|jpeg|jpe|jfif|png|gif|bmp|dib|webp|tif|tiff|jp2|ppm|pgm|pbm|pnm|tga|ico|avif|heic|heif", listed=True
-)
+IMAGES = FileKind("images", IMAGE_SUFFIXES, listed=True)
 ARRAYS = FileKind("arrays", "npy", listed=True)
 AUDIO = FileKind("audio files", "wav|wave", listed=True)

@@ -49,6 +49,7 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
         "--key": [options.key] if options.key else [],
         "--group_by": [options.split.group_by] if options.split.group_by else [],
         "--stratify_by": [options.split.stratify_by] if options.split.stratify_by else [],
+        "--image": options.images,
         "--drop": options.drop,
         "--only": options.only,
         "--fill": [column for column, _ in options.fill if not has_column(options.schema, column)],
@@ -65,6 +66,10 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
                 f"{flag} label is ambiguous: there is a column 'label', and --label is {label}; "
                 f"give {flag} {label}, or rename the column 'label'"
             )
+    for image in options.images:
+        for flag, columns in (("--label", options.label_columns), ("--drop", options.drop)):
+            if image in columns:
+                raise UserError(f"--image {image} is also in {flag}; drop the one or the other")
     for label in options.label_columns:
         if label in options.drop:
             raise UserError(f"--label {label} is also in --drop; drop the one or the other")

@@ -73,7 +73,7 @@ def wanted_columns(options: TableOptions) -> list[str] | None:
     if options.needs_classes:
         return options.needs_classes
     if options.only:
-        return list(dict.fromkeys([*options.only, *options.label_columns, *options.helpers]))
+        return list(dict.fromkeys([*options.only, *options.label_columns, *options.images, *options.helpers]))
     return None
 
 
@@ -109,8 +109,8 @@ def _fits(text: str, dtype: str) -> bool:
 
 
 def _kept(known: Iterable[str], options: TableOptions) -> list[str]:
-    """The columns that --only and --drop leave; --only need not name the label."""
-    chosen = options.only and {*options.only, *options.label_columns}
+    """The columns that --only and --drop leave; --only need not name labels and images."""
+    chosen = options.only and {*options.only, *options.label_columns, *options.images}
     return [name for name in known if (not chosen or name in chosen) and name not in options.drop]
 
 

@@ -49,6 +49,8 @@ def resolve_labels(columns: Columns, inferred: Inferred, options: TableOptions) 
             if inferred.rows or options.schema is not None:
                 raise _missing(name, options)
             continue
+        if (told := inferred.told.get(name)) is not None and told.kind == "class_label":
+            continue  # transforms.layout.told names their classes
         _check_lists(feature, options)
         if separator := options.separators.get(name):
             separated[name] = Separated(separator, _dtype_of_parts(feature, inferred, options))

@@ -38,6 +38,8 @@ class TableLayout:
         `labels` if None.
       indexed: how much input there is, for the step that publishes: on clusters each step that reads what another has
         found takes memory of their own.
+      images: the columns that are images: each is checked, and a row without one is rejected.
+      calls_rows: the column whose text rejects call a row by, beside its number; "" where there is none.
     """
 
     types: Mapping[str, ColumnType]
@@ -55,6 +57,8 @@ class TableLayout:
     schema_said: str = "--schema"
     target: str | None = None
     indexed: InputCounts = field(default_factory=InputCounts)
+    images: tuple[str, ...] = ()
+    calls_rows: str = ""
 
 
 # How a route decides upon its layout; whether an example of a line has its number concerns lines alone.

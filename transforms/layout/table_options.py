@@ -29,6 +29,8 @@ class TableOptions:
       split_shards: the splits that --num_shards names.
       folders: what those of the files mean, as --folders says; None where that is guessed.
       plural: how errors call the files.
+      images: the columns of --image.
+      calls_rows: the column that says which record a row is; "" where there is none.
       says_label: the flags that were given as `label`, which is the first column of --label.
     """
 
@@ -45,6 +47,8 @@ class TableOptions:
     split_shards: tuple[str, ...] = ()
     folders: FolderRoles | None = None
     plural: str = "files"
+    images: tuple[str, ...] = ()
+    calls_rows: str = ""
     says_label: tuple[str, ...] = ()
     schema_said: str = "--schema"
 

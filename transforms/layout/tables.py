@@ -11,6 +11,7 @@ from transforms.layout.notices import skipped_notices
 from transforms.layout.splits import check_split_shards, splits_of_tables
 from transforms.layout.table_layout import TableLayout
 from transforms.layout.table_options import TableOptions
+from transforms.layout.told import mark_columns
 
 
 def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool = False) -> TableLayout:
@@ -30,27 +31,31 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         raise UserError(f"{options.source} has no rows")
     chosen = choose_columns(header, inferred, options)
     labels = resolve_labels(chosen, inferred, options)
-    columns = labels.columns
+    marked = mark_columns(labels.columns, inferred, options)
+    columns = marked.columns
     splits = splits_of_tables(summary, options.source, options.split.splits)
     check_split_shards(splits.names, options.split_shards)
     scalars = [item.name for item in columns.features if item.name in options.label_columns and not item.shape]
+    named = [name for name in scalars if name in (*labels.class_names, *marked.classes)]
     helpers = [name for name in options.helpers if not header or name in header]  # of `content` there may be none
     return TableLayout(
         types=columns.types,
         features=columns.features,
-        labels=tuple(labels.class_names),
+        labels=(*labels.class_names, *marked.classes),
         class_names=labels.class_names,
         splits=splits.names,
         fractions=splits.fractions,
-        notices=(*skipped_notices(summary), *columns.notices, *splits.notices),
+        notices=(*skipped_notices(summary), *columns.notices, *marked.notices, *splits.notices),
+        images=marked.images,
+        calls_rows=options.calls_rows if options.calls_rows in columns.types else "",
         # There is no such column where no row could be read
         required_labels=tuple(
             feature.name
             for feature in columns.features
-            if feature.name in options.label_columns and None not in feature.shape
+            if feature.name in (*options.label_columns, *marked.complete) and None not in feature.shape
         ),
         separated=labels.separated,
         keys=tuple(KeyColumn(name, holds_numbers_by(options.schema, name)) for name in helpers),
         schema_said=options.schema_said,
-        target=next((name for name in scalars if name in labels.class_names), next(iter(scalars), None)),
+        target=next(iter((*named, *scalars)), None),
     )

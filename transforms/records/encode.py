@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.metadata.rejects import Reject
 from shardmill.records import spans
+from transforms.columns.arrow import as_text
 from transforms.columns.buffers import data_of, offsets_of
 from transforms.columns.inferred import Inferred
 from transforms.columns.key_texts import key_texts
@@ -23,8 +24,9 @@ from transforms.examples.kinds import Kinds, kinds_of, misfits
 from transforms.formats.base import FileRef, Rows, key_column
 from transforms.layout.table_layout import TableLayout
 from transforms.options.splits import CONTENT, SplitOptions
+from transforms.records.images import check_images, pictures_column
 from transforms.records.keys import hash_keys, input_order, position_ties
-from transforms.records.labels import ReadLabels, read_labels
+from transforms.records.labels import ReadLabels, outside, read_labels
 from transforms.records.run_file import KeyedRecords
 from transforms.sharding import keys
 from transforms.sharding.divisions import Divisions
@@ -89,6 +91,7 @@ class EncodedRows:
       helpers: the texts of keys, groups and strata by the name of their column, see transforms.columns.key_texts.
       inferred: of the features, where they were not known before.
       kinds: of existing records' features, as they are: `inferred` says which holds all of them.
+      pictures: of columns of images, what is known of each, as transforms.statistics.pictures counts it.
     """
 
     framed: pa.LargeBinaryArray
@@ -96,6 +99,15 @@ class EncodedRows:
     helpers: Mapping[str, pa.Array]
     inferred: Inferred = field(default_factory=Inferred)
     kinds: Kinds = field(default_factory=dict)
+    pictures: Mapping[str, pa.Array] = field(default_factory=dict)
+
+    @property
+    def counted(self) -> pa.RecordBatch:
+        """The features as statistics count them: of images, what is known of them."""
+        batch = self.features
+        for name, pictures in self.pictures.items():
+            batch = batch.set_column(batch.schema.get_field_index(name), name, pictures)
+        return batch
 
     def payload_hashes(self, seeds: Sequence[int]) -> np.ndarray:
         """For each seed the 64-bit xxh3 of each record: uint64, shape (seeds, rows)."""
@@ -146,8 +158,11 @@ class TableEncoder:
 
         def reject(bad: np.ndarray, reason: Any) -> None:
             for row in np.flatnonzero(bad & good).tolist():
-                rejects.append(Reject(file.name, int(rows.lines[row]), STAGE, reason(row)))
+                rejects.append(Reject(file.name, int(rows.lines[row]), STAGE, called(row) + reason(row)))
             good[bad] = False
+
+        def called(row: int) -> str:
+            return f"{as_text(rows.batch[layout.calls_rows][row].as_py())}: " if layout.calls_rows else ""
 
         for name in layout.required_labels:
             missing = batch[name].is_null().to_numpy(zero_copy_only=False)
@@ -161,9 +176,23 @@ class TableEncoder:
         tokenized = None if self.tokens is None else tokenize(batch, self.tokens, reject)
         if tokenized is not None:
             batch = tokenized.batch
+        for name in layout.images:
+            checked = check_images(batch[name])
+            reject(checked.bad, lambda row, name=name, checked=checked: f"column {name!r}: {checked.reasons[row]}")
+            batch = batch.append_column(pictures_column(name), checked.pictures)
         for feature in layout.features:
             column = batch[feature.name]
-            if feature.required and feature.name not in layout.required_labels and column.null_count:
+            if feature.kind == "class_label" and feature.name not in layout.class_names:
+                wrong = outside(column, len(feature.class_names))
+                most = len(feature.class_names) - 1
+                reject(
+                    wrong,
+                    lambda row, column=column, feature=feature, most=most: (
+                        f"{column[row].as_py()} is no id of a class of {feature.name!r}; expected 0 to {most}"
+                    ),
+                )
+            asked = feature.required and feature.name not in (*layout.required_labels, *layout.images)
+            if asked and column.null_count:
                 missing = column.is_null().to_numpy(zero_copy_only=False)
                 said = f"column {feature.name!r} has no value, which {layout.schema_said} wants in every row"
                 reject(missing, lambda row, said=said: said)
@@ -187,7 +216,8 @@ class TableEncoder:
         else:
             framed = encode_framed(features.rename_columns(list(map(self.renames, features.schema.names))))
         helpers = {name: batch[key_column(name)] for name in self.helpers if key_column(name) in batch.schema.names}
-        return EncodedRows(framed, features, helpers)
+        pictures = {name: batch[pictures_column(name)] for name in layout.images}
+        return EncodedRows(framed, features, helpers, pictures=pictures)
 
 
 @dataclass(frozen=True)
@@ -352,13 +382,13 @@ def split_stats(
     rows: PreparedRows, encoded: EncodedRows, groups: np.ndarray, layout: TableLayout
 ) -> dict[str, TableStats]:
     """Statistics of each split that has some of the rows."""
-    labels = layout.labels
+    labels, counted = layout.labels, encoded.counted
     present = np.flatnonzero(np.bincount(groups)).tolist()
     if len(present) == 1:
-        return {layout.splits[present[0]]: TableStats.of(encoded.features, rows.ties, labels, layout.target)}
+        return {layout.splits[present[0]]: TableStats.of(counted, rows.ties, labels, layout.target)}
     stats = {}
     for code in present:
         mine = groups == code
-        of_split = encoded.features.filter(pa.array(mine))
+        of_split = counted.filter(pa.array(mine))
         stats[layout.splits[code]] = TableStats.of(of_split, rows.ties[mine], labels, layout.target)
     return stats

@@ -34,6 +34,20 @@ class ReadLabels:
     lengths: npt.NDArray[np.int64]
 
 
+def outside(ids: pa.Array, classes: int) -> Flags:
+    """The rows that hold an id of no class, or, of lists, any: bool, shape (rows,).
+
+    Args:
+      ids: int64, or lists of it.
+      classes: how many there are.
+    """
+    if pa.types.is_large_list(ids.type):
+        wrong, rows = outside(ids.flatten(), classes), ids.value_parent_indices().to_numpy()
+        return np.bincount(rows, weights=wrong, minlength=len(ids)) > 0
+    values = ids.fill_null(0).to_numpy(zero_copy_only=False)
+    return (values < 0) | (values >= classes)
+
+
 def read_labels(column: pa.Array, separated: Separated | None, classes: ClassNames | None) -> ReadLabels:
     """The labels in a column.
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from shardmill.statistics.feature_summary import FeatureSummary
 from transforms.statistics.hashes import hashes_of, mix
 from transforms.statistics.label_pairs import MOST_PAIRS, LabelPairs, Labels
+from transforms.statistics.pictures import PICTURE, PictureStats
 from transforms.statistics.strings import StringStats
 from transforms.statistics.values import ClassStats, Codes, MixedStats, NumericStats, RangeStats, Ties, ValueStats
 
@@ -129,8 +130,8 @@ class TableStats:
         """Count the examples of a batch.
 
         Args:
-          batch: columns of int64, float32, binary or string (large or not), or of lists of these; null where an example
-            lacks the feature.
+          batch: columns of int64, float32, binary or string (large or not), or of lists of these; of images, of
+            transforms.statistics.pictures.PICTURE; null where an example lacks the feature.
           ties: a hash of each row's position, uint64, shape (rows,), unique in practice. Samples are drawn by it.
           labels: features, of int64, that hold ids of classes: each id is counted, and nothing else.
           label: the feature that is to be predicted, whatever it holds; if None the first of `labels` that is no list,
@@ -144,7 +145,7 @@ class TableStats:
         untold = of_rows is None and label in batch.schema.names
         for name, array in zip(batch.schema.names, batch.columns):
             column = _column(name, array.type, name in labels)
-            if label is not None and name != label and name not in labels:
+            if label is not None and name != label and name not in labels and array.type != PICTURE:
                 column.pairs = LabelPairs()
             known = self.columns.setdefault(name, replace(column, missing=self.examples))
             if known.kind == column.kind:
@@ -214,6 +215,8 @@ def _column(name: str, dtype: pa.DataType, is_label: bool) -> _Column:
         values = NumericStats.of_floats()
     elif value in _STRINGS:
         values = StringStats()
+    elif value == PICTURE:
+        values = PictureStats()
     else:
         raise TypeError(
             f'feature "{name}": no statistics of {dtype}, only of int64, float32, binary or string and lists of them'

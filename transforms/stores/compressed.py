@@ -142,6 +142,7 @@ def _zstd_content_size(data: bytes) -> int:
 
 _KINDS: dict[str, tuple[str, Callable[[], _Member]]] = {
     ".gz": ("gzip", _Gzip),
+    ".tgz": ("gzip", _Gzip),
     ".bz2": ("bzip2", _Bzip2),
     ".zst": ("zstd", _Zstandard),
 }
@@ -149,7 +150,7 @@ _DAMAGE = (zlib.error, zstandard.ZstdError, OSError, ValueError, EOFError)  # wh
 
 
 def is_compressed(name: str) -> bool:
-    """Whether a file of this name is compressed: it ends in .gz, .bz2 or .zst, in any case."""
+    """Whether a file of this name is compressed: it ends in .gz, .tgz, .bz2 or .zst, in any case."""
     return _kind(name) is not None
 
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.summaries import as_json
-from transforms.statistics.files import ImageStats, NumberStats, merge_by_split
+from transforms.statistics.files import ImageStats, merge_by_split
+from transforms.statistics.number_stats import NumberStats
 
 NUMBERS = st.lists(st.integers(0, 1 << 40), max_size=30)
 

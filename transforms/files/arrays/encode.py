@@ -14,7 +14,8 @@ from transforms.files.arrays.npy import ArrayType, NpyError, read_array
 from transforms.files.encode import Encoded, FileEncoder
 from transforms.files.noted_columns import Columns
 from transforms.layout.files import Layout
-from transforms.statistics.files import ClassNames, NumberStats, label_summaries
+from transforms.statistics.files import ClassNames, label_summaries
+from transforms.statistics.number_stats import NumberStats
 from transforms.stores import storage
 
 

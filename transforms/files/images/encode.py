@@ -16,11 +16,12 @@ from shardmill.statistics.extremes import Extreme
 from transforms.files.encode import Encoded, FileEncoder, Laid
 from transforms.files.images import look
 from transforms.files.images.boxes import Picture
+from transforms.files.images.checked import check_pixels, checked_header
 from transforms.files.images.codec import Reencode, check_decodes, measure, orientation, reencode
 from transforms.files.images.companions import Beside, CompanionEncoder
 from transforms.files.images.errors import ImageError
 from transforms.files.images.exif import UPRIGHT
-from transforms.files.images.header import ImageHeader, check_structure, read_header
+from transforms.files.images.header import ImageHeader
 from transforms.files.images.limits import MAX_PIXELS
 from transforms.files.images.objects import ObjectEncoder
 from transforms.files.noted_columns import Columns
@@ -230,7 +231,7 @@ class ImageEncoder(FileEncoder):
         data = storage.read_bytes(path) if data is None else data
         if self.reencode is not None:
             before = ImageHeader(*measure(data))
-            self._check_pixels(before)
+            check_pixels(before, self._most_said, self.max_pixels)
             if self.coordinates and (turned := orientation(data)) != UPRIGHT:
                 raise ImageError(turned_reason(turned, self.coordinates))
             asked = self.objects is not None or (self.companions is not None and self.companions.has_masks)
@@ -239,19 +240,14 @@ class ImageEncoder(FileEncoder):
             return stored, ImageHeader(stored_format, width, height, found=found)
         if self.verify == "none":
             return data, ImageHeader("unchecked", 0, 0)
-        header = read_header(data)
-        self._check_pixels(header)
-        header = check_structure(data, header)
+        header = checked_header(data, self._most_said, self.max_pixels)
         if self.verify == "decode":
             check_decodes(data)
         return data, header
 
-    def _check_pixels(self, header: ImageHeader) -> None:
-        if header.width * header.height > self.max_pixels:
-            raise ImageError(
-                f"a {header.format} of {header.width} x {header.height} pixels is more than --max_pixels"
-                f" {self.max_pixels}: a decompression bomb?"
-            )
+    @property
+    def _most_said(self) -> str:
+        return f"--max_pixels {self.max_pixels}"
 
 
 @lru_cache(maxsize=4096)

@@ -57,15 +57,36 @@ def _format(head: bytes) -> str:
     return (match.lastgroup or _OTHER) if match else _OTHER
 
 
-def mark_images(features: Features, formats: Formats) -> tuple[Features, list[str]]:
-    """The features, those that hold an image in every example as images; and what must be said of them."""
+def with_encodings(features: Features, formats: Formats) -> Features:
+    """The features, those that are known to be images with the format of all of them, if they have one."""
+    return tuple(
+        replace(feature, encoding=next(iter(formats[feature.name])))
+        if feature.kind == "image" and len(formats.get(feature.name, ())) == 1 and _OTHER not in formats[feature.name]
+        else feature
+        for feature in features
+    )
+
+
+def mark_images(features: Features, formats: Formats, flag: str = "") -> tuple[Features, list[str]]:
+    """The features, those that hold an image in every example as images; and what must be said of them.
+
+    Args:
+      features: as they are known.
+      formats: of their values.
+      flag: that has images checked; "" where none does.
+    """
     marked, notices = [], []
     for feature in features:
         found = formats.get(feature.name, Counter())
         if found and _OTHER not in found and _may_be_image(feature):
             feature = replace(feature, kind="image", encoding=next(iter(found)) if len(found) == 1 else "")
+            unchecked = f"; they were not checked, which {flag} {feature.name} does" if flag else ""
+            how = f"by the first bytes of all its values: {_shown(found)}{unchecked}"
+            notices.append(f"feature {feature.name!r} is an image, {how}")
+        elif flag and feature.dtype == "bytes" and sum(found.values()) > found[_OTHER] and feature.kind != "image":
             notices.append(
-                f"feature {feature.name!r} is an image, by the first bytes of all its values: {_shown(found)}"
+                f"feature {feature.name!r} is stored as plain bytes, though some of its values are images:"
+                f" {_shown(found)}; {flag} {feature.name} stores and checks it as images, and rejects all else"
             )
         marked.append(feature)
     return tuple(marked), notices
@@ -76,7 +97,7 @@ def _may_be_image(feature: Feature) -> bool:
 
 
 def _shown(found: Counter[str]) -> str:
-    counts = ", ".join(f"{number:,} {name}" for name, number in sorted(found.items()))
+    counts = ", ".join(f"{number:,} {name or 'of no image'}" for name, number in sorted(found.items()))
     animations = [name for name in ("gif", "webp") if found[name]]
     hint = (
         f"; TFDS cannot decode {' and '.join(animations)}, tf.io.decode_image(…, expand_animations=False) can"

@@ -1,0 +1,177 @@
+"""Tar files of WebDataset end to end: held against the webdataset library, read by TFDS, and a user's mistakes."""
+
+import json
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import webdataset
+
+from tests.support.command import Run, check_mistake, image, write_files
+from tests.support.later import Later
+from tests.support.table_results import Table, contents, convert
+from tests.support.tars import link, tar
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+tfds = Later("tensorflow_datasets")
+
+SPLITS = ("--splits", "train=0.7,test=0.3")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three tar files, by webdataset's own writer."""
+    folder = tmp_path_factory.mktemp("tars")
+    for shard in range(3):
+        with webdataset.TarWriter(str(folder / f"s-{shard:04}.tar")) as writer:
+            for number in range(20 * shard, 20 * shard + 20):
+                told = {
+                    "caption": f"caption {number}",
+                    "boxes": [[number, 1, 2, 3]] * (number % 3),
+                    "score": number / 4,
+                }
+                writer.write(
+                    {
+                        "__key__": f"part/{number:05}",
+                        "jpg": image(number),
+                        "cls": number % 4,
+                        "txt": f"text {number} é",
+                        "json": told,
+                    }
+                )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def table(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Table:
+    return convert("webdataset", f"{source}/*.tar", tmp_path_factory.mktemp("out"), *SPLITS)
+
+
+def by_webdataset(source: Path) -> dict[bytes, dict[str, Any]]:
+    """The samples, decoded, by their keys."""
+    shards = sorted(str(path) for path in source.glob("*.tar*"))
+    dataset = webdataset.WebDataset(shards, shardshuffle=False)
+    return {sample["__key__"].encode(): sample for sample in dataset}
+
+
+def test_every_sample_is_what_webdataset_reads(source: Path, table: Table) -> None:
+    expected = by_webdataset(source)
+    assert len(expected) == len(table.rows) == 60
+    for row in table.rows:
+        sample = expected[row["filename"]]
+        told = json.loads(sample["json"])
+        assert row["image"] == sample["jpg"]
+        assert row["label"] == int(sample["cls"])
+        assert row["text"] == sample["txt"]
+        assert row["caption"] == told["caption"].encode()
+        assert row["score"] == told["score"]
+        assert row["boxes"] == [value for box in told["boxes"] for value in box]
+
+
+def test_tfds_reads_every_sample(source: Path, table: Table) -> None:
+    expected = by_webdataset(source)
+    builder = tfds.builder_from_directory(str(table.directory))
+    assert builder.info.features["label"].names == ["0", "1", "2", "3"]
+    assert isinstance(builder.info.features["text"], tfds.features.Text)
+    read = [row for split in table.splits for row in tfds.as_numpy(builder.as_dataset(split=split))]
+    assert len(read) == 60
+    for row in read:
+        sample = expected[row["filename"]]
+        with np.testing.suppress_warnings():
+            np.testing.assert_array_equal(row["image"], tfds.core.utils.image_utils.decode_image(sample["jpg"]))
+        assert row["label"] == int(sample["cls"])
+        assert row["text"] == sample["txt"]
+    pairs = list(builder.as_dataset(split="train", as_supervised=True).take(1))
+    assert pairs[0][0].shape[-1] == 3
+
+
+def test_statistics_and_schema(table: Table, run: Run) -> None:
+    stats = table.stats("test")
+    assert stats["image"]["formats"] == {"jpeg": len(table.splits["test"])}
+    widths = stats["image"]["width"], stats["image"]["height"]
+    assert all(numbers["count"] == len(table.splits["test"]) and numbers["min"] > 0 for numbers in widths)
+    assert sum(stats["label"]["classes"].values()) == len(table.splits["test"])
+    assert "image_domain" in (table.directory / "schema.pbtxt").read_text()
+    assert run("verify", table.directory).status == 0
+    shown = run("inspect", table.directory).out
+    assert "image, jpeg" in shown
+    assert "class_label, 4 classes" in shown
+
+
+def test_block_size_and_compression_move_no_byte(source: Path, table: Table, tmp_path: Path) -> None:
+    small = convert("webdataset", f"{source}/*.tar", tmp_path / "a", *SPLITS, "--block_size", "1KiB")
+    assert contents(small.directory) == contents(table.directory)
+
+
+def test_labels_file_names_the_ids(run: Run, source: Path, tmp_path: Path) -> None:
+    write_files(tmp_path, {"names.txt": b"ant\nbee\ncat\ndog\neel\n", "few.txt": b"ant\nbee\n"})
+    flags = ("--label", "label", "--labels_file")
+    named = convert("webdataset", source, tmp_path / "out", *flags, tmp_path / "names.txt")
+    assert (named.directory / "label.labels.txt").read_text().split() == ["ant", "bee", "cat", "dog", "eel"]
+    assert sorted(row["label"] for row in named.rows) == sorted([0, 1, 2, 3] * 15)
+    check_mistake(
+        run("webdataset", "--input", source, "--output", tmp_path / "no", "--name", "n", *flags, tmp_path / "few.txt"),
+        "--labels_file has 2 names, but 'label' has an id 3; give all names",
+    )
+
+
+def test_folders_are_splits(source: Path, tmp_path: Path) -> None:
+    write_files(
+        tmp_path / "in",
+        {
+            "train/0.tar": (source / "s-0000.tar").read_bytes(),
+            "val/0.tar": (source / "s-0001.tar").read_bytes(),
+        },
+    )
+    found = convert("webdataset", tmp_path / "in", tmp_path / "out")
+    assert {split: len(rows) for split, rows in found.splits.items()} == {"train": 20, "validation": 20}
+
+
+def test_bad_samples_are_rejects(run: Run, tmp_path: Path) -> None:
+    good = [member for n in range(4) for member in ((f"{n}.jpg", image(n)), (f"{n}.cls", b"1"), (f"{n}.bin", b""))]
+    bad = [("4.cls", b"1"), ("5.jpg", image(5)), ("6.jpg", image(6)[:-30]), ("6.cls", b"0")]
+    more: list[Any] = [("7.jpg", b"<html>"), ("7.cls", b"0"), link("8.jpg"), ("9.jpg", image(9)), ("9.cls", b"two")]
+    write_files(tmp_path / "in", {"a.tar": tar([*good, *bad, *more]), "b.tar": tar([]), "c.tar": b"no tar"})
+    flags = ("--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n")
+    allowed = ("--max_reject_fraction", 0.9, "--on_damaged_file", "reject")
+    done = run("webdataset", *flags, *allowed)
+    assert done.status == 0, done.err
+    assert "passed over 4 .bin members, such as 'a.tar: 0.bin'" in done.out + done.err
+    assert "passed over 1 tar file without a sample, such as 'b.tar'" in done.out + done.err
+    lines = [json.loads(line) for file in (tmp_path / "out/n/1.0.0/rejects").iterdir() for line in file.open()]
+    reasons = {(line["source"], line["line"]): line["reason"] for line in lines}
+    assert reasons == {
+        ("a.tar", 5): "4: column 'image': no image",
+        ("a.tar", 6): "5: no label: column 'label' has no value",
+        ("a.tar", 7): reasons["a.tar", 7],
+        ("a.tar", 8): "7: column 'image': not an image: a web page (HTML), which a server may have answered in place of"
+        " an image",
+        ("a.tar", 9): "8: '8.jpg' is a link; expected a file with its bytes",
+        ("a.tar", 10): "9: its .cls is 'two'; expected the id of a class, an integer from 0",
+        ("c.tar", None): "not a tar file: it begins with b'no tar'",
+    }
+    assert reasons["a.tar", 7].startswith("6: column 'image': truncated")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [(tar([]), "has no rows"), (b"", "not a tar file: it is empty"), (tar([("0.jpg", b"x")])[:600], "cut short")],
+)
+def test_nothing_to_read_is_a_sentence(run: Run, tmp_path: Path, content: bytes, sentence: str) -> None:
+    write_files(tmp_path, {"in/a.tar": content})
+    done = run("webdataset", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n")
+    assert done.status in (1, 2)
+    assert sentence in done.err
+    assert not (tmp_path / "out/n/LATEST").exists()
+
+
+def test_long_names_and_json_beside_cls(tmp_path: Path) -> None:
+    key = "folder/" * 30 + "x"
+    members = [(f"{key}.jpg", image(1)), (f"{key}.cls", b"1"), (f"{key}.json", b'{"label": "one", "n": 1}')]
+    for number, kind in enumerate((tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)):
+        write_files(tmp_path / f"in{number}", {"a.tar": tar(members, kind)})
+        (row,) = convert("webdataset", tmp_path / f"in{number}", tmp_path / f"out{number}").rows
+        assert row == {"filename": key.encode(), "image": image(1), "label": 1, "json.label": b"one", "n": 1}

@@ -1,0 +1,1 @@
+"""Tar files of samples, as WebDataset has them."""

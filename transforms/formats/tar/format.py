@@ -1,0 +1,258 @@
+"""Tar files of samples as typed rows: some samples of a file are read at once."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardmill.metadata.rejects import Reject
+from shardmill.printable import beginning
+from transforms.columns.arrow import parse_fill, slices, to_batch
+from transforms.columns.inferred import MAX_VALUES, Inferred, Told, ValuesOf
+from transforms.columns.types import ColumnType
+from transforms.formats.base import BlockRef, FileRef, KeyColumn, PassedOver, Rows, no_rows
+from transforms.formats.damage import Damage, UnreadableError, of_compressed, unread_file, why_unreadable
+from transforms.formats.json_objects import STAGE, JsonObjects
+from transforms.formats.tar.pieces import CutError, TarPiece, TarReader
+from transforms.formats.tar.samples import KEY, Part, Sample
+from transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
+
+EMPTY = "tar file without a sample"
+_MAX_CLASS_DIGITS = 18  # of an id: more do not fit 64 bits
+BESIDE = "json."  # before the name of what JSON has, where another member of the sample has a column of that name
+
+
+class SampleError(ValueError):
+    """Why a sample is left out."""
+
+
+@dataclass(frozen=True)
+class TarFormat:
+    """A row for each sample of a tar file, as transforms.formats.tar.samples has them.
+
+    Images are columns of bytes, `.cls` is an int64, `.txt` a string; the members of a `.json` object are columns, as
+    JsonObjects has them: one that is called as another column of its sample, and says something else, is `json.NAME`.
+    The lines are the samples' numbers in their file, from 1. Two tar files that were joined are read as one.
+
+    Attributes:
+      block_size: bytes of a BlockRef, about; a compressed file is one block.
+      fill, drop: as JsonLinesFormat has them.
+    """
+
+    block_size: int
+    fill: tuple[tuple[str, str], ...] = ()
+    drop: tuple[str, ...] = ()
+
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject | PassedOver]:
+        """Blocks of whole samples; what is wrong with them is left to `read`: the last one ends where the file does.
+
+        Raises:
+          OSError: the file cannot be read.
+        """
+        packed = is_compressed(file.name)
+        start = first = 0
+        last, whole = 0, True
+        with open_decompressed(file.path, file.name, file.size_bytes) as stream:
+            reader = TarReader(stream, 0, None, 1, self.block_size)
+            try:
+                for piece in reader.pieces(is_end=True):
+                    for sample in piece.samples:
+                        if first and not packed and sample.start - start >= self.block_size:
+                            yield BlockRef(file, start, sample.start - start, first, records=sample.number - first)
+                            start, first = sample.start, sample.number
+                        first, last = first or sample.number, sample.number
+            except (UnreadableError, TruncatedError) as error:
+                whole = False
+                if not reader.members and not reader.position:
+                    begins = f"it begins with {reader.beginning!r}" if reader.beginning else "it is empty"
+                    why = str(error) if isinstance(error, TruncatedError) else f"not a tar file: {begins}"
+                    yield unread_file(file.name, file.size_bytes, "index", why)
+                    return
+        for what, (number, name) in sorted(reader.others.items()):
+            yield PassedOver(what, f"{file.name}: {name}", number)
+        if not last and whole:
+            yield PassedOver(EMPTY, file.name)
+        else:
+            records = last + 1 - max(first, 1) if whole else None
+            yield BlockRef(file, start, file.size_bytes - start, max(first, 1), records=records)
+
+    def header(self, file: FileRef) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def infer(
+        self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
+    ) -> Iterator[Inferred]:
+        """The types, from what members are called and what objects hold; the columns of images, and the ids of
+        classes."""
+        wanted = None if columns is None else list(dict.fromkeys(columns))
+        values: dict[str, set[str]] = {column.name: set() for column in values_of}
+        merged = Inferred()
+        for piece in self._pieces(block):
+            if isinstance(piece, Reject):
+                continue
+            rows = self._rows(piece, block.file.name)
+            asked = None if wanted is None else [name for name in wanted if name not in rows.images]
+            types, kept = rows.objects.infer(asked, self.drop)
+            images = {name: lies for name, lies in rows.images.items() if wanted is None or name in wanted}
+            for name, lies in images.items():
+                present = 0 if name in self.drop else len(lies.keys() & set(kept.numbers.tolist()))
+                types[name] = ColumnType("bytes", None, present)
+            told = {name: Told("image", is_complete=True) for name in images}
+            told |= {
+                name: Told("class_label", classes=max(ids) + 1, is_complete=True)
+                for name in sorted(rows.classes)
+                if (ids := [item[name] for item in kept.objects if name in item])
+            }
+            beside = [name for name in types if name.startswith(BESIDE)]
+            told |= {name: Told("text", said=_said_of(name)) for name in beside}
+            for column in values_of:
+                if len(values[column.name]) <= MAX_VALUES:
+                    values[column.name] |= kept.texts(column)
+            merged = merged.merge(Inferred(types, len(kept.objects), {}, told))
+        counted = {name: frozenset(found) if len(found) <= MAX_VALUES else None for name, found in values.items()}
+        yield Inferred(merged.types, merged.rows, counted, merged.told)
+
+    def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
+        """The rows, some samples at a time."""
+        for piece in self._pieces(block):
+            if isinstance(piece, Reject):
+                yield no_rows(types, [piece], keys)
+                continue
+            found = self._rows(piece, block.file.name)
+            images = {name for name in types if name in found.images}
+            rows = found.objects.read({name: kind for name, kind in types.items() if name not in images}, keys)
+            arrays = {name: rows.batch[name] for name in rows.batch.schema.names}
+            arrays |= {name: found.images_of(name, rows.lines, piece) for name in images}
+            ordered = {name: arrays.pop(name) for name in types} | arrays
+            yield Rows(to_batch(ordered, len(rows.lines)), rows.lines, rows.rejects)
+
+    def _pieces(self, block: BlockRef) -> Iterator[TarPiece | Reject]:
+        """The samples of a block, and a Reject of what cannot be read."""
+        file = block.file
+        plain = not is_compressed(file.name)
+        with open_decompressed(file.path, file.name, block.end) as stream:
+            if block.offset:
+                stream.seek(block.offset)
+            length = block.length if plain else None
+            reader = TarReader(stream, block.offset, length, block.first_line, self.block_size)
+            try:
+                yield from reader.pieces(is_end=not plain or block.end == file.size_bytes)
+            except (UnreadableError, OSError) as error:
+                yield _lost(block, reader, error)
+
+    def _rows(self, piece: TarPiece, name: str) -> "_Rows":
+        """The samples of a piece of file `name`."""
+        found = _Rows(JsonObjects(name, [], [], np.zeros(0, np.int64), {}, [], 0), {}, set())
+        objects, lines, numbers, rejects = [], [], [], []
+        for sample in piece.samples:
+            try:
+                made, line = _object(sample, piece)
+            except SampleError as error:
+                rejects.append(Reject(name, sample.number, STAGE, f"{sample.key}: {error}"))
+                continue
+            objects.append(made)
+            lines.append(line)
+            numbers.append(sample.number)
+            for column, part in sample.parts.items():
+                if part.holds == "image":
+                    found.images.setdefault(column, {})[sample.number] = part
+                elif part.holds == "class":
+                    found.classes.add(column)
+        fill = {column: parse_fill(text) for column, text in self.fill}
+        rows = JsonObjects(name, objects, lines, np.array(numbers, np.int64), fill, rejects, 0)
+        return _Rows(rows, found.images, found.classes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """The samples of a piece.
+
+    Attributes:
+      objects: all that is no image.
+      images: where they lie, by column and sample.
+      classes: the columns that are ids of classes.
+    """
+
+    objects: JsonObjects
+    images: dict[str, dict[int, Part]]
+    classes: set[str]
+
+    def images_of(self, name: str, numbers: np.ndarray, piece: TarPiece) -> pa.Array:
+        """A column of images, of the samples `numbers`; null where there is none."""
+        parts = [self.images[name].get(number) for number in numbers.tolist()]
+        starts = np.array([0 if part is None else part.data - piece.base for part in parts], np.int64)
+        sizes = np.array([0 if part is None else part.size for part in parts], np.int64)
+        column = slices(piece.data, starts, starts + sizes)
+        present = np.array([part is not None for part in parts], bool)
+        return column if present.all() else pc.if_else(pa.array(present), column, pa.scalar(None, column.type))
+
+
+def _object(sample: Sample, piece: TarPiece) -> tuple[dict[str, Any], bytes]:
+    """All of a sample but its images, as an object, and the text of its JSON; raises SampleError."""
+    if sample.wrong:
+        raise SampleError(sample.wrong)
+    made: dict[str, Any] = {KEY: sample.key}
+    line = b"{}"
+    members: dict[str, Any] = {}
+    for column, part in sample.parts.items():
+        if part.holds == "image":
+            continue
+        data = piece.data[part.data - piece.base : part.data - piece.base + part.size]
+        if part.holds == "class":
+            made[column] = _class_id(data)
+        elif part.holds == "text":
+            try:
+                made[column] = data.decode()
+            except UnicodeDecodeError as error:
+                raise SampleError(f"its text is not UTF-8, at byte {error.start:,}") from None
+        else:
+            line, members = data, _members(data)
+    for name, value in members.items():
+        if name not in made and name not in sample.parts:
+            made[name] = value
+        elif name not in made or made[name] != value:
+            made[BESIDE + name] = value
+    return made, line
+
+
+def _said_of(name: str) -> str:
+    own = name.removeprefix(BESIDE)
+    return f"what .json objects call {own!r} is {name!r} where another member of the sample is {own!r} already"
+
+
+def _members(data: bytes) -> dict[str, Any]:
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise SampleError(f"its .json is no JSON: {error.msg}, at character {error.pos + 1:,}") from None
+    if not isinstance(value, dict):
+        raise SampleError(f"its .json is no object, but {beginning(data.strip().decode(errors='replace'))}")
+    return value
+
+
+def _class_id(data: bytes) -> int:
+    digits = data.strip()
+    if not digits.isdigit() or len(digits) > _MAX_CLASS_DIGITS:
+        shown = beginning(digits.decode(errors="backslashreplace"))
+        raise SampleError(f"its .cls is {shown!r}; expected the id of a class, an integer from 0")
+    return int(digits)
+
+
+def _lost(block: BlockRef, reader: TarReader, error: Exception) -> Reject:
+    """The Reject of all samples from where no more could be read."""
+    name, number = block.file.name, reader.number
+    rows = number - block.first_line
+    if isinstance(error, TruncatedError):
+        reason = f"{error}; all from sample {number:,} on is lost"
+        return of_compressed(error, block.file.size_bytes).reject(name, number, STAGE, reason, rows, block.length)
+    why = why_unreadable(error, block.file.path)
+    if isinstance(error, CutError):
+        return Reject(name, number, STAGE, f"{why}; what follows is lost", 1, 0, "at least")
+    left = max(block.end - reader.position, 0) if not is_compressed(name) else 0
+    reason = f"{why}; all from sample {number:,} on is lost"
+    return Damage(reason, left, left / max(reader.position, 1)).reject(name, number, STAGE, reason, number - 1, left)

@@ -1,0 +1,192 @@
+"""The samples of a tar file, or of a block of one, read as a stream: some megabytes at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from transforms.formats.damage import UnreadableError
+from transforms.formats.tar.members import BLOCK, Member, read_member
+from transforms.formats.tar.samples import MAX_MEMBER_BYTES, Grouping, Sample
+from transforms.formats.tar.scan import scan_members
+
+_FEWEST, _SINGLY = 16, 256  # members: where fewer are plain than that, so many are read one by one
+_MOST_KINDS = 100  # of members that are of no sample, by suffix
+_BEGINNING = 8  # bytes, which tell what a file is that is no tar
+_SKIP_BYTES = 1 << 20  # read at once of what is passed over
+
+
+class CutError(UnreadableError):
+    """A file that ends too early."""
+
+
+@dataclass(slots=True, eq=False)
+class TarPiece:
+    """Some whole samples.
+
+    Attributes:
+      data: the bytes in which their parts lie.
+      base: where in the file these begin.
+      samples: in their order, those that are left out among them.
+    """
+
+    data: bytes
+    base: int
+    samples: list[Sample]
+
+
+class _MoreError(Exception):
+    """What is asked for was not read yet."""
+
+
+class TarReader:
+    """Reads pieces, forwards.
+
+    Attributes:
+      position: how far members were read.
+      number: of the first sample that was not given whole.
+      members: how many were found.
+      beginning: the first bytes.
+      others: members that are of no sample, by what they are: how many, and the first by name.
+    """
+
+    def __init__(self, stream: BinaryIO, offset: int, length: int | None, first: int, piece_size: int) -> None:
+        """Args:
+
+        stream: at `offset`.
+        offset: where the first sample begins.
+        length: of the bytes to read; None for all.
+        first: number of the first sample.
+        piece_size: bytes of a piece, about.
+        """
+        self._stream, self._left, self._piece_size = stream, length, piece_size
+        self._data, self._base, self.position = b"", offset, offset
+        self.members, self.beginning = 0, b""
+        self.others: dict[str, tuple[int, str]] = {}
+        self._grouping, self._whole = Grouping(first), list[Sample]()
+        self._ended, self.number = False, first
+        self._singly = 0  # how many are read one by one before it is tried to read many
+
+    def pieces(self, is_end: bool) -> Iterator[TarPiece]:
+        """All of them; `is_end` says whether they reach to the end of the file, which zeros mark.
+
+        Raises:
+          UnreadableError: no more can be read, after all that precedes has been given.
+          OSError: nor can the file.
+        """
+        try:
+            yield from self._pieces(is_end)
+        except (UnreadableError, OSError):
+            yield self._piece()
+            raise
+
+    def _pieces(self, is_end: bool) -> Iterator[TarPiece]:
+        at_zeros = False
+        while True:
+            if self._take_plain():
+                at_zeros = False
+            try:
+                member = read_member(self._get, self.position)
+            except _MoreError:
+                if not self._ended:
+                    yield from self._fill()
+                elif self.position < self._stop:
+                    raise CutError("cut short in the header of a member") from None
+                else:
+                    break
+                continue
+            at_zeros = member is None
+            if member is None:
+                self.position += BLOCK
+                continue
+            is_large = member.size > MAX_MEMBER_BYTES
+            if member.stop > self._stop and not (is_large or self._ended):
+                yield from self._fill()
+                continue
+            self._take(member)
+            there = self._stop
+            if member.stop > there and is_large:
+                yield self._piece()
+                there = self._skip_to(member.end)
+            if member.stop > there:
+                self._grouping.open = None
+                have = max(there - member.data, 0)
+                raise CutError(f"cut short: {member.name!r} has {have:,} of its {member.size:,} bytes")
+            self.position = member.end
+        if self._grouping.open is not None:
+            self._give(self._grouping.open)
+            self._grouping.open = None
+        yield self._piece()
+        if is_end and not at_zeros:
+            raise CutError("cut short: the zeros that end a tar file are missing")
+
+    def _take_plain(self) -> bool:
+        """Take the plain members that come next, all of whose bytes were read; whether there are any."""
+        if self._singly:
+            self._singly -= 1
+            return False
+        members = scan_members(self._data, self._base, self.position)
+        for member in members:
+            self._take(member)
+        if members:
+            self.position = members[-1].end
+        self._singly = _SINGLY if len(members) < _FEWEST else 0
+        return bool(members)
+
+    def _take(self, member: Member) -> None:
+        self.members += 1
+        before = self._grouping.open
+        if what := self._grouping.add(member):
+            self._pass_over(what, member.name)
+        if before is not None and self._grouping.open is not before:
+            self._give(before)
+
+    @property
+    def _stop(self) -> int:
+        """The end of what was read."""
+        return self._base + len(self._data)
+
+    def _pass_over(self, what: str, name: str) -> None:
+        what = what if what in self.others or len(self.others) < _MOST_KINDS else "other member"
+        number, first = self.others.get(what, (0, name))
+        self.others[what] = (number + 1, min(first, name))
+
+    def _give(self, sample: Sample) -> None:
+        self._whole.append(sample)
+        self.number = sample.number + 1
+
+    def _piece(self) -> TarPiece:
+        piece, self._whole = TarPiece(self._data, self._base, self._whole), []
+        return piece
+
+    def _get(self, offset: int, size: int) -> bytes:
+        start = offset - self._base
+        if start + size > len(self._data):
+            raise _MoreError
+        return self._data[start : start + size]
+
+    def _fill(self) -> Iterator[TarPiece]:
+        """Read on; what is whole is given before, and its bytes are forgotten."""
+        if self._whole:
+            yield self._piece()
+        kept = self.position if self._grouping.open is None else self._grouping.open.start
+        self._data = self._data[max(kept - self._base, 0) :]
+        self._base = max(kept, self._base)
+        self._data += self._read(max(self._piece_size, len(self._data)))
+        self._singly, self.beginning = 0, self.beginning or self._data[:_BEGINNING]
+
+    def _read(self, size: int) -> bytes:
+        wanted = size if self._left is None else min(size, self._left)
+        data = self._stream.read(wanted)
+        self._ended = not data  # a stream may give less than it is asked for, before an error for instance
+        if self._left is not None:
+            self._left -= len(data)
+        return data
+
+    def _skip_to(self, end: int) -> int:
+        """Pass over the bytes before `end`; where they end, if that is before."""
+        at = self._stop
+        self._data = b""
+        while at < end and not self._ended:
+            at += len(self._read(min(_SKIP_BYTES, end - at)))
+        self._base = at
+        return at
