@@ -17,7 +17,7 @@ settings.load_profile("shardmill")
 
 
 # What imports TensorFlow into the process of a test: in seconds, and half a gigabyte. TensorFlow's metadata do not.
-_TENSORFLOW = re.compile(r"[\"' ]tensorflow(_datasets|_transform)?\b|shardmill\.load\(|--materialize")
+_TENSORFLOW = re.compile(r"[\"' ]tensorflow(_datasets|_transform)?\b|shardmill\.load\(|--materialize|materialize: true")
 
 
 class _Scheduling(LoadFileScheduling):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -184,6 +185,15 @@ def preprocessing_fn(inputs):
     return {"share": tf.cast(tf.strings.length(inputs["text"]), tf.float32) / tf.cast(found, tf.float32)}
 """
 
+LENGTHS = """\
+import tensorflow as tf
+import tensorflow_transform as tft
+
+
+def preprocessing_fn(inputs):
+    return {"share": tft.scale_to_0_1(tf.cast(tf.strings.length(inputs["text"]), tf.float32))}
+"""
+
 
 def test_the_module_travels_to_workers_with_what_it_defines(made: Path, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
@@ -197,6 +207,39 @@ def test_the_module_travels_to_workers_with_what_it_defines(made: Path, tmp_path
     texts = {split: [len(text) for text in parsed(made, split)["text"].numpy()] for split in ("train", "test")}
     shares = layer_of(written)(parsed(written, "test"))["share"].numpy()
     assert shares == pytest.approx([length / max(texts["train"]) for length in texts["test"]])
+
+
+@pytest.mark.parametrize("command", ["jsonl", "avro"])
+def test_other_formats_give_what_a_csv_gives(made: Path, tmp_path: Path, command: str) -> None:
+    rows = houses.rows().to_pylist()
+    if command == "jsonl":
+        (tmp_path / "houses.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        types = {pa.int64(): "long", pa.float64(): "double", pa.string(): "string"}
+        fields = [{"name": field.name, "type": ["null", types[field.type]]} for field in houses.rows().schema]
+        with (tmp_path / "houses.avro").open("wb") as file:
+            fastavro.writer(file, {"type": "record", "name": "house", "fields": fields}, rows)
+
+    written = convert(tmp_path, command, tmp_path / f"houses.{command}")
+
+    for split in ("train", "test"):
+        raw = parsed(made, split)
+        assert houses.examples(written, split) == houses.examples(made, split)
+        assert differing(layer_of(made)(raw), layer_of(written)(raw), 1e-5) == []
+
+
+def test_lines_of_text(tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("".join(f"{text}\n" for text in houses.rows()["text"].to_pylist()))
+    (tmp_path / "lengths.py").write_text(LENGTHS)
+    where = ("--input", str(tmp_path / "lines.txt"), "--output", str(tmp_path / "out"), "--name", "lines")
+    assert cli.main(["text", *where, "--module_file", str(tmp_path / "lengths.py"), "--quiet"]) == 0
+    directory = tmp_path / "out" / "lines" / "1.0.0"
+
+    raw = parsed(directory, "train")
+
+    lengths = np.array([len(text) for text in raw["text"].numpy()], float)
+    share = layer_of(directory)(raw)["share"].numpy()
+    assert share == pytest.approx((lengths - lengths.min()) / np.ptp(lengths), abs=1e-5)
 
 
 def test_nothing_is_taken_of_other_splits_or_of_rejects(made: Path, tmp_path: Path) -> None:
