@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.support.command import REPOSITORY, Run, image, write_files
@@ -40,6 +42,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
             **{f"folder/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
             **{f"train/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
             "meta.csv": b"file_name,label\nphotos/dog/0.jpg,a\nphotos/cat/1.jpg,b\n",
+            "hf/train/metadata.csv": b"file_name,label\n1.jpg,a\n",
+            "hf/test/metadata.csv": b"file_name,label\n2.jpg,a\n",
+            "hf/train/1.jpg": image(1),
+            "hf/test/2.jpg": image(2),
+            "more.csv": b"file_name,label\nphotos/cat/3.jpg,a\n",
+            "parts/1.jpg": image(1),
             "masked.csv": b"file_name,mask\nseg/images/1.jpg,seg/masks/1.png\n",
             "pairs.csv": b"left,right\nphotos/dog/0.jpg,photos/cat/1.jpg\n",
             "seg/images/1.jpg": image(1),
@@ -59,6 +67,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (folder / "scans/cat").mkdir(parents=True)
     np.save(folder / "scans/cat/1.npy", np.zeros((2, 2), np.float32))
+    pq.write_table(pa.table({"file_name": ["1.jpg"], "label": ["a"]}), folder / "parts/1.parquet")
     drawn = scenes(6)
     write_coco(folder / "coco", drawn[:4], "annotations/instances_train2017.json", "train2017")
     write_coco(folder / "coco", drawn[4:], "annotations/instances_val2017.json", "val2017")
@@ -69,7 +78,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_are_rows() -> None:
-    assert len(ROWS) == 23
+    assert len(ROWS) == 26
 
 
 @pytest.mark.parametrize(("command", "wanted"), ROWS)

@@ -79,7 +79,7 @@ def _parameter(option: Option, only: Sequence[str]) -> dict[str, Any]:
         made |= {"paramType": "ENUM", "enumOptions": [{"value": choice, "label": choice} for choice in choices]}
     elif option.type is int and plain:
         made |= {"paramType": "NUMBER", "regexes": [_WHOLE_NUMBER]}
-    elif option.name in _PLACES:
+    elif option.name in _PLACES and not option.flag.repeats:  # several, or each with its split, are no one URL
         made["regexes"] = [_URL]
     return made
 

@@ -9,6 +9,7 @@ from pipelines.config.job import JobConfig
 from shardmill.errors import UserError
 from transforms.options.declare import flag
 from transforms.options.labels import LabelOptions
+from transforms.options.manifests import parse_manifests
 from transforms.options.output import parse_path
 from transforms.options.reuse import NO, ReuseOptions
 from transforms.options.splits import SplitOptions
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from transforms.inputs.annotations.source import AnnotationSource
     from transforms.inputs.companions import Companion
     from transforms.inputs.file_list import ManifestNames
+    from transforms.inputs.manifests import ManifestFile
     from transforms.layout.files import LayoutOptions
 
 _REMOTE_THREADS = 32  # an object store answers after milliseconds, whatever the machine
@@ -103,10 +105,13 @@ class ListedFilesConfig(FilesConfig, ABC):
 
     title: ClassVar[str] = "input"
 
-    manifest: str | None = flag(
-        None,
-        "a .csv or .jsonl with file_name or image_uri, and label, split and further columns",
-        parse=parse_path,
+    manifest: tuple[tuple[str, str], ...] = flag(
+        (),
+        "a .csv, .jsonl or .parquet with file_name or image_uri, and label, split and further columns; a glob, or one"
+        " for each split; repeat",
+        parse=parse_manifests,
+        repeats=True,
+        metavar="[SPLIT=]FILE",
         shapes=False,
     )
     allow_outside: bool = flag(False, "files of a manifest may lie outside its folder, by their names or by links")
@@ -125,14 +130,22 @@ class ListedFilesConfig(FilesConfig, ABC):
         "", "the folder of a manifest's files, as seen from its own, such as train/", to_json=_or_none
     )
 
+    imagefolder: str | None = flag(
+        None, "the folder whose metadata files are the manifests", parse=parse_path, hidden=True, shapes=False
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._take_metadata()
         self._check_given()
         self._check_names()
-        if self.manifest is not None:
+        if self.manifest:
             from transforms.inputs.file_list import is_textual
+            from transforms.inputs.listing import is_glob
 
-            is_textual(self.manifest)
+            for _, path in self.manifest:
+                if not is_glob(path):
+                    is_textual(path)
             if self.folders is not None:
                 raise UserError(
                     f"--folders {self.folders} is about the folders of --input; of a --manifest, columns say it"
@@ -150,10 +163,42 @@ class ListedFilesConfig(FilesConfig, ABC):
         """Where it is annotated what is in files; None where nothing is."""
         return None
 
+    def _take_metadata(self) -> None:
+        """Of a local folder with metadata files as Hugging Face's imagefolder has them, these are the manifests, and
+        columns that end in _file_name name further files."""
+        from transforms.inputs.listing import is_glob
+        from transforms.inputs.manifests import metadata_of
+
+        if self.input is None or self.manifest or self.folders is not None or self.annotations or self._has_masks:
+            return
+        found = metadata_of(self.input) if storage.is_local(self.input) and not is_glob(self.input) else ()
+        if not found:
+            return
+        object.__setattr__(self, "imagefolder", self.input)
+        object.__setattr__(self, "manifest", found)
+        object.__setattr__(self, "input", None)
+        if self._several_files and not self.file_column:
+            from transforms.inputs.companions import further_files
+            from transforms.inputs.file_list import FILE_COLUMNS, columns_told
+
+            columns = [name for name in further_files(columns_told(found[0][1])) if name not in self._other_files]
+            if columns:
+                object.__setattr__(self, "file_column", ",".join([FILE_COLUMNS[0], *columns]))
+
+    @property
+    def _other_files(self) -> tuple[str, ...]:
+        """Columns that are known to name files."""
+        return ()
+
+    @property
+    def _has_masks(self) -> bool:
+        """Whether masks of the files lie in a folder."""
+        return False
+
     def _check_given(self) -> None:
         """Check that there is an input, and one alone; raises UserError."""
-        if (self.input is None) == (self.manifest is None):
-            raise UserError("give either --input, a folder or a glob, or --manifest, a .csv or .jsonl file")
+        if (self.input is None) == (not self.manifest):
+            raise UserError("give either --input, a folder or a glob, or --manifest, a .csv, .jsonl or .parquet file")
 
     def _check_names(self) -> None:
         """Check what is said of a manifest's columns and names."""
@@ -164,14 +209,14 @@ class ListedFilesConfig(FilesConfig, ABC):
             ("--file_suffix", self.file_suffix),
             ("--file_root", self.file_root),
         ):
-            about = self.manifest is not None or (name == "--file_root" and self.annotations.startswith("--coco"))
+            about = self.manifest or (name == "--file_root" and self.annotations.startswith("--coco"))
             if value and not about:
                 raise UserError(f"{name} {value} is about a --manifest; with --input it has no meaning")
-        if self.label_column != "label" and self.manifest is None:
+        if self.label_column != "label" and not self.manifest:
             raise UserError(
                 f"--label_column {self.label_column} is about a --manifest; of --input, folders are the labels"
             )
-        if self.label_separator is not None and self.manifest is None:
+        if self.label_separator is not None and not self.manifest:
             raise UserError(
                 f"--label_separator {self.label_separator!r} is about the labels of a --manifest; with --input it has"
                 " no meaning"
@@ -205,7 +250,21 @@ class ListedFilesConfig(FilesConfig, ABC):
         """As the base says."""
         from transforms.inputs.file_list import FILE_COLUMNS
 
-        return replace(super().layout_options, file_column=self.file_column or FILE_COLUMNS[0])
+        told: tuple[str, ...] = ()
+        if self.imagefolder is not None:
+            names = ", ".join(path for _, path in self.manifest)
+            told = (
+                f"--input {self.imagefolder}: {names} say{'s' if len(self.manifest) == 1 else ''} what its"
+                f" {self.kind.plural} are, as --manifest does, and those that are not named there are left out;"
+                " --folders any goes by the folders instead",
+            )
+        by_file = any(split for split, _ in self.manifest)
+        return replace(
+            super().layout_options,
+            file_column=self.file_column or FILE_COLUMNS[0],
+            told=told,
+            splits_by="--manifest, by file," if by_file else "the manifest's column 'split'",
+        )
 
     @property
     def file_columns(self) -> tuple[str, ...]:
@@ -244,7 +303,22 @@ class ListedFilesConfig(FilesConfig, ABC):
     @property
     def source(self) -> str:
         """The input as errors call it."""
-        return f"--input {self.input}" if self.input is not None else f"--manifest {self.manifest}"
+        if self.input is not None:
+            return f"--input {self.input}"
+        return " ".join(
+            f"--manifest {split}={path}" if split else f"--manifest {path}" for split, path in self.manifest
+        )
+
+    @cached_property
+    def manifests(self) -> "tuple[ManifestFile, ...]":
+        """The manifests that files and globs name; raises UserError where a glob matches none."""
+        from transforms.inputs.file_list import is_textual
+        from transforms.inputs.manifests import find_manifests
+
+        found = find_manifests(self.manifest)
+        for manifest in found:
+            is_textual(manifest.path)
+        return found
 
     @cached_property
     def root(self) -> str:
@@ -252,9 +326,9 @@ class ListedFilesConfig(FilesConfig, ABC):
         if self.input is not None:
             return super().root
         from transforms.inputs.file_list import folder_of
+        from transforms.inputs.manifests import common_folder
 
-        assert self.manifest is not None
-        return folder_of(self.manifest)
+        return common_folder([folder_of(manifest.path) for manifest in self.manifests])
 
     @property
     def is_remote(self) -> bool:

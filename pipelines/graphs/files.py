@@ -78,9 +78,15 @@ def find_files(
     config: ListedFilesConfig, reserved: tuple[str, ...]
 ) -> Callable[[str | None], beam.PTransform[Any, Indexed]]:
     """Index --input or --manifest, no column of which has a name that is `reserved`."""
-    if config.manifest is not None:
+    if config.manifest:
         return partial(
-            ReadManifest, config.manifest, config.allow_outside, reserved, config.manifest_names, config.remembers
+            ReadManifest,
+            config.manifests,
+            config.root,
+            config.allow_outside,
+            reserved,
+            config.manifest_names,
+            config.remembers,
         )
     assert config.input is not None
     return partial(_list_files, config.input, config.kind, config.folders, config.remembers, masks=config.masks_folder)

@@ -50,7 +50,7 @@ def audio_route(config: AudioConfig) -> "FileRoute":
     from transforms.files.audio.encode import AudioEncoder
 
     encoder = AudioEncoder(config.root, config.decode_audio, config.renames)
-    of_layout = encoder.of_layout if config.manifest is not None else None
+    of_layout = encoder.of_layout if config.manifest else None
     describe = partial(_describe, decoded=config.decode_audio)
     return FileRoute(find_files(config, RESERVED), encoder, describe, encoder_of=of_layout)
 

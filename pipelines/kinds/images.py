@@ -141,7 +141,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
                 f"--verify none contradicts {self.annotations}: boxes are checked by the size of their image"
             )
         self._check_masks()
-        if self.coordinates and (not self.reencodes or self.manifest is None):
+        if self.coordinates and (not self.reencodes or not self.manifest):
             raise UserError(
                 "--coordinates is about the columns of a --manifest whose images are re-encoded, by --resize or"
                 " --image_format; as they are, images and columns agree"
@@ -159,7 +159,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         if asked and self.verify == "none" and not self.reencodes:
             raise UserError(f"--verify none contradicts {asked}: masks are checked by the size of their image")
         if self.masks is not None and self.input is None:
-            remedy = "; --mask_column says which column of a --manifest names them" if self.manifest is not None else ""
+            remedy = "; --mask_column says which column of a --manifest names them" if self.manifest else ""
             raise UserError(f"{asked} is about the images of --input alone{remedy}")
         if self.masks is not None and self.annotations:
             raise UserError(f"{asked} is about the images of --input alone, and {self.annotations} lists them")
@@ -171,7 +171,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
                 f"{asked} lies in --input {self.input}, of which its masks would be images; give --input the folder of"
                 f" the images alone, which lies beside {folder}/"
             )
-        if self.mask_column and self.manifest is None:
+        if self.mask_column and not self.manifest:
             raise UserError(
                 f"{asked} is about a --manifest; of the images of --input, --masks is the folder of the masks"
             )
@@ -209,20 +209,30 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         return (*in_folder, *columns_of(self.file_columns[1:], self.mask_column))
 
     @property
+    def _other_files(self) -> tuple[str, ...]:
+        """As the base says."""
+        return self.mask_column
+
+    @property
+    def _has_masks(self) -> bool:
+        """As the base says."""
+        return self.masks is not None
+
+    @property
     def masks_folder(self) -> str | None:
         """As the base says."""
         return self.masks.rstrip("/") or "/" if self.masks is not None else None
 
     def _check_given(self) -> None:
         if not self.annotations:
-            if self.input is None and self.manifest is None:
+            if self.input is None and not self.manifest:
                 raise UserError(
-                    "give either --input, a folder or a glob, or --manifest, a .csv or .jsonl file, or what annotates"
-                    " images: --coco, --voc or --yolo"
+                    "give either --input, a folder or a glob, or --manifest, a .csv, .jsonl or .parquet file, or what"
+                    " annotates images: --coco, --voc or --yolo"
                 )
             super()._check_given()
-        elif self.manifest is not None:
-            raise UserError(f"--manifest {self.manifest} and {self.annotations} both list the images; give one")
+        elif self.manifest:
+            raise UserError(f"{super().source} and {self.annotations} both list the images; give one")
         elif self.folders is not None:
             raise UserError(
                 f"--folders {self.folders} is about the folders of --input; {self.annotations} says the splits"
@@ -354,7 +364,7 @@ def images_route(config: ImagesConfig) -> "FileRoute":
         index = find_files(config, RESERVED)
     else:
         index = partial(ReadAnnotations, source, config.allow_outside, config.remembers, names.image_id)
-    of_layout = encoder.of_layout if config.manifest is not None or names.of_api else None
+    of_layout = encoder.of_layout if config.manifest or names.of_api else None
     return FileRoute(index, encoder, describe, layout, of_layout, look.method() if near else "")
 
 

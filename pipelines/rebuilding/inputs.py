@@ -81,7 +81,7 @@ class Inputs:
     @property
     def number(self) -> int:
         """How many files there are, good or bad."""
-        return self.files.num_rows - pc.sum(pc.equal(self.files["name"], _MANIFEST), min_count=0).as_py()
+        return self.files.num_rows - pc.sum(pc.starts_with(self.files["name"], _MANIFEST), min_count=0).as_py()
 
 
 def find_inputs(config: JobConfig, fingerprint: str = "metadata", kept: Mapping[str, str] | None = None) -> Inputs:
@@ -114,7 +114,7 @@ def find_inputs(config: JobConfig, fingerprint: str = "metadata", kept: Mapping[
 
 def _found(config: JobConfig, missing: list[str]) -> Iterator[_Named]:
     """The files; choices without any are added to `missing`."""
-    if isinstance(config, ListedFilesConfig) and config.manifest is not None:
+    if isinstance(config, ListedFilesConfig) and config.manifest:
         yield from _listed(config)
         return
     if isinstance(config, ListedFilesConfig) and (source := config.annotation_source) is not None:
@@ -145,16 +145,20 @@ def _masks(folder: str) -> Iterator[_Named]:
 
 
 def _listed(config: ListedFilesConfig) -> Iterator[_Named]:
-    """A manifest, and the files that it lists."""
-    from transforms.inputs.file_list import Row, read_manifest
+    """Manifests, and the files that they list."""
+    from transforms.inputs.file_list import Row, digest, read_all
 
-    assert config.manifest is not None
-    yield _MANIFEST, _look(config.manifest)
+    several = len(config.manifests) > 1
+    for manifest in config.manifests:
+        told = f" {manifest.split}={manifest.path}" if several or manifest.split else ""
+        yield f"{_MANIFEST}{told}", _look(manifest.path)
     root = config.root
-    rows = read_manifest(config.manifest, config.allow_outside, (), config.manifest_names)
+    rows = read_all(config.manifests, config.allow_outside, (), config.manifest_names)
     named = []
+    seen: set[bytes] = set()
     for row in rows:
-        if isinstance(row, Row):
+        if isinstance(row, Row) and (known := digest(row)) not in seen:
+            seen.add(known)
             named.append((row.name, row.uri or storage.join(root, row.name)))
             named += [(path, path) for path in row.companions]
     yield from zip([name for name, _ in named], _looks([path for _, path in named]), strict=True)

@@ -88,8 +88,9 @@ def check_paths(config: JobConfig, options: PipelineOptions) -> None:
     """
     if not is_dataflow(options):
         return
-    manifest = getattr(config, "manifest", None)
-    for flag, path in (("--input", config.input), ("--manifest", manifest), ("--output", config.output)):
+    manifests = [("--manifest", path) for _, path in getattr(config, "manifest", ())]
+    masks = ("--masks", getattr(config, "masks", None))
+    for flag, path in (("--input", config.input), *manifests, masks, ("--output", config.output)):
         if path is not None and storage.is_local(path):
             raise UserError(
                 f"{flag} {path} is a path of this machine, which Dataflow's workers cannot reach; expected a URL such"

@@ -91,7 +91,7 @@ WRONG_FLAGS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("--runner", "NoSuchRunner"), ("--runner", "NoSuchRunner")),
     (("stray",), ("stray",)),
     (("--manifest", "/no/such.csv"), ("--manifest /no/such.csv: no such file",)),
-    (("--manifest", "/no/such.parquet"), ("--manifest /no/such.parquet", ".csv or .jsonl")),
+    (("--manifest", "/no/such.parquet"), ("--manifest /no/such.parquet: no such file",)),
     (("--input", "/tmp", "--manifest", "m.csv"), ("either --input", "or --manifest")),
 ]
 

@@ -20,6 +20,7 @@ from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.examples.framing import HEADER_BYTES, Framing
 from transforms.files.noted_columns import Columns, noted_stats
 from transforms.files.references import LABELS
+from transforms.inputs.manifests import line_of
 from transforms.layout.files import Layout
 from transforms.statistics.files import SplitStats, count_labels
 from transforms.statistics.noted import NotedStats
@@ -192,7 +193,8 @@ class FileEncoder(ABC):
         offset = 0
         names = _Names(self.renames(self.feature), self.renames("label"), self.renames("filename"))
         label_of = LABELS.name if LABELS.name in batch.schema.names else "label"
-        rows = (batch[name].to_pylist() for name in ("name", label_of, "line", "columns"))
+        lines = list(map(line_of, batch["line"].to_pylist()))
+        rows = (lines if name == "line" else batch[name].to_pylist() for name in ("name", label_of, "line", "columns"))
         paths = self._paths(batch)
         tried = list(map(self._tried, paths, self._read(paths, known), batch["size"].to_pylist(), known))
         noted = self.note(batch, tried)

@@ -45,6 +45,12 @@ def columns_of(files: Sequence[str], masks: Sequence[str]) -> tuple[Companion, .
     )
 
 
+def further_files(columns: Sequence[str]) -> tuple[str, ...]:
+    """Those of the columns of a metadata file that name further files, by their own names, as Hugging Face's
+    imagefolder knows them."""
+    return tuple(column for column in columns if column.endswith(_SUFFIX) and column != _SUFFIX)
+
+
 def with_companions(schema: pa.Schema, companions: Sequence[Companion]) -> pa.Schema:
     """The schema of batches, with their companions if they have any."""
     return schema.append(COMPANIONS) if companions else schema

@@ -1,4 +1,4 @@
-"""A manifest of files: CSV with a header, or JSON lines; one row a file."""
+"""A manifest of files: CSV with a header, JSON lines or Parquet; one row a file."""
 
 import csv
 import io
@@ -7,7 +7,8 @@ import math
 import os
 import posixpath
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import xxhash
@@ -18,12 +19,15 @@ from transforms.columns.nested import ColumnError
 from transforms.columns.separated import parts_of
 from transforms.inputs import label_lists
 from transforms.inputs.companions import Companion
+from transforms.inputs.manifests import ManifestFile, numbered
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
 
 FILE_COLUMNS = ("file_name", "image_uri")
 RESERVED = ("image", "filename", "height", "width")  # the features of every image, which a column cannot also be
+_PARQUET = ".parquet"
+_PARQUET_ROWS = 4096  # of Parquet, made Python values at once
 _FIELD_LIMIT = 1 << 30  # bytes in one CSV cell; the csv module's default of 128 KiB is less than a caption may have
 _SHOWN, _SHOWN_COLUMNS = 60, 200  # letters of a value that is no good, and of the names of all columns
 
@@ -96,17 +100,17 @@ USUAL_NAMES = ManifestNames()
 
 
 def is_textual(path: str) -> bool:
-    """Whether the manifest is CSV, whose values are all text, rather than JSON lines.
+    """Whether the manifest is CSV, whose values are all text, rather than JSON lines or Parquet.
 
     Raises:
       UserError: the name says neither.
     """
     suffix = posixpath.splitext(path)[1].lower()
-    if suffix in (".jsonl", ".ndjson"):
+    if suffix in (".jsonl", ".ndjson", _PARQUET):
         return False
     if suffix == ".csv":
         return True
-    raise UserError(f"--manifest {path}: expected a name that ends in .csv or .jsonl")
+    raise UserError(f"--manifest {path}: expected a name that ends in .csv, .jsonl or .parquet")
 
 
 def folder_of(path: str) -> str:
@@ -134,6 +138,10 @@ def read_rows(
     Raises:
       UserError: there is no such file, no column that names the file, or a quote that is never closed.
     """
+    folder = folder_of(path)
+    if path.lower().endswith(_PARQUET):
+        yield from _rows(_parquet_rows(path, names.reserved(reserved), names), path, folder, allow_outside, names)
+        return
     try:
         raw = storage.open_read(path)
     except FileNotFoundError:
@@ -141,11 +149,60 @@ def read_rows(
     except OSError as error:
         raise_if_store_failed(error, path)
         raise UserError(f"--manifest {path} cannot be read: {error_text(error)}") from None
-    folder = folder_of(path)
     with raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
         values_of = _csv_rows if is_textual(path) else _json_rows
         values = values_of(text, path, names.reserved(reserved), names)
         yield from _rows(values, path, folder, allow_outside, names)
+
+
+def read_all(
+    manifests: Sequence[ManifestFile],
+    allow_outside: bool,
+    reserved: Collection[str] = RESERVED,
+    names: ManifestNames = USUAL_NAMES,
+) -> Iterator[Row | Reject]:
+    """The rows of several manifests, one after another: their names as seen from the folder of all, their splits those
+    of the manifests, and their lines as transforms.inputs.manifests.numbered has it.
+
+    Raises:
+      UserError: as `read_rows`; or they are of several formats, have different columns, or say splits where it is said
+        of the manifest.
+    """
+    _check_alike(manifests, names)
+    for place, manifest in enumerate(manifests):
+        for row in read_rows(manifest.path, allow_outside, reserved, names):
+            if isinstance(row, Reject):
+                yield row
+                continue
+            if manifest.split and row.split is not None:
+                raise UserError(
+                    f"--manifest {manifest.split}={manifest.path}: line {row.line} has a split of its own,"
+                    f" {row.split!r}; leave out the column, or the split of the file"
+                )
+            if manifest.split or manifest.inside or place:
+                split, line = manifest.split or row.split, numbered(place, row.line)
+                row = replace(row, name=manifest.name(row.name), split=split, line=line)
+            yield row
+
+
+def _check_alike(manifests: Sequence[ManifestFile], names: ManifestNames) -> None:
+    """Check that manifests can be one input; raises UserError."""
+    first, *others = manifests
+    for other in others:
+        if is_textual(first.path) != is_textual(other.path):
+            raise UserError(
+                f"--manifest: {first.path} and {other.path} are of formats of which one has types and the other texts"
+                " alone; give manifests of one format"
+            )
+    of_first = columns_of(first.path) if others else None
+    for other in others:
+        columns = columns_of(other.path)
+        if of_first is not None and columns is not None and (odd := sorted(set(of_first) ^ set(columns))):
+            has, lacks = (first, other) if odd[0] in of_first else (other, first)
+            raise UserError(
+                f"--manifest: {has.path} has a column {odd[0]!r}, which {lacks.path} has not; give manifests of the"
+                " same columns"
+            )
 
 
 def _rows(
@@ -259,6 +316,81 @@ def _csv_rows(
             yield Reject(path, line, "index", problem)
         else:
             yield line, dict(zip(header, cells, strict=True))
+
+
+def _parquet_rows(
+    path: str, reserved: Collection[str], names: ManifestNames
+) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
+    from pyarrow import ArrowException, parquet
+
+    try:
+        with storage.open_read(path) as raw, parquet.ParquetFile(raw) as file:
+            schema = file.schema_arrow
+            _check_header(schema.names, path, reserved, names)
+            for field in schema:
+                if not _is_plain(field.type):
+                    raise UserError(
+                        f"--manifest {path}: column {field.name!r} is of {field.type}, where a manifest has texts,"
+                        " numbers, booleans and lists of them; cast the column, or leave it out"
+                    )
+            line = 0
+            for batch in file.iter_batches(_PARQUET_ROWS):
+                for row in batch.to_pylist():
+                    line += 1
+                    yield line, row
+    except FileNotFoundError:
+        raise UserError(f"--manifest {path}: no such file") from None
+    except (ArrowException, OSError) as error:
+        if isinstance(error, OSError):
+            raise_if_store_failed(error, path)
+        raise UserError(f"--manifest {path} cannot be read: {error_text(error, lines=1)}") from None
+
+
+def _is_plain(kind: Any) -> bool:
+    """Whether values of an Arrow type are those that JSON has."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return _is_plain(kind.value_type)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return _is_plain(kind.value_type)
+    plain = (types.is_string, types.is_large_string, types.is_integer, types.is_floating, types.is_boolean)
+    return any(check(kind) for check in (*plain, types.is_null))
+
+
+def columns_of(path: str) -> tuple[str, ...] | None:
+    """The columns of a manifest that says them before its rows; None of JSON lines.
+
+    Raises:
+      UserError: as `read_rows`.
+    """
+    if path.lower().endswith(_PARQUET):
+        from pyarrow import ArrowException, parquet
+
+        try:
+            with storage.open_read(path) as raw:
+                return tuple(parquet.read_schema(raw).names)
+        except (ArrowException, OSError):  # which reading it tells
+            return None
+    if not is_textual(path):
+        return None
+    try:
+        with storage.open_read(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline="") as text:
+            header = _next_row(csv.reader(text, strict=True), path, 1)
+    except OSError:
+        return None
+    return None if header is None else tuple(header)
+
+
+def columns_told(path: str) -> tuple[str, ...]:
+    """The columns of a manifest as far as it says them: of JSON lines those of the first."""
+    known = columns_of(path)
+    if known is not None or is_textual(path) or path.lower().endswith(_PARQUET):
+        return known or ()
+    with suppress(OSError, ValueError), storage.open_read(path) as raw:
+        first = json.loads(raw.readline().decode("utf-8-sig"))
+        return tuple(first) if isinstance(first, dict) else ()
+    return ()
 
 
 def _next_row(reader: Any, path: str, line: int) -> list[str] | None:

@@ -24,14 +24,14 @@ from transforms.inputs.file_list import (
     ManifestNames,
     Row,
     digest,
-    folder_of,
     is_textual,
-    read_rows,
+    read_all,
 )
 from transforms.inputs.folders import FolderRoles
 from transforms.inputs.found import FOUND
 from transforms.inputs.image_names import image_names
 from transforms.inputs.listing import Found, Listed, list_input
+from transforms.inputs.manifests import ManifestFile, line_of
 from transforms.inputs.masks import Masks
 from transforms.inputs.spread import PARSED, deal_out, number_of_parts, rows_at_once, without_duplicates
 from transforms.inputs.summary import InputSummary, summarize_batch, summarize_skipped
@@ -92,10 +92,11 @@ class ListFiles(beam.PTransform):
 
 @dataclass(eq=False)
 class ReadManifest(beam.PTransform):
-    """Root -> Indexed: every row of a manifest, CSV or JSON lines.
+    """Root -> Indexed: every row of manifests, CSV, JSON lines or Parquet.
 
     Attributes:
-      path: of the manifest; relative names are taken from its folder.
+      manifests: them; relative names are taken from the folder of each.
+      root: the folder that all names are then relative to.
       allow_outside: whether files may lie elsewhere.
       reserved: names that no further column has.
       names: how files and labels are named.
@@ -103,7 +104,8 @@ class ReadManifest(beam.PTransform):
       temporary: the job's temporary directory; None in a dry run.
     """
 
-    path: str
+    manifests: Sequence[ManifestFile]
+    root: str
     allow_outside: bool
     reserved: tuple[str, ...] = RESERVED
     names: ManifestNames = USUAL_NAMES
@@ -114,7 +116,7 @@ class ReadManifest(beam.PTransform):
         """Parse on one worker; on all, leave out the second of equal rows and look up each file's size."""
         rows = (
             pbegin
-            | "Path" >> beam.Create([self.path])
+            | "Path" >> beam.Create([tuple(self.manifests)])
             | "Parse"
             >> beam.FlatMap(_parse, self.allow_outside, self.reserved, self.names, self.temporary)
             .with_output_types(tuple[int, pa.RecordBatch])
@@ -125,7 +127,14 @@ class ReadManifest(beam.PTransform):
             | "ByName" >> beam.GroupByKey()
             | "Measure"
             >> beam.ParDo(
-                _MeasureRowsFn(self.path, self.allow_outside, self.identities, self.temporary, self.names.companions)
+                _MeasureRowsFn(
+                    self.manifests,
+                    self.root,
+                    self.allow_outside,
+                    self.identities,
+                    self.temporary,
+                    self.names.companions,
+                )
             )
             .with_output_types(pa.RecordBatch)
             .with_outputs(REJECTS, SUMMARIES, main="files")
@@ -213,15 +222,19 @@ def tagged(parts: Iterable[RejectsPart]) -> Iterator[TaggedOutput]:
 
 
 def _parse(
-    path: str, allow_outside: bool, reserved: tuple[str, ...], names: ManifestNames, temporary: str | None
+    manifests: Sequence[ManifestFile],
+    allow_outside: bool,
+    reserved: tuple[str, ...],
+    names: ManifestNames,
+    temporary: str | None,
 ) -> Iterator[Any]:
     rejects = RejectsWriter(temporary)
     rejected = 0
-    missing = ("", None) if is_textual(path) else (None,)
+    missing = ("", None) if is_textual(manifests[0].path) else (None,)
 
     def rows() -> Iterator[tuple[Any, ...]]:
         nonlocal rejected
-        for row in read_rows(path, allow_outside, reserved, names):
+        for row in read_all(manifests, allow_outside, reserved, names):
             if isinstance(row, Row):
                 columns = {name: value for name, value in row.columns.items() if value not in missing}
                 found = (row.name, 0, row.uri, row.label, row.split, row.line, json.dumps(columns), None, digest(row))
@@ -232,7 +245,7 @@ def _parse(
 
     parts = 1
     with suppress(OSError):  # which reading it tells
-        parts = number_of_parts(storage.size(path))
+        parts = number_of_parts(sum(storage.size(manifest.path) for manifest in manifests))
     for batch in batches(rows(), with_companions(PARSED, names.companions), rows_at_once(parts)):
         yield from deal_out(batch, parts)
     yield from tagged(rejects.close())
@@ -286,18 +299,19 @@ class _MeasureRowsFn(MeasureFn):
 
     def __init__(
         self,
-        path: str,
+        manifests: Sequence[ManifestFile],
+        root: str,
         allow_outside: bool,
         identities: bool,
         temporary: str | None,
         companions: Sequence[Companion] = (),
     ) -> None:
-        super().__init__(folder_of(path), is_textual(path), allow_outside, identities, temporary, companions)
-        self._path = path
+        super().__init__(root, is_textual(manifests[0].path), allow_outside, identities, temporary, companions)
+        self._paths = [manifest.path for manifest in manifests]
 
     def process(self, part: tuple[int, Iterable[pa.RecordBatch]]) -> Iterator[Any]:
         """The rows of one part, which all of one name are in."""
-        rows, repeated = without_duplicates(concatenate(part[1]), self._path)
+        rows, repeated = without_duplicates(concatenate(part[1]), self._paths)
         yield from tagged(parts_of(repeated, self._temporary))
         yield TaggedOutput(SUMMARIES, InputSummary(rejected=len(repeated)))
         for start in range(0, len(rows), BATCH_ROWS):
@@ -346,7 +360,8 @@ def measure(
             except ColumnError as error:
                 problem = str(error)
         if problem is not None:
-            rejects.append(Reject(batch["name"][row].as_py(), batch["line"][row].as_py(), "index", problem))
+            line = line_of(batch["line"][row].as_py())
+            rejects.append(Reject(batch["name"][row].as_py(), line, "index", problem))
         keep.append(problem is None)
     known = [(0, None) if isinstance(found, str) else found for found in sizes]
     batch = batch.set_column(1, FOUND.field("size"), pa.array([size for size, _ in known], pa.int64()))

@@ -21,7 +21,7 @@ from transforms.stores.protocol import TIME_STAMP
 METADATA = "metadata file"
 # The kind of a choice of a glob, such as a day of a window, that no file is there for
 NO_MATCH = "choice without a file"
-_METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
+METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _MAX_DEPTH = 500  # of folders: what Python's stack has room for
 _CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _WILDCARD = re.compile(rf"[*?[]|{_CHOICE.pattern}")
@@ -278,7 +278,7 @@ def _stat(name: str, path: str) -> Listed:
 
 
 def _skipped(name: str) -> Skipped:
-    if posixpath.basename(name) in _METADATA_NAMES:
+    if posixpath.basename(name) in METADATA_NAMES:
         return Skipped(name, METADATA)
     suffix = posixpath.splitext(name)[1]
     return Skipped(name, f"{suffix} file" if suffix else "file without suffix")

@@ -1,12 +1,13 @@
 """The rows of a manifest on all workers: rows of one name meet, so that equal ones are found without a list of all."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from shardmill.metadata.rejects import Reject
 from transforms.inputs.found import FOUND
+from transforms.inputs.manifests import line_of, manifest_of
 from transforms.sharding.group_rows import rows_of
 from transforms.sharding.keys import hash_strings
 from transforms.workers.batches import BATCH_ROWS, bounded
@@ -37,13 +38,13 @@ def deal_out(batch: pa.RecordBatch, parts: int) -> Iterator[tuple[int, pa.Record
             yield from ((part, some) for some in bounded(batch.take(pa.array(rows))))
 
 
-def without_duplicates(batch: pa.RecordBatch, path: str) -> tuple[pa.RecordBatch, list[Reject]]:
+def without_duplicates(batch: pa.RecordBatch, path: str | Sequence[str]) -> tuple[pa.RecordBatch, list[Reject]]:
     """PARSED rows, all of their names, as FOUND ones in the order of their lines; a Reject for each that equals an
     earlier one. Equal names with other columns are not equal rows.
 
     Args:
       batch: the rows in any order.
-      path: of the manifest.
+      path: of the manifest, or of each of several.
     """
     batch = batch.take(pa.array(np.argsort(batch["line"].to_numpy(), kind="stable")))
     first: dict[bytes, int] = {}
@@ -53,6 +54,7 @@ def without_duplicates(batch: pa.RecordBatch, path: str) -> tuple[pa.RecordBatch
         keep.append(before == line)
         if before != line:
             name = batch["name"][row].as_py()
-            rejects.append(Reject(name, line, "index", f"duplicate of line {before} in {path}"))
+            of_first = path if isinstance(path, str) else path[manifest_of(before)]
+            rejects.append(Reject(name, line_of(line), "index", f"duplicate of line {line_of(before)} in {of_first}"))
     found = batch.drop_columns(["digest"])
     return (found if all(keep) else found.filter(pa.array(keep, pa.bool_()))), rejects

@@ -42,6 +42,8 @@ class LayoutOptions:
       annotated: whether the objects in images are annotated.
       separators: what stands between the classes of a manifest's label, by "label"; nothing where it names one.
       file_column: of a manifest, with the names of the files.
+      told: what the user must be told of how the input was found.
+      splits_by: what says the splits of a manifest's rows.
     """
 
     source: str
@@ -54,6 +56,8 @@ class LayoutOptions:
     annotated: bool = False
     separators: Mapping[str, str] = field(default_factory=dict)
     file_column: str = "file_name"
+    told: tuple[str, ...] = ()
+    splits_by: str = "the manifest's column 'split'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
     folders = CLASSES if manifest else read_folders(summary, options)
     from_input = folders.split is not None or bool(summary.splits.keys() - {""})
     if from_input:
-        _check_no_split_flags(options, "the manifest's column 'split'" if manifest else "the input's split folders")
+        _check_no_split_flags(options, options.splits_by if manifest else "the input's split folders")
     found = _labels(summary, folders)
     columns = dict(sorted(summary.columns.items()))
     _check_columns(options, columns, labelled=bool(found), manifest=manifest)
@@ -118,6 +122,7 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
             f"{options.classes.given}, but {options.source} has no labels: no class folders and no column 'label'"
         )
     notices = (
+        *options.told,
         *missing,
         *sorted(summary.notices),
         *skipped_notices(summary),
@@ -188,11 +193,10 @@ def read_folders(summary: InputSummary, options: LayoutOptions) -> FolderRoles:
         return options.folders
     if METADATA in summary.skipped and options.kind.listed:
         number, name = summary.skipped[METADATA]
-        textual = " once it is .csv or .jsonl" if name.endswith(".parquet") else ""
-        joined = f", or one file that joins all {number:,}, with a column split" if number > 1 else ""
+        joined = f", once for each of the {number:,}, as in --manifest train={name}," if number > 1 else ""
         raise UserError(
             f"{options.source} holds {name!r}, which says what the {options.kind.plural} are: give --manifest with its"
-            f" path{textual}{joined}; or --folders label (split/label, any), to go by the folders and leave it out"
+            f" path{joined}; or --folders label (split/label, any), to go by the folders and leave it out"
         )
     try:
         return guess_roles(summary.folders)
@@ -244,7 +248,7 @@ def _parts(summary: InputSummary) -> list[list[str]]:
 def _check_no_split_flags(options: LayoutOptions, source: str) -> None:
     if options.split.splits is not None:
         raise UserError(
-            f"--splits was given, but {source} say{'s' if 'column' in source else ''} the split; drop the one or the"
+            f"--splits was given, but {source} say{'' if 'folders' in source else 's'} the split; drop the one or the"
             " other"
         )
 

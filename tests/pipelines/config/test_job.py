@@ -23,9 +23,12 @@ def config(**values: Any) -> ImagesConfig:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"input": None}, "^give either --input, a folder or a glob, or --manifest, a .csv or .jsonl file, or what"),
+        (
+            {"input": None},
+            "^give either --input, a folder or a glob, or --manifest, a .csv, .jsonl or .parquet file, or",
+        ),
         ({"input": "photos", "manifest": "a.csv"}, "^give either --input"),
-        ({"manifest": "a.tsv"}, "^--manifest a.tsv: expected a name that ends in .csv or .jsonl$"),
+        ({"manifest": "a.tsv"}, "^--manifest a.tsv: expected a name that ends in .csv, .jsonl or .parquet$"),
         ({"allow_outside": True}, "^--allow_outside is about the names in a --manifest"),
         ({"name": "my-flowers"}, "^--name 'my-flowers': expected a letter, then letters, digits and '_'$"),
         ({"name": ""}, "^--name '': expected a letter"),

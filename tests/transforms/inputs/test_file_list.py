@@ -23,7 +23,14 @@ def rows(folder: Path, text: str | bytes, name: str = "meta.csv", allow_outside:
 
 @pytest.mark.parametrize(
     ("path", "textual"),
-    [("a.csv", True), ("a.CSV", True), ("gs://b/a.jsonl", False), ("a.ndjson", False), ("x.y/a.JSONL", False)],
+    [
+        ("a.csv", True),
+        ("a.CSV", True),
+        ("gs://b/a.jsonl", False),
+        ("a.ndjson", False),
+        ("a.parquet", False),
+        ("x.y/a.JSONL", False),
+    ],
 )
 def test_kinds(path: str, textual: bool) -> None:
     assert is_textual(path) is textual
@@ -31,7 +38,7 @@ def test_kinds(path: str, textual: bool) -> None:
 
 @pytest.mark.parametrize("path", ["a.tsv", "a.json", "a", "folder.csv/a"])
 def test_unknown_kinds(path: str) -> None:
-    with pytest.raises(UserError, match=f"^--manifest {path}: expected a name that ends in .csv or .jsonl$"):
+    with pytest.raises(UserError, match=f"^--manifest {path}: expected a name that ends in .csv, .jsonl or .parquet$"):
         is_textual(path)
 
 

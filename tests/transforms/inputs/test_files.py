@@ -17,6 +17,7 @@ from transforms.columns.types import ColumnType
 from transforms.inputs.files import ListFiles, ReadManifest, index_listing, measure
 from transforms.inputs.found import FOUND
 from transforms.inputs.listing import Found, Listed, Skipped
+from transforms.inputs.manifests import ManifestFile
 from transforms.inputs.summary import InputSummary, summarize_batch
 from transforms.stores.protocol import FileStat
 from transforms.workers.batches import to_batch
@@ -101,7 +102,7 @@ def test_read_manifest(tmp_path: Path) -> None:
     (tmp_path / "meta.csv").write_text("\n".join(lines))
 
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
-        indexed = pipeline | ReadManifest(str(tmp_path / "meta.csv"), False)
+        indexed = pipeline | ReadManifest([ManifestFile(str(tmp_path / "meta.csv"))], str(tmp_path), False)
         files = indexed.files | "Files" >> beam.FlatMap(
             lambda batch: zip(*(batch[name].to_pylist() for name in ("name", "size", "label", "line")))
         )
