@@ -21,8 +21,8 @@ ROOMS = {
             " reading tensors checks __main__"
         ),
         "transforms": (
-            "stores options workers rejects columns tokens statistics contents preprocessing sharding examples writing"
-            " formats inputs layout publishing files records verification"
+            "stores options workers rejects columns tokens sequences statistics contents preprocessing sharding"
+            " examples writing formats inputs layout publishing files records verification"
         ),
         "pipelines": "flags config reports graphs kinds recipes running rebuilding commands cli __main__",
     }.items()

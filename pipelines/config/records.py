@@ -19,6 +19,7 @@ from transforms.options.output import parse_path
 from transforms.options.shards import parse_size
 from transforms.options.splits import SplitOptions
 from transforms.preprocessing.options import TransformOptions
+from transforms.sequences.options import SequenceOptions
 from transforms.tokens.options import TokenOptions
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _one_or_list(names: tuple[str, ...]) -> str | list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordsConfig(TransformOptions, TokenOptions, JobConfig):
+class RecordsConfig(TransformOptions, TokenOptions, SequenceOptions, JobConfig):
     """What a job over records inside files is told; of what a format has no flag for, it is told the default."""
 
     title: ClassVar[str] = "features"
@@ -196,6 +197,7 @@ class RecordsConfig(TransformOptions, TokenOptions, JobConfig):
             )
         self._check_separators()
         self._check_tokens()
+        self._check_sequences()
         if self.delimiter == self.quote and self.quote:
             raise UserError(f"--delimiter and --quote are both {self.quote!r}")
         if self.delimiter is None and self.quote in (",", "\t"):
@@ -243,6 +245,28 @@ class RecordsConfig(TransformOptions, TokenOptions, JobConfig):
                 " these; leave it out"
             )
 
+    def _check_sequences(self) -> None:
+        if self.sequence_by is None:
+            return
+        if self.schema is not None:
+            raise UserError(
+                f"--sequence_by: {self.schema.said} says what columns are, and not sequences of them; leave it out"
+            )
+        for other in ("tokenizer", "transform", "module_file", "transform_graph", "key", "label_separator"):
+            if getattr(self, other) is not None:
+                raise UserError(f"--sequence_by and --{other}: rows are gathered as they are; leave one of them out")
+        if self.no_shuffle:
+            raise UserError("--sequence_by and --no_shuffle: sequences are in the order of their ids' hashes")
+        for other in ("group_by", "stratify_by"):
+            if getattr(self, other) is not None:
+                raise UserError(
+                    f"--{other} {getattr(self, other)}: with --sequence_by the id decides the split of a row, so that"
+                    " all rows of a sequence are in one; leave it out"
+                )
+        for name in (self.sequence_by, self.order_by):
+            if name in self.drop:
+                raise UserError(f"--drop {name}: sequences are made by it; leave it in")
+
     def _check_separators(self) -> None:
         for name, separator in (self.label_separator or {}).items():
             if not self.table_labels:
@@ -281,6 +305,10 @@ class RecordsConfig(TransformOptions, TokenOptions, JobConfig):
     @property
     def encoder(self) -> "RecordEncoder":
         """What becomes of the rows."""
+        if self.sequencing is not None:
+            from transforms.records.sequence_rows import SequenceRowEncoder
+
+            return SequenceRowEncoder(tuple(self.table_options.helpers), self.renames, sequencing=self.sequencing)
         return self.spec.make_encoder(tuple(self.table_options.helpers), self.renames, self.tokenization)
 
     @property
@@ -350,7 +378,8 @@ class RecordsConfig(TransformOptions, TokenOptions, JobConfig):
             calls_rows=self.spec.calls_rows,
             separators={name or self.table_labels[0]: text for name, text in (self.label_separator or {}).items()},
             says_label=tuple(name for name, column in named.items() if column == "label"),
-            key=self.key,
+            key=self.key or self.sequence_by,
+            key_said="--key" if self.sequence_by is None else "--sequence_by",
             split=self._split,
             classes=self.part(LabelOptions),
             folders=self.folders,
@@ -363,7 +392,7 @@ class RecordsConfig(TransformOptions, TokenOptions, JobConfig):
         """What keys and splits are computed with."""
         from transforms.records.encode import KeyOptions
 
-        return KeyOptions(self._split, self.key, self.apart)
+        return KeyOptions(self._split, self.key or self.sequence_by, self.apart)
 
     @property
     def analysis(self) -> "Analysis | None":

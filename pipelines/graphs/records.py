@@ -30,14 +30,16 @@ from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.records.merge import RunShards
 from transforms.records.packed import PackedShards
-from transforms.records.run_file import read_keys
+from transforms.records.run_file import read_distinct_keys, read_keys
+from transforms.records.sequence_shards import SAME_TIME, SequenceShards
 from transforms.records.slices import SliceRuns
 from transforms.records.stage import KeyStrata, Staged, StagedRuns, StageRuns, Staging
 from transforms.rejects.gathered import gather
 from transforms.rejects.part import RejectsPart
+from transforms.sequences.times import Sequencing
 from transforms.sharding import balance
 from transforms.sharding.cuts import FindByteCuts, FindExampleCuts
-from transforms.sharding.divisions import Divisions
+from transforms.sharding.divisions import Divisions, divide_by_keys
 from transforms.sharding.keys import stratum_cuts
 from transforms.sharding.shards import shard_count
 from transforms.statistics.files import SplitStats, merge_by_split
@@ -79,7 +81,9 @@ def build_records(
         >> WriteShards(
             config.directory,
             config.name,
-            graph | "Shards" >> beam.Map(transformed_shards, config.source) if config.materialize else _shards(config),
+            graph | "Shards" >> beam.Map(transformed_shards, config.source)
+            if config.materialize
+            else _shards(layout, config),
             divisions,
             options.folder,
             config.codec,
@@ -104,6 +108,7 @@ def build_records(
         config.materialize,
         config.tokenization,
         "" if config.pack_to is None else config.end[0],
+        config.sequencing,
     ).with_output_types(str)
 
 
@@ -139,12 +144,18 @@ def _divisions(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Di
     if config.pack_to is not None or config.balance == "tokens":
         return token_cuts(staged, config)
     count = partial(shard_count, config.shard_counts)
+    if config.sequencing is not None:
+        divide = partial(divide_by_keys, by_bytes=config.balance == "bytes")
+        return staged.runs | "Plan" >> FindByteCuts(read_distinct_keys, count, config.threads, divide)
     if config.balance == "bytes":
         return staged.runs | "Plan" >> FindByteCuts(read_keys, count, config.threads)
     return staged.runs | "Plan" >> FindExampleCuts(read_keys, partial(_shard_ranks, count), config.threads)
 
 
-def _shards(config: RecordsConfig) -> Any:  # a ShardSource, which Beam cannot check
+def _shards(layout: beam.PCollection[TableLayout], config: RecordsConfig) -> Any:
+    """A ShardSource, which Beam cannot check, or a collection of one."""
+    if config.sequencing is not None:
+        return layout | "Shards" >> beam.Map(_sequence_shards, config.sequencing, config.renames)
     return RunShards() if config.pack_to is None else PackedShards(config.pack_to, config.renames(INPUT_IDS))
 
 
@@ -166,6 +177,7 @@ def _publish(
     materialize: bool,
     tokenization: Tokenization | None,
     end_of_text: str,
+    sequencing: Sequencing | None,
 ) -> list[str]:
     shards = list(shards)
     if (done := publish.published_before(shards, options)) is not None:
@@ -203,13 +215,32 @@ def _publish(
         tokens = tokens_by_split(staged, shards, tokenization)
         said = token_notices(staged, tokens, tokenization, end_of_text)
         build = replace(build, tokens=tokens, notices=(*build.notices, *said))
-    if tokenization is not None and tokenization.is_packed:
+    if sequencing is not None:
+        features = layout.features
+        # What was staged are rows, whose contents are not those of examples
+        build = replace(build, duplicates=None, notices=(*build.notices, *_sequence_notices(shards, sequencing)))
+    if sequencing is not None or (tokenization is not None and tokenization.is_packed):
         build = replace(build, stats=_stats_of_shards(shards))
     if graph.features and analysis is None:
         build = replace(build, more=graph.read)
     if graph.features and materialize:
         return publish.publish(replace(build, stats=_stats_of_shards(shards), more=graph.read), graph.features, options)
     return publish.publish(*renamed(build, features, options), options)
+
+
+def _sequence_shards(layout: TableLayout, sequencing: Sequencing, renames: Renames) -> Any:
+    return SequenceShards(layout.features, sequencing, layout.labels, layout.target, renames)
+
+
+def _sequence_notices(shards: Iterable[ShardInfo], how: Sequencing) -> list[str]:
+    same = sum(shard.noted.get(SAME_TIME, 0) for shard in shards)
+    if not same:
+        return []
+    rows = "row has" if same == 1 else "rows have"
+    return [
+        f"{same:,} {rows} the {how.time} of another of the same {how.id}: such rows are in the order of their files and"
+        " lines"
+    ]
 
 
 def _stats_of_shards(shards: Iterable[ShardInfo]) -> dict[str, SplitStats]:

@@ -16,6 +16,7 @@ from transforms.inputs.blocks import IndexBlocks, IndexedBlocks
 from transforms.inputs.summary import InputSummary
 from transforms.layout.columns import wanted_columns
 from transforms.layout.notices import skipped_notices
+from transforms.layout.sequences import sequence_layout
 from transforms.layout.table_layout import TableLayout
 from transforms.layout.tokens import tokenized_layout
 from transforms.preprocessing.declaration import check_analyzed, check_transform
@@ -98,6 +99,8 @@ def _layout_of_route(summary: InputSummary, inferred: Inferred, config: RecordsC
     layout = config.spec.make_layout()(summary, inferred, config.table_options, config.line_numbers)
     if config.tokenization is not None:
         layout = tokenized_layout(layout, config.tokenization, config.source)
+    if config.sequencing is not None:
+        layout = sequence_layout(layout, config.sequencing, config.source)
     if layout.features:
         config.renames.check(feature.name for feature in layout.features)
     if config.transform is not None and layout.features:

@@ -6,6 +6,7 @@ from pipelines.config.records import FormatSpec, RecordsConfig
 from pipelines.kinds.kind import RecordsKind
 from shardmill.features.renames import Renames
 from transforms.options.declare import options_of
+from transforms.sequences.options import SequenceOptions
 from transforms.tokens.options import TokenOptions
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _COLUMNS = (
     "transform_graph",
     "materialize",
     *TOKEN_FLAGS,
+    *(option.field for option in options_of(SequenceOptions)),
 )  # of every table
 
 

@@ -22,7 +22,11 @@ from transforms.publishing.before import version_before
 from transforms.stores import storage
 
 # Of a version's options those by which its schema is not that of its input
-_MADE = {"materialize": "transformed examples (materialize)", "tokenizer": "tokens (tokenizer)"}
+_MADE = {
+    "materialize": "transformed examples (materialize)",
+    "tokenizer": "tokens (tokenizer)",
+    "sequence_by": "sequences (sequence_by)",
+}
 
 
 @dataclass(frozen=True, slots=True)

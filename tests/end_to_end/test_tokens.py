@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-from tests.support.command import Run, check_failure, check_mistake, tree_bytes, write_files
+from tests.support.command import Run, check_failure, check_mistake, image, tree_bytes, write_files
 from tests.support.table_results import Table, convert
 from tests.support.tokenizer_files import END, WORDS, texts, tokenizer_json
 from transforms.records.packed import PackedShards
@@ -205,6 +205,19 @@ def test_a_column_of_a_table(command: str, tmp_path: Path) -> None:
         packed.dataset.manifest.notices
     )
     assert packed.dataset.manifest.input["in_examples"] == 60
+
+
+def test_images_beside_texts_are_left_out_of_blocks_and_stay_beside_tokens(tmp_path: Path) -> None:
+    write_files(tmp_path, {"tokenizer.json": tokenizer_json()})
+    (tmp_path / "in").mkdir()
+    rows = [{"text": "w1 w2 w3", "image": image(n)} for n in range(3)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in/a.parquet")
+    packed = _tokenized(tmp_path / "in", tmp_path / "a", "--image", "image", "--pack_to", 4, command="parquet")
+    beside = _tokenized(tmp_path / "in", tmp_path / "b", "--image", "image", command="parquet")
+
+    assert packed.features == {"input_ids": "int64[4]"}
+    assert beside.features.keys() == {"input_ids", "image"}
+    assert beside.stats()["image"]["formats"] == {"jpeg": 3}
 
 
 def test_a_token_above_the_vocabulary_and_bytes_that_are_no_text_are_rejects(tmp_path: Path) -> None:

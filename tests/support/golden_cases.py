@@ -200,6 +200,10 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "csv-labels": ("csv", "--input", "tables/tags.csv", "--label", "kind,score", "--drop", "tags", *_SPLITS),
     "jsonl-label-lists": ("jsonl", "--input", "tables/tags.jsonl", "--label", "tags", "--num_shards", "2"),
+    "csv-sequences": (
+        *("csv", "--input", "tables/rows.csv", "--sequence_by", "user", "--order_by", "id", "--label", "user"),
+        *("--only", "user,id,city", "--num_shards", "train=2,test=1", *_SPLITS),
+    ),
     "jsonl": ("jsonl", "--input", "tables/rows.jsonl", "--label", "kind", *_SPLITS),
     "jsonl-fill": ("jsonl", "--input", "tables/rows.jsonl", "--fill", "size=0", "--drop", "boxes", "--key", "id"),
     "parquet": ("parquet", "--input", "tables/rows.parquet", "--key", "id", *_SPLITS),

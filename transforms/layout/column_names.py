@@ -46,7 +46,7 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
     """
     flags = {
         "--label": options.label_columns,
-        "--key": [options.key] if options.key else [],
+        options.key_said: [options.key] if options.key else [],
         "--group_by": [options.split.group_by] if options.split.group_by else [],
         "--stratify_by": [options.split.stratify_by] if options.split.stratify_by else [],
         "--image": options.images,

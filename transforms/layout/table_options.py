@@ -24,6 +24,7 @@ class TableOptions:
       label_columns: those that are labels.
       separators: what stands between the classes of labels whose texts name several, by column.
       key: the column that is a record's identity, which need not be a feature.
+      key_said: the flag that names it.
       split: how records are dealt out to splits; its columns need not be features either.
       classes: the names there may be.
       split_shards: the splits that --num_shards names.
@@ -51,6 +52,7 @@ class TableOptions:
     calls_rows: str = ""
     says_label: tuple[str, ...] = ()
     schema_said: str = "--schema"
+    key_said: str = "--key"
 
     @property
     def helpers(self) -> list[str]:

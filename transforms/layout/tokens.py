@@ -65,6 +65,7 @@ def _packed(layout: TableLayout, how: Tokenization, said: tuple[str, ...]) -> Ta
         features=(Feature(INPUT_IDS, "int64", shape=(how.pack_to,)),),
         labels=(),
         required_labels=(),
+        images=(),
         target=None,
         notices=(*layout.notices, *said),
     )

@@ -241,12 +241,11 @@ def check_complete(shards: Sequence[ShardInfo], divisions: Divisions) -> None:
 def check_counts(build: Build) -> None:
     """Check that every record read was written or rejected, in each shard and in all; raises JobError."""
     for shard in build.shards:
-        if shard.planned != shard.examples + shard.rejected:
+        if shard.planned != shard.done + shard.rejected:
             raise JobError(
-                f"{shard.name}: {shard.planned} records planned, but {shard.examples} written and {shard.rejected}"
-                " rejected"
+                f"{shard.name}: {shard.planned} records planned, but {shard.done} written and {shard.rejected} rejected"
             )
-    written = sum(shard.examples if shard.made_of is None else shard.made_of for shard in build.shards)
+    written = sum(shard.done for shard in build.shards)
     if build.records != written + build.rejects.records:
         raise JobError(
             f"{build.records} records read, but {written} written and {build.rejects.records} rejected: "

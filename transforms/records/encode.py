@@ -92,6 +92,7 @@ class EncodedRows:
       inferred: of the features, where they were not known before.
       kinds: of existing records' features, as they are: `inferred` says which holds all of them.
       pictures: of columns of images, what is known of each, as transforms.statistics.pictures counts it.
+      ties: uint64, shape (rows,), what orders records of one key, where it is not the place of their rows.
     """
 
     framed: pa.LargeBinaryArray
@@ -100,6 +101,7 @@ class EncodedRows:
     inferred: Inferred = field(default_factory=Inferred)
     kinds: Kinds = field(default_factory=dict)
     pictures: Mapping[str, pa.Array] = field(default_factory=dict)
+    ties: np.ndarray | None = None
 
     @property
     def counted(self) -> pa.RecordBatch:
@@ -316,7 +318,8 @@ def keyed(
         splits = np.zeros(len(order), np.int64)
     else:
         splits = keys.assign(split_keys(encoded, options), keys.thresholds(layout.fractions))
-    return KeyedRecords(encoded.framed, order, rows.ties, splits, layout.splits), contents
+    ties = rows.ties if encoded.ties is None else encoded.ties
+    return KeyedRecords(encoded.framed, order, ties, splits, layout.splits), contents
 
 
 def hashed(rows: PreparedRows, encoded: EncodedRows, options: KeyOptions) -> tuple[np.ndarray, Contents]:

@@ -145,14 +145,18 @@ def _fetched(slices: Sequence[Slice]) -> list[Piece]:
     return pieces
 
 
-def segments(pieces: Sequence[Piece], segment_bytes: int) -> Iterator[list[Piece]]:
-    """The pieces cut into segments of about `segment_bytes` that follow each other in the order of (key, tie).
+def segments(pieces: Sequence[Piece], segment_bytes: int, whole_keys: bool = False) -> Iterator[list[Piece]]:
+    """The pieces cut into segments of about `segment_bytes` that follow each other in the order of (key, tie); with
+    `whole_keys` all records of a key are in one, however many they are.
 
     The cuts are found in a sample of the keys, so that nothing is sorted but within a segment.
     """
     total = sum(piece.record_bytes for piece in pieces)
     number = -(-total // segment_bytes)
     cuts = _sampled_cuts(pieces, max(number, 1))
+    if whole_keys:
+        at = np.unique(cuts.keys)
+        cuts = Cuts(at, np.zeros(len(at), np.uint64))
     parts = [_cut(piece, cuts) for piece in pieces]
     for segment in zip(*parts, strict=True):
         if present := [part for part in segment if len(part.keys)]:

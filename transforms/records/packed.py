@@ -58,9 +58,10 @@ class PackedShards:
     segment_bytes: int = SEGMENT_BYTES
 
     def plan(self, parts: Iterable[pa.RecordBatch]) -> tuple[int, Iterable[Segment]]:
-        """The number of blocks, and the segments of them."""
+        """The number of documents that begin in the shard, and the segments of its blocks."""
         slices = to_slices(concatenate(parts))
-        return slices[0].blocks, self._segments(pieces_of(slices), slices[0].skip, slices[0].blocks)
+        skip, blocks = slices[0].skip, slices[0].blocks
+        return sum(part.rows for part in slices) - (skip > 0), self._segments(pieces_of(slices), skip, blocks)
 
     def _segments(self, pieces: Sequence[Piece], skip: int, blocks: int) -> Iterator[Segment]:
         order = key_order(

@@ -120,6 +120,16 @@ def read_keys(run: Run) -> Grouped:
     return grouped
 
 
+def read_distinct_keys(run: Run) -> Grouped:
+    """The different keys of a run's records by split, how many records have each, and the bytes of these."""
+    found: Grouped = {}
+    for group, (keys, _, sizes) in read_keys(run).items():
+        first = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))
+        counts = np.diff(np.append(first, len(keys)))
+        found[group] = keys[first], counts.astype(np.uint64), np.add.reduceat(sizes, first)
+    return found
+
+
 def read_keys_at(path: str, offset: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Keys, ties and framed sizes from the entries of `rows` records, the first of which lies at `offset`."""
     return columns_of(np.frombuffer(storage.read_range(path, offset, rows * ENTRY.itemsize), ENTRY))

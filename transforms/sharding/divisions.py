@@ -60,6 +60,17 @@ def divide_by_blocks(keys: np.ndarray, ties: np.ndarray, sizes: np.ndarray, part
     return Division(sum(share.blocks for share in each), int(sizes.sum()), cuts, tuple(each))
 
 
+def divide_by_keys(keys: np.ndarray, rows: np.ndarray, sizes: np.ndarray, parts: int, by_bytes: bool) -> Division:
+    """The division of one group into `parts`, each of whole keys, whose keys, or their bytes, differ by those of one at
+    most; `keys` may be there several times, each with the bytes of its `rows`, all of shape (n,)."""
+    every, which = np.unique(keys, return_inverse=True)
+    parts = min(parts, len(every))
+    weights = np.bincount(which, sizes, len(every)).astype(np.int64)
+    ranks = balance.byte_cuts(weights, parts) if by_bytes else balance.example_cuts(len(every), parts)
+    cuts = to_cuts((key, 0) for key in every[np.array(ranks, np.int64)].tolist())
+    return Division(len(every), int(sizes.sum()), cuts)
+
+
 def divide_by_bytes(keys: np.ndarray, ties: np.ndarray, sizes: np.ndarray, parts: int) -> Division:
     """The division of one group into `parts` by bytes, from all its keys, ties and sizes, each of shape (n,)."""
     order = np.lexsort((ties, keys))

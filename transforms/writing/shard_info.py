@@ -1,6 +1,7 @@
 """What is known of a shard once it is written."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from shardmill.metadata.naming import ShardName
 from transforms.contents.looks import LooksSection
@@ -22,6 +23,7 @@ class ShardInfo:
       piece: what is remembered of its files for the next build, if anything.
       section: what its examples hold, where that was gathered in writing.
       made_of: records of the input that are in its examples; None where that is one each.
+      noted: what was counted for what the user is told, by what it is.
       looks: how its pictures look, where anybody asked.
     """
 
@@ -37,3 +39,9 @@ class ShardInfo:
     section: Section | None = None
     looks: LooksSection | None = None
     made_of: int | None = None
+    noted: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def done(self) -> int:
+        """References, or records, that are in its examples."""
+        return self.examples if self.made_of is None else self.made_of

@@ -7,9 +7,11 @@ rest.
 
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -174,7 +176,7 @@ class _WriteShardFn(ThreadedFlatMap):
         output = _ShardFile(file, self._codec, blocks)
         stats: SplitStats | None = None
         examples = framed_bytes = made_of = 0
-        is_made_of_others = False
+        is_made_of_others, noted = False, Counter[str]()
         rejects = RejectsWriter(temporary)
         rejected = 0
         pieces, contents, looks = PieceWriter(), ContentsWriter(), LooksWriter()
@@ -193,6 +195,7 @@ class _WriteShardFn(ThreadedFlatMap):
                     stats.merge(chunk.stats)
                 examples += chunk.examples
                 is_made_of_others |= chunk.made_of is not None
+                noted += chunk.noted
                 made_of += chunk.examples if chunk.made_of is None else chunk.made_of
                 rejects.add(chunk.rejects)
                 rejected += len(chunk.rejects)
@@ -213,9 +216,9 @@ class _WriteShardFn(ThreadedFlatMap):
         seen = looks.write(storage.join(storage.join(temporary, _LOOKS), f"{split}-{attempt}"), split, str(name))
         left_out = rejects.close()
         written = (output.size_bytes, output.crc32c, stats, piece, section, seen)
-        info = ShardInfo(
-            name, path, planned, examples, rejected, *written, made_of=made_of if is_made_of_others else None
-        )
+        info = ShardInfo(name, path, planned, examples, rejected, *written)
+        if is_made_of_others:
+            info = replace(info, made_of=made_of, noted=dict(noted))
         # While other shards are encoded, and not of all at once when they are published
         synced = self._syncing.submit(_synced, info)
         return [*(beam.pvalue.TaggedOutput(REJECTS, part) for part in left_out), synced]

@@ -1,5 +1,6 @@
 """Where the records of a shard come from: what transforms.writing.shards asks of each route."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -21,8 +22,8 @@ class EncodedChunk:
       reused: files whose records, or rejects, came from an older version.
       contents: what the files hold, where that is gathered as shards are written.
       looks: how pictures look, where anybody asked.
-      made_of: records of the input, of which the examples are made and of which something is rejected; None where that
-        is one each.
+      made_of: records of the input that are in the examples; None where that is one each.
+      noted: what is counted for what the user is told, where `made_of` is not None.
       damaged: files whose records should have come from there, but were not whole.
     """
 
@@ -34,6 +35,7 @@ class EncodedChunk:
     reused: int = 0
     damaged: int = 0
     made_of: int | None = None
+    noted: Counter[str] = field(default_factory=Counter)
     contents: FileContents | None = None
     looks: Looks | None = None
 

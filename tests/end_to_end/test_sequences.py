@@ -1,0 +1,264 @@
+"""`--sequence_by id --order_by time`: the rows of an id as one example, in the order of their times."""
+
+import csv
+import io
+import json
+import random
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from shardmill.records.example import decode_example
+from tests.support.command import Run, check_failure, check_mistake, image, tree_bytes, write_files
+from tests.support.table_results import Table, convert
+from transforms.records.sequence_shards import SequenceShards
+
+COLUMNS = ("user", "t", "x", "word", "kind")
+BY = ("--sequence_by", "user", "--order_by", "t")
+Row = tuple[Any, ...]
+
+
+def _rows() -> list[Row]:
+    """Of 40 users, 1 to 25 rows each, in any order."""
+    rng = random.Random(5)
+    rows = [
+        (
+            user,
+            t * 3 - 20,
+            rng.randrange(1000) / 8,
+            rng.choice(("ant", "bee, c", "")) + "x",
+            "cat" if user % 3 else "dog",
+        )
+        for user in range(40)
+        for t in range(1 + user * 7 % 25)
+    ]
+    rng.shuffle(rows)
+    return rows
+
+
+ROWS = _rows()
+
+
+def _csv(rows: list[Row], columns: tuple[str, ...] = COLUMNS) -> bytes:
+    out = io.StringIO()
+    csv.writer(out).writerows([columns, *rows])
+    return out.getvalue().encode()
+
+
+def _expected() -> dict[int, dict[str, Any]]:
+    """By user, what the example holds; written without the code that is tested."""
+    found: dict[int, dict[str, Any]] = {}
+    for user in sorted({row[0] for row in ROWS}):
+        mine = sorted((row for row in ROWS if row[0] == user), key=lambda row: row[1])
+        found[user] = {
+            "user": [user],
+            "t": [row[1] for row in mine],
+            "x": [row[2] for row in mine],
+            "word": [row[3].encode() for row in mine],
+            "kind": [("cat", "dog").index(mine[0][4])],
+        }
+    return found
+
+
+def _found(table: Table) -> dict[int, dict[str, Any]]:
+    """By user, each feature as a list."""
+    found = {}
+    for split in table.dataset.manifest.splits:
+        for shard in split.shards:
+            for record in table.dataset.records(shard):
+                example = {name: list(values) for name, values in decode_example(record).items()}
+                (user,) = example["user"]
+                assert user not in found
+                found[user] = example
+    return found
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_files(tmp_path / "in", {f"{place}.csv": _csv(ROWS[place::3]) for place in range(3)})
+
+
+def test_an_example_is_all_rows_of_an_id_in_order(source: Path, tmp_path: Path, run: Run) -> None:
+    flags = (*BY, "--label", "kind", "--splits", "train=0.7,test=0.3", "--num_shards", 3)
+    table = convert("csv", source, tmp_path / "a", *flags)
+
+    assert _found(table) == _expected()
+    assert table.features == {"user": "int64", "t": "int64[]", "x": "float32[]", "word": "bytes[]", "kind": "int64"}
+    assert all(max(sizes) - min(sizes) <= 1 and len(sizes) == 3 for sizes in table.sizes.values())
+    assert table.dataset.manifest.input["records"] == table.dataset.manifest.input["in_examples"] == len(ROWS)
+    (lengths,) = {table.stats(split)["t"]["values_per_example"]["max"] for split in ("train",)}
+    assert lengths == max(len(row["t"]) for row in table.splits["train"])
+    counts = {split: table.stats(split)["kind"]["classes"] for split in ("train", "test")}
+    assert {name: sum(found[name] for found in counts.values()) for name in ("cat", "dog")} == {"cat": 26, "dog": 14}
+    assert "duplicates" not in json.loads((table.directory / "stats.json").read_text())
+    assert run("verify", table.directory).status == 0
+    assert run("inspect", table.directory).status == 0
+
+
+@pytest.mark.parametrize("command", ["jsonl", "parquet", "avro"])
+def test_every_format_of_tables(command: str, tmp_path: Path) -> None:
+    records = [dict(zip(COLUMNS, row, strict=True)) for row in ROWS]
+    (tmp_path / "in").mkdir()
+    path = tmp_path / f"in/a.{command}"
+    if command == "jsonl":
+        path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    elif command == "parquet":
+        pq.write_table(pa.Table.from_pylist(records), path, row_group_size=50)
+    else:
+        types = ("int", "long", "float", "string", "string")
+        fields = [{"name": name, "type": kind} for name, kind in zip(COLUMNS, types, strict=True)]
+        with path.open("wb") as file:
+            fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, records)
+    table = convert(command, tmp_path / "in", tmp_path / "out", *BY, "--label", "kind")
+
+    assert _found(table) == _expected()
+
+
+def test_neither_files_nor_blocks_nor_threads_nor_workers_show(source: Path, tmp_path: Path, run: Run) -> None:
+    flags = (*BY, "--num_shards", 2, "--splits", "train=0.6,test=0.4")
+    first = tree_bytes(convert("csv", source, tmp_path / "a", *flags).directory)
+    workers = ("--direct_running_mode", "multi_processing", "--direct_num_workers", 2)
+    for place, others in enumerate((("--threads", 1), ("--threads", 4, "--block_size", "1KiB"), workers)):
+        again = ("--input", source, "--output", tmp_path / f"b{place}", "--name", "n", *flags, *others)
+        assert run("csv", *again).status == 0
+        assert tree_bytes(tmp_path / f"b{place}/n/1.0.0") == first
+    one = write_files(tmp_path / "one", {"all.csv": _csv(sorted(ROWS))})
+    assert _found(convert("csv", one, tmp_path / "c", *flags)) == _found(convert("csv", source, tmp_path / "d", *flags))
+
+
+def test_a_segment_has_whole_sequences_however_small_it_is(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = tree_bytes(convert("csv", source, tmp_path / "a", *BY).directory)
+    monkeypatch.setattr("pipelines.graphs.records.SequenceShards", partial(SequenceShards, segment_bytes=1))
+
+    assert tree_bytes(convert("csv", source, tmp_path / "b", *BY).directory) == whole
+
+
+def test_shards_are_balanced_in_bytes(source: Path, tmp_path: Path) -> None:
+    spreads = {}
+    for balance in ("examples", "bytes"):
+        table = convert("csv", source, tmp_path / balance, *BY, "--balance", balance, "--num_shards", 3)
+        sizes = [shard.size_bytes for shard in table.dataset.manifest.splits[0].shards]
+        spreads[balance] = max(sizes) - min(sizes)
+    assert spreads["bytes"] < spreads["examples"]
+
+
+def test_numbers_of_fixed_length_and_texts_of_times(tmp_path: Path) -> None:
+    times = ["2024-01-02T09:00:00Z", "2024-01-02T09:00:00.5", "2023-12-31", "2024-01-02 08:59"]
+    lines = [{"id": "a", "when": when, "xy": [n, n / 2]} for n, when in enumerate(times)]
+    write_files(tmp_path / "in", {"a.jsonl": "".join(f"{json.dumps(line)}\n" for line in lines).encode()})
+    table = convert("jsonl", tmp_path / "in", tmp_path / "out", "--sequence_by", "id", "--order_by", "when")
+
+    (row,) = table.rows
+    assert row["when"] == [times[place].encode() for place in (2, 3, 0, 1)]
+    assert row["xy"] == [2, 1, 3, 1.5, 0, 0, 1, 0.5]
+    (feature,) = [each for each in table.dataset.manifest.features if each.name == "xy"]
+    assert feature.shape == (None, 2)
+
+
+def test_rows_of_one_time_are_in_the_order_of_the_input_and_said(tmp_path: Path) -> None:
+    write_files(tmp_path / "in", {"b.csv": b"id,t,x\n1,5,3\n1,4,9\n", "a.csv": b"id,t,x\n1,5,1\n1,5,2\n2,5,7\n"})
+    table = convert("csv", tmp_path / "in", tmp_path / "out", "--sequence_by", "id", "--order_by", "t")
+
+    assert sorted(row["x"] for row in table.rows) == [[7], [9, 1, 2, 3]]
+    assert list(table.dataset.manifest.notices) == [
+        "2 rows have the t of another of the same id: such rows are in the order of their files and lines"
+    ]
+
+
+BAD = [
+    ("id,t,x\n1,1,1\n,2,2\n", "no id: column 'id' has no value"),
+    ("id,t,x\n1,1,1\n1,,2\n", "no time: column 't' has no value"),
+    ("id,t,x\n1,1.5,1\n1,nan,2\n", "no time: nan in column 't' is neither a number nor a date or time as ISO 8601"),
+    ("id,t,x\n1,2024-01-01,1\n1,yesterday,2\n", "no time: 'yesterday' in column 't' is neither a number nor a date"),
+    ("id,t,x\n1,2024-01-01,1\n1,7,2\n", "no time: '7' in column 't' is neither a number nor a date"),
+    ("id,t,x\n1,2024-01-01,1\n1,2024-01-01T00:00+01:00,2\n", "no time: '2024-01-01T00:00+01:00' in column 't'"),
+    ("id,t,x\n1,1,1\n1,2,\n", "column 'x' has no value, and a sequence has one for each of its rows; --fill x=VALUE"),
+]
+
+
+@pytest.mark.parametrize(("content", "reason"), BAD)
+def test_bad_rows_are_rejects(content: str, reason: str, tmp_path: Path) -> None:
+    write_files(tmp_path / "in", {"a.csv": content.encode()})
+    flags = ("--sequence_by", "id", "--order_by", "t", "--max_reject_fraction", 0.9)
+    table = convert("csv", tmp_path / "in", tmp_path / "out", *flags)
+
+    assert [len(row["t"]) if isinstance(row["t"], list) else 1 for row in table.rows] == [1]
+    (reject,) = table.rejects()
+    assert (reject["source"], reject["line"]) == ("a.csv", 3)
+    assert reject["reason"].startswith(reason)
+
+
+def test_a_sequence_of_two_labels_is_rejected_whole(tmp_path: Path, run: Run) -> None:
+    content = b"id,t,x,kind\n1,1,1,a\n2,1,5,a\n1,2,2,b\n3,1,4,b\n"
+    write_files(tmp_path / "in", {"a.csv": content})
+    flags = ("--sequence_by", "id", "--order_by", "t", "--label", "kind")
+    table = convert("csv", tmp_path / "in", tmp_path / "out", *flags, "--max_reject_fraction", 0.5)
+
+    assert sorted(row["id"] for row in table.rows) == [2, 3]
+    assert {(reject["source"], reject["line"], reject["reason"]) for reject in table.rejects()} == {
+        ("a.csv", line, "'kind' is not the same in all rows of id 1: 'a', then 'b'; a sequence has one label")
+        for line in (2, 4)
+    }
+    failed = run("csv", "--input", tmp_path / "in", "--output", tmp_path / "b", "--name", "n", *flags)
+    check_failure(failed, "2 of 4 records were rejected")
+
+
+MISTAKES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
+    (("--sequence_by", "id"), ("--sequence_by id needs --order_by",)),
+    (("--order_by", "t"), ("--order_by t needs --sequence_by",)),
+    (("--sequence_by", "id", "--order_by", "id"), ("are both id",)),
+    (("--sequence_by", "idd", "--order_by", "t"), ("--sequence_by idd: no such column", "did you mean id?")),
+    (("--sequence_by", "id", "--order_by", "tt"), ("--order_by tt: no such column", "did you mean t?")),
+    (("--sequence_by", "id", "--order_by", "ok"), ("--order_by ok: the column orders nothing",)),
+    (("--sequence_by", "id", "--order_by", "t", "--drop", "t"), ("--drop t: sequences are made by it",)),
+    (
+        ("--sequence_by", "id", "--order_by", "t", "--group_by", "x", "--splits", "a=1"),
+        ("--group_by x", "the id decides"),
+    ),
+    (("--sequence_by", "id", "--order_by", "t", "--stratify_by", "x", "--splits", "a=1"), ("--stratify_by x",)),
+    (("--sequence_by", "id", "--order_by", "t", "--key", "x"), ("--sequence_by and --key",)),
+    (("--sequence_by", "id", "--order_by", "t", "--no_shuffle"), ("--sequence_by and --no_shuffle",)),
+]
+
+
+@pytest.mark.parametrize(("flags", "words"), MISTAKES)
+def test_mistakes(flags: tuple[str, ...], words: tuple[str, ...], tmp_path: Path, run: Run) -> None:
+    write_files(tmp_path / "in", {"a.csv": b"id,t,x,ok\n1,1,1,true\n1,2,2,false\n"})
+    refused = run("csv", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", *flags)
+    check_mistake(refused, *words)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("lists", [([1], [1, 2]), (["a", "b"], ["c", "d"])])
+def test_lists_that_no_example_can_have_lists_of(lists: tuple[list[Any], ...], tmp_path: Path, run: Run) -> None:
+    lines = [{"id": 1, "t": n, "v": values} for n, values in enumerate(lists)]
+    write_files(tmp_path / "in", {"a.jsonl": "".join(f"{json.dumps(line)}\n" for line in lines).encode()})
+    flags = ("--sequence_by", "id", "--order_by", "t")
+    refused = run("jsonl", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", *flags)
+    check_mistake(refused, "column 'v' holds lists of", "--drop v")
+
+
+def test_images_are_no_part_of_sequences(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "in").mkdir()
+    rows = [{"id": 1, "t": n, "image": image(n)} for n in range(3)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in/a.parquet")
+    told = ("--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n")
+    refused = run("parquet", *told, "--image", "image", "--sequence_by", "id", "--order_by", "t")
+    check_mistake(refused, "column 'image' holds images", "--drop image")
+
+
+def test_an_id_of_very_many_rows_is_one_sentence(
+    source: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transforms.records.sequence_shards.MAX_SEQUENCE_BYTES", 500)
+    refused = run("csv", "--input", source, "--output", tmp_path / "out", "--name", "n", *BY)
+
+    check_mistake(refused, "--sequence_by user: one sequence has", "expected 500 at most", "is it an id?")
+    assert not list(tmp_path.glob("out/**/_SUCCESS"))

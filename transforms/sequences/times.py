@@ -1,0 +1,59 @@
+"""What orders the rows of a sequence: numbers, or dates and times of ISO 8601, as integers that sort as they do. Pure:
+nothing here reads or writes."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+_SIGN = np.uint64(1 << 63)
+_TIME = re.compile(rb"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?Z?")
+
+
+@dataclass(frozen=True, slots=True)
+class Sequencing:
+    """What rows are gathered by.
+
+    Attributes:
+      id: the column whose rows of one value are a sequence.
+      time: the column that orders them.
+    """
+
+    id: str
+    time: str
+
+
+def order_keys(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Integers that sort as times do: uint64, shape (rows,); and which rows have none: bool, shape (rows,).
+
+    Args:
+      column: int64, float32, or texts: dates, or dates with times, to a microsecond; those that end in Z, and those
+        that name no zone, are taken for UTC.
+    """
+    none = column.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_int64(column.type):
+        values = column.fill_null(0).to_numpy()
+        return values.view(np.uint64) ^ _SIGN, none
+    if pa.types.is_float32(column.type):
+        floats = column.fill_null(0).to_numpy() + np.float32(0)  # of both zeros one
+        bits = floats.view(np.int32).astype(np.int64)
+        return (np.where(bits < 0, -(bits & 0x7FFFFFFF), bits) + (1 << 32)).astype(np.uint64), none | np.isnan(floats)
+    found = np.zeros(len(column), np.int64)
+    for row, text in enumerate(column.to_pylist()):
+        moment = None if text is None else _microseconds(text)
+        if moment is None:
+            none[row] = True
+        else:
+            found[row] = moment
+    return found.view(np.uint64) ^ _SIGN, none
+
+
+def _microseconds(text: bytes) -> int | None:
+    """Since 1970; None where it is no date and no time."""
+    if _TIME.fullmatch(text) is None:
+        return None
+    try:
+        return int(np.datetime64(text.removesuffix(b"Z").decode(), "us").astype(np.int64))
+    except ValueError:  # the 31st of a month of 30 days
+        return None
