@@ -29,6 +29,14 @@ def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
 ROWS = list(rows())
 
 
+def write_pets(path: Path, images: list[bytes]) -> None:
+    """A table as Hugging Face has it, with a column of plain bytes beside."""
+    told = {"image": {"_type": "Image"}, "label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}
+    files = pa.array([{"bytes": image, "path": None} for image in images])
+    table = pa.table({"image": files, "label": [0, 1] * (len(images) // 2), "photo": images})
+    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": told}})}), path)
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which all of it lies."""
@@ -69,6 +77,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "scans/cat").mkdir(parents=True)
     np.save(folder / "scans/cat/1.npy", np.zeros((2, 2), np.float32))
     pq.write_table(pa.table({"file_name": ["1.jpg"], "label": ["a"]}), folder / "parts/1.parquet")
+    write_pets(folder / "pets.parquet", jpegs)
     drawn = scenes(6)
     write_coco(folder / "coco", drawn[:4], "annotations/instances_train2017.json", "train2017")
     write_coco(folder / "coco", drawn[4:], "annotations/instances_val2017.json", "val2017")
@@ -79,7 +88,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_are_rows() -> None:
-    assert len(ROWS) == 27
+    assert len(ROWS) == 29
 
 
 @pytest.mark.parametrize(("command", "wanted"), ROWS)

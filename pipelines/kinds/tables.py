@@ -59,7 +59,7 @@ def _jsonl(config: RecordsConfig) -> "RecordFormat":
 def _parquet(config: RecordsConfig) -> "RecordFormat":
     from transforms.formats.parquet.format import ParquetFormat
 
-    return ParquetFormat(config.fill, config.drop)
+    return ParquetFormat(config.fill, config.drop, config.image)
 
 
 def _avro(config: RecordsConfig) -> "RecordFormat":

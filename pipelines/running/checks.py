@@ -1,6 +1,7 @@
 """What is checked before a job starts, so that a mistake writes nothing: the runner, the input, the output."""
 
 import os
+import re
 from typing import NoReturn
 
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -16,6 +17,8 @@ from transforms.inputs.listing import choices, is_glob, matches
 from transforms.publishing.job_folder import templates_in
 from transforms.stores import storage
 from transforms.stores.clients import check_url
+
+_ARCHIVE = re.compile(r"\.(zip|7z|rar|tgz|tar(?:\.\w+)?)$", re.IGNORECASE)
 
 
 def check(config: JobConfig, options: PipelineOptions) -> None:
@@ -35,6 +38,7 @@ def check_input(config: JobConfig) -> None:
     """
     if config.input is None:
         return
+    _check_archive(config)
     if is_glob(config.input):
         _check_glob(config)
         return
@@ -48,6 +52,23 @@ def check_input(config: JobConfig) -> None:
         raise UserError(f"--input {config.input} cannot be read: permission denied")
     if storage.is_local(config.output):
         _check_apart(config, os.path.realpath(config.directory), os.path.realpath(config.input))
+
+
+def _check_archive(config: JobConfig) -> None:
+    """Check that --input is no archive, where the command does not read such; raises UserError."""
+    found = _ARCHIVE.search(config.input or "")
+    is_folder = config.input is not None and storage.is_local(config.input) and os.path.isdir(config.input)
+    if found is None or is_folder or config.kind.accepts(config.input or ""):
+        return
+    tar = (
+        "; tar files of samples, 1.jpg beside 1.cls, are for `shardmill webdataset`"
+        if found[1].lower().startswith("t")
+        else ""
+    )
+    raise UserError(
+        f"--input {config.input} is an archive, and {config.kind.plural} in it are not read; unpack it, and give"
+        f" --input the folder{tar}"
+    )
 
 
 def _check_apart(config: JobConfig, directory: str, root: str) -> None:

@@ -67,3 +67,132 @@ def test_mistakes(run: Run, tmp_path: Path, flags: tuple[str, ...], sentence: st
     source = write(tmp_path / "in", {"photo": [image(1)], "many": [[image(1)]], "n": [1]})
     done = run("parquet", "--input", source, "--output", tmp_path, "--name", "n", *flags)
     check_mistake(done, sentence.format(source=source))
+
+
+FILE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+
+
+def files(values: list[bytes | None], path_first: bool = False) -> pa.Array:
+    """A column of files as Hugging Face has them."""
+    kind = pa.struct({"path": pa.string(), "bytes": pa.binary()}) if path_first else FILE
+    return pa.array([{"bytes": value, "path": f"{number}.jpg"} for number, value in enumerate(values)], kind)
+
+
+def hugging_face(folder: Path, columns: dict[str, Any], features: dict[str, Any] | None, name: str = "a") -> Path:
+    """A folder with a Parquet file as the datasets library writes it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table = pa.table(columns)
+    if features is not None:
+        table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    pq.write_table(table, folder / f"{name}.parquet", row_group_size=3)
+    return folder
+
+
+IMAGE = {"_type": "Image"}
+PETS = {"names": ["cat", "dog", "owl"], "_type": "ClassLabel"}
+TAGS = {"feature": {"names": ["in", "out"], "_type": "ClassLabel"}, "_type": "Sequence"}
+
+
+@pytest.mark.parametrize("path_first", [False, True])
+def test_hugging_face_s_images_and_classes(run: Run, tmp_path: Path, path_first: bool) -> None:
+    images: list[bytes | None] = [image(number) for number in range(8)]
+    columns = {
+        "image": files([*images, b"no image", None], path_first),
+        "label": pa.array([0, 1, 2, 1, 0, 1, 2, 1, 0, 0]),
+        "tags": [[0, 1], [], [1], [0], [1], [1], [0], [0], [1], [0]],
+    }
+    source = hugging_face(tmp_path / "in", columns, {"image": IMAGE, "label": PETS, "tags": TAGS})
+    table = convert("parquet", source, tmp_path, "--max_reject_fraction", 0.5)
+    assert sorted(row["image"] for row in table.rows) == sorted(filter(None, images))
+    assert (table.directory / "label.labels.txt").read_text().split() == ["cat", "dog", "owl"]
+    assert [reject["reason"] for reject in table.rejects()] == [
+        "column 'image': not an image: the file starts with b'no image'",
+        "column 'image': no image",
+    ]
+    assert table.stats()["label"]["classes"] == {"cat": 2, "dog": 4, "owl": 2}
+    builder = tfds.builder_from_directory(str(table.directory))
+    assert builder.info.features["label"].names == ["cat", "dog", "owl"]
+    assert builder.info.features["tags"].feature.names == ["in", "out"]
+    pairs = list(builder.as_dataset(split="train", as_supervised=True))
+    assert sorted(int(label) for _, label in pairs) == [0, 0, 1, 1, 1, 1, 2, 2]
+    sheet = tmp_path / "sheet.png"
+    assert run("inspect", table.directory, "--contact_sheet", sheet).status == 0
+    assert sheet.stat().st_size > 1000
+
+
+def test_load_and_examples_decode_them(tmp_path: Path) -> None:
+    import shardmill
+
+    columns = {"image": files([image(n) for n in range(4)]), "label": [0, 1, 2, 1]}
+    source = hugging_face(tmp_path / "in", columns, {"image": IMAGE, "label": PETS})
+    table = convert("parquet", source, tmp_path, "--label", "label")
+    batch, labels = next(iter(shardmill.load(str(table.directory), split="train", batch_size=4, image_size=(8, 8))))
+    assert batch.shape == (4, 8, 8, 3)
+    assert sorted(labels.numpy().tolist()) == [0, 1, 1, 2]
+    decoded = [row["image"] for row in shardmill.examples(str(table.directory), "train", decode_images=True)]
+    assert all(pixels.ndim == 3 for pixels in decoded)
+
+
+def test_ids_of_no_class_are_rejects(tmp_path: Path) -> None:
+    columns = {"label": [0, -1, 3, 2], "tags": [[0], [2], [1], []]}
+    source = hugging_face(tmp_path / "in", columns, {"label": PETS, "tags": TAGS})
+    table = convert("parquet", source, tmp_path, "--max_reject_fraction", 0.9)
+    assert {reject["line"]: reject["reason"] for reject in table.rejects()} == {
+        2: "-1 is no id of a class of 'label'; expected 0 to 2",
+        3: "3 is no id of a class of 'label'; expected 0 to 2",
+    }
+
+
+def test_without_metadata_the_first_bytes_tell_and_the_flag_says(run: Run, tmp_path: Path) -> None:
+    source = hugging_face(tmp_path / "in", {"picture": files([None, image(1)])}, None)
+    flags = ("--output", tmp_path, "--max_reject_fraction", 0.9)
+    guessed = run("parquet", "--input", source, *flags, "--name", "guessed")
+    assert (
+        "column 'picture' is taken for images, by the first bytes of its first value; --image picture says"
+        in guessed.out
+    )
+    said = run("parquet", "--input", source, *flags, "--name", "said", "--image", "picture")
+    assert "is taken for" not in said.out
+    examples = [(tmp_path / name / "1.0.0" / f"{name}-train.tfrecord-00000-of-00001") for name in ("guessed", "said")]
+    assert examples[0].read_bytes() == examples[1].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("columns", "features", "sentence"),
+    [
+        (
+            {"image": files([None, None])},
+            {"image": IMAGE},
+            "column 'image' names files, such as '0.jpg', and holds none of them; embed them",
+        ),
+        (
+            {"sound": files([b"RIFF"])},
+            {"sound": {"_type": "Audio"}},
+            "a.parquet: column 'sound' is Hugging Face's Audio, and sounds inside of tables are not read; write them",
+        ),
+        (
+            {"pages": pa.array([[{"bytes": b"x", "path": None}]], pa.list_(FILE))},
+            {"pages": {"feature": IMAGE, "_type": "List"}},
+            "a.parquet: column 'pages' is lists of files as Hugging Face has them; expected one image in each row",
+        ),
+        (
+            {"thing": files([b"what is this"])},
+            None,
+            "a.parquet: column 'thing' holds files as Hugging Face has them, and no metadata says of what kind",
+        ),
+    ],
+)
+def test_what_is_no_image_is_a_sentence(
+    run: Run, tmp_path: Path, columns: dict[str, Any], features: dict[str, Any] | None, sentence: str
+) -> None:
+    source = hugging_face(tmp_path / "in", {**columns, "n": [1] * len(next(iter(columns.values())))}, features)
+    flags = ("--input", source, "--output", tmp_path, "--name", "n")
+    check_mistake(run("parquet", *flags), sentence)
+    assert run("parquet", *flags, "--drop", next(iter(columns))).status == 0
+
+
+def test_files_that_name_other_classes_are_a_sentence(run: Run, tmp_path: Path) -> None:
+    hugging_face(tmp_path / "in", {"label": [0]}, {"label": PETS})
+    hugging_face(tmp_path / "in", {"label": [0]}, {"label": {"names": ["dog", "cat"], "_type": "ClassLabel"}}, "b")
+    done = run("parquet", "--input", tmp_path / "in", "--output", tmp_path, "--name", "n")
+    check_mistake(done, "files name different classes of 'label': one has 2, 'dog' first, another 3, 'cat' first")

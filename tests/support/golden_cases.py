@@ -218,6 +218,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "--fill",
         "value=0.5",
     ),
+    "parquet-images": ("parquet", "--input", "tables/pictures.parquet", "--image", "thumb", *_SPLITS),
     "avro": (
         "avro",
         "--input",

@@ -74,6 +74,7 @@ def write_inputs(folder: Path) -> None:
         _write(folder / f"audio/{('hum', 'tick')[number % 2]}/{number}.wav", _wav(number))
     _write(folder / "audio/hum/cut.wav", _wav(0)[:-3])
     _write_tables(folder / "tables")
+    _write_pictures(folder / "tables/pictures.parquet")
     _write(folder / "schema.pbtxt", _SCHEMA)
     for name, words in (
         ("train/good/a.txt", "one\ntwo\n\nthree"),
@@ -105,6 +106,17 @@ def _write_tars(folder: Path) -> None:
                 member.size = 1
                 tar.addfile(member, io.BytesIO(b"%d" % (number % 10)))
         _write(folder / ("a.tar", "b.tar.gz")[part], gzip.compress(out.getvalue(), mtime=0) if part else out.getvalue())
+
+
+def _write_pictures(path: Path) -> None:
+    """A table as Hugging Face has images and classes, and images as plain bytes beside; one image is cut."""
+    pictures = [_png(number + 90, 7, 4 + number % 3)[: 50 if number == 3 else None] for number in range(12)]
+    files = pa.array([{"bytes": picture, "path": None} for picture in pictures])
+    names = {"names": ["x", "y", "z"], "_type": "ClassLabel"}
+    told = {"info": {"features": {"image": {"_type": "Image"}, "kind": names}}}
+    columns = {"image": files, "kind": pa.array([number % 3 for number in range(12)]), "thumb": pictures[::-1]}
+    table = pa.table(columns).replace_schema_metadata({"huggingface": json.dumps(told)})
+    pq.write_table(table, path, row_group_size=5)
 
 
 def _write_objects(folder: Path) -> None:

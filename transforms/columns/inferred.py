@@ -33,6 +33,7 @@ class Told:
       names: of the classes, by id, as each file has them that names any: one, or the files differ.
       classes: one more than the greatest id there is, where nobody names them.
       is_complete: whether a row without a value is a mistake.
+      path: of files that are named and not held, the first name; "" where there is none.
       said: a sentence that the user must be told of it; "" where there is none.
     """
 
@@ -40,13 +41,15 @@ class Told:
     names: frozenset[tuple[str, ...]] = frozenset()
     classes: int = 0
     is_complete: bool = False
+    path: str = ""
     said: str = ""
 
     def merge(self, other: "Told") -> "Told":
         """What both say; of two kinds the first by name."""
         kind, complete = min(self.kind, other.kind), self.is_complete or other.is_complete
+        path = min(filter(None, (self.path, other.path)), default="")
         names, said = self.names | other.names, max(self.said, other.said)
-        return Told(kind, names, max(self.classes, other.classes), complete, said)
+        return Told(kind, names, max(self.classes, other.classes), complete, path, said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from transforms.inputs.manifests import ManifestFile, numbered
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
+from transforms.stores.web import web_reason
 
 FILE_COLUMNS = ("file_name", "image_uri")
 RESERVED = ("image", "filename", "height", "width")  # the features of every image, which a column cannot also be
@@ -258,6 +259,8 @@ def locate(name: str, folder: str, allow_outside: bool, whose: str = "the manife
     """
     if "\0" in name:
         raise ValueError("the file name holds a NUL byte")
+    if why := web_reason(name):
+        raise ValueError(why)
     local = storage.is_local(name)
     if local and name.startswith("/"):
         name = posixpath.normpath(name)

@@ -41,6 +41,7 @@ def mark_columns(columns: Columns, inferred: Inferred, options: TableOptions) ->
         **{feature.name: Told("image") for feature in of_kind(options.schema or (), "image")},
         **{name: Told("image") for name in options.images},
     }
+    _check_held(columns, inferred, options)
     features, images, classes, complete, notices = [], [], [], [], []
     for feature in columns.features:
         found = told.get(feature.name)
@@ -57,6 +58,18 @@ def mark_columns(columns: Columns, inferred: Inferred, options: TableOptions) ->
         features.append(replace(feature, role="source") if feature.name == options.calls_rows else feature)
     marked = replace(columns, features=_required(features, complete))
     return Marked(marked, tuple(images), tuple(classes), tuple(complete), tuple(notices))
+
+
+def _check_held(columns: Columns, inferred: Inferred, options: TableOptions) -> None:
+    """Check that files that are named are held, too."""
+    there = {feature.name for feature in columns.features}
+    for name, told in sorted(inferred.told.items()):
+        if told.path and name not in there and name not in options.drop:
+            raise UserError(
+                f"{options.source}: column {name!r} names files, such as {told.path!r}, and holds none of them; embed"
+                " them, as datasets does where it can open them, give the files with `shardmill images --manifest`, or"
+                f" leave the column out with --drop {name}"
+            )
 
 
 def _required(features: list[Feature], complete: list[str]) -> Features:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from shardmill.errors import UserError
 from shardmill.installation.extras import install_hint
 from transforms.stores.protocol import ObjectStore, split_url
+from transforms.stores.web import web_reason
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -51,6 +52,8 @@ def _store(url: str) -> ObjectStore:
         except ImportError:
             raise UserError(f"{url}: az:// needs Azure's clients; {install_hint('azure')}") from None
         return AzureBlobs(_options())
+    if why := web_reason(url):
+        raise UserError(f"{url}: {why}")
     from apache_beam.io.filesystems import FileSystems
 
     from transforms.stores.beam_filesystems import BeamStore

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.kinds.registry import KINDS
-from pipelines.running.checks import check_baseline
+from pipelines.running.checks import check_baseline, check_input
 from shardmill.errors import UserError
 from tests.support.versions import make_version
 from transforms.options.checks import CheckOptions
@@ -27,3 +27,37 @@ def test_the_version_to_compare_with_is_there(tmp_path: Path, baseline: str, sen
             check_baseline(config)
     else:
         check_baseline(config)
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "sentence"),
+    [
+        (
+            "images",
+            "photos.zip",
+            "is an archive, and images in it are not read; unpack it, and give --input",
+        ),
+        ("arrays", "scans.ZIP", "is an archive, and arrays in it are not read; unpack it, and give --input the folder"),
+        ("images", "a.tar.gz", "the folder; tar files of samples, 1.jpg beside 1.cls, are for `shardmill webdataset`"),
+        ("csv", "rows.csv.gz", ""),
+        ("webdataset", "a.tar.gz", ""),
+        ("webdataset", "a.zip", "is an archive, and tar files in it are not read"),
+    ],
+)
+def test_archives_are_to_be_unpacked(tmp_path: Path, command: str, name: str, sentence: str) -> None:
+    (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "folder.zip").mkdir()
+    for given in (name, "*" + name[1:]):
+        config = KINDS[command].make_config({"input": str(tmp_path / given), "output": "/o", "name": "n"})
+        if sentence:
+            with pytest.raises(UserError, match=sentence):
+                check_input(config)
+        else:
+            check_input(config)
+    check_input(KINDS[command].make_config({"input": str(tmp_path / "folder.zip"), "output": "/o", "name": "n"}))
+
+
+def test_the_web_is_not_read() -> None:
+    config = KINDS["images"].make_config({"input": "https://host/photos", "output": "/o", "name": "n"})
+    with pytest.raises(UserError, match="https://host/photos: https:// is not read; download it first: img2dataset"):
+        check_input(config)

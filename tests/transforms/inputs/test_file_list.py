@@ -92,6 +92,13 @@ def test_a_long_caption(tmp_path: Path) -> None:
     assert len(rows(tmp_path, f"file_name,note\na.jpg,{'x' * 200_000}\n")[0].columns["note"]) == 200_000
 
 
+@pytest.mark.parametrize("allowed", [False, True])
+def test_addresses_of_the_web_are_img2dataset_s_work(tmp_path: Path, allowed: bool) -> None:
+    (found,) = read(tmp_path, "file_name\nhttps://host/a.jpg\n", allow_outside=allowed)
+    assert isinstance(found, Reject)
+    assert found.reason.startswith("https:// is not read; download it first: img2dataset makes tar files")
+
+
 @pytest.mark.parametrize("uri", ["s3://bucket/a.jpg", "/elsewhere/a.jpg"])
 @pytest.mark.parametrize("allowed", [False, True])
 def test_images_elsewhere(tmp_path: Path, uri: str, allowed: bool) -> None:

@@ -1,6 +1,5 @@
 """Which features of records are images, by the first bytes of their values: what no type in a file says. Pure."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,16 +9,9 @@ import pyarrow.compute as pc
 
 from shardmill.features.feature import Feature, Features
 from shardmill.kinds.registry import kind_of
+from transforms.formats.image_heads import HEAD_BYTES, NO_IMAGE, image_format
 
-# JPEG (T.81, B.1.1.3), PNG (section 5.2), GIF 87a and 89a, BMP with the sizes that its second header may have, WebP in
-# RIFF.
-_IMAGE = re.compile(
-    rb"(?P<jpeg>\xff\xd8\xff)|(?P<png>\x89PNG\r\n\x1a\n)|(?P<gif>GIF8[79]a)|(?P<webp>RIFF.{4}WEBP)"
-    rb"|(?P<bmp>BM.{12}[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0)",
-    re.DOTALL,
-)
-_HEAD_BYTES = 18  # of an image, in which its format is told
-_OTHER = ""  # the format of a value that is no image
+_OTHER = NO_IMAGE
 
 Formats = Mapping[str, Counter[str]]  # of each feature's values
 
@@ -31,9 +23,9 @@ def formats_of(features: pa.RecordBatch) -> Formats:
     for name, column in zip(features.schema.names, features.columns, strict=True):
         values = _strings(column)
         if values is not None and len(values):
-            first = _format(values[0].as_py()[:_HEAD_BYTES])
-            heads = pc.binary_slice(values, 0, _HEAD_BYTES).to_pylist() if first != _OTHER else []
-            found[name] = Counter(map(_format, heads)) if heads else Counter({_OTHER: 1})
+            first = image_format(values[0].as_py()[:HEAD_BYTES])
+            heads = pc.binary_slice(values, 0, HEAD_BYTES).to_pylist() if first != _OTHER else []
+            found[name] = Counter(map(image_format, heads)) if heads else Counter({_OTHER: 1})
     return found
 
 
@@ -50,11 +42,6 @@ def _strings(column: pa.Array) -> pa.Array | None:
             return None
         column = column.flatten()
     return column if pa.types.is_large_binary(column.type) else None
-
-
-def _format(head: bytes) -> str:
-    match = _IMAGE.match(head)
-    return (match.lastgroup or _OTHER) if match else _OTHER
 
 
 def with_encodings(features: Features, formats: Formats) -> Features:

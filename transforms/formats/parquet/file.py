@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from shardmill.errors import UserError
@@ -15,6 +16,7 @@ from transforms.formats.arrow_rows import check_names, unsupported
 from transforms.formats.base import BlockRef, FileRef
 from transforms.formats.damage import UnreadableError
 from transforms.formats.parquet.footer import ENCRYPTED, TAIL_BYTES, encrypted_columns, with_variable_lists
+from transforms.formats.parquet.huggingface import is_file, is_list_of_files, told_columns
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 
@@ -45,6 +47,7 @@ class OpenedParquet:
                 self._parquet = self._source.checked(lambda: self._open(footer), "its footer: ")
             self._schema = self._source.checked(lambda: self._parquet.schema_arrow, "its schema: ")
             self.columns = tuple(self._schema.names)
+            self.told = told_columns(self._schema)
             check_names(file.name, self.columns)
         except BaseException:
             self._source.close()
@@ -82,8 +85,21 @@ class OpenedParquet:
                 f"{self._file.name}: column {name!r} is encrypted, and there is no key; decrypt the file, or leave the"
                 f" column out with --drop {name}"
             )
+        kind, told = self._schema.field(name).type, self.told.get(name)
+        if told is not None and told.kind == "audio":
+            raise UserError(
+                f"{self._file.name}: column {name!r} is Hugging Face's Audio, and sounds inside of tables are not read;"
+                f" write them to WAV files for `shardmill audio`, or leave it out with --drop {name}"
+            )
+        if is_list_of_files(kind):
+            raise UserError(
+                f"{self._file.name}: column {name!r} is lists of files as Hugging Face has them; expected one image in"
+                f" each row, so give each a row of its own, or leave it out with --drop {name}"
+            )
+        if is_file(kind):
+            return "bytes"
         try:
-            return spelled_type(self._schema.field(name).type)
+            return spelled_type(kind)
         except UnsupportedTypeError as error:
             raise unsupported(self._file.name, name, str(error)) from None
 
@@ -101,7 +117,8 @@ class OpenedParquet:
         leaves = self._leaves_of(name)
         if not leaves or leaves[0] in self._encrypted:
             return None
-        chunk = self.metadata.row_group(block.offset).column(leaves[0])
+        leaf = leaves[kind.get_field_index("bytes")] if is_file(kind) else leaves[0]
+        chunk = self.metadata.row_group(block.offset).column(leaf)
         statistics = chunk.statistics if chunk.is_stats_set else None
         return statistics.null_count if statistics is not None and statistics.has_null_count else None
 
@@ -139,7 +156,31 @@ class OpenedParquet:
             )
         )
         while (batch := self._source.checked(lambda: next(batches, None))) is not None:
-            yield batch.select(there)
+            yield to_batch({name: self._plain(batch[name]) for name in there}, len(batch))
+
+    def is_file(self, name: str) -> bool:
+        """Whether a column holds files as Hugging Face has them."""
+        return name in self.columns and is_file(self._schema.field(name).type)
+
+    def first_file(self, block: BlockRef, name: str) -> tuple[bytes | None, str | None]:
+        """Of a column of such files, the first one's bytes in a row group; where there are none, its path."""
+        path = None
+        batches = self._source.checked(
+            lambda: self._parquet.iter_batches(
+                batch_size=1, row_groups=[block.offset], columns=[name], use_threads=False
+            )
+        )
+        while (batch := self._source.checked(lambda: next(batches, None))) is not None:
+            for value in filter(None, batch[name].to_pylist()):
+                if value["bytes"] is not None:
+                    return value["bytes"], None
+                path = path or value.get("path")
+        return None, path
+
+    @staticmethod
+    def _plain(array: pa.Array) -> pa.Array:
+        """A column, of files their bytes."""
+        return pc.struct_field(array, "bytes") if is_file(array.type) else array
 
 
 class _Source:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.columns.inferred import Inferred, Values, ValuesOf, merge_values
+from transforms.columns.inferred import Inferred, Told, Values, ValuesOf, merge_values
 from transforms.columns.types import ColumnType
 from transforms.formats.arrow_rows import (
     STAGE,
@@ -19,6 +20,7 @@ from transforms.formats.arrow_rows import (
 )
 from transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows, no_rows
 from transforms.formats.damage import UnreadableError, unread_file, why_unreadable
+from transforms.formats.image_heads import looks_like_image
 from transforms.formats.parquet.file import OpenedParquet
 
 
@@ -29,16 +31,19 @@ class ParquetFormat:
     Integers become int64, floats float32, strings and binary bytes; dates, times, timestamps, durations and decimals
     become text as Arrow casts them to strings; lists of these become lists, and lists of lists too. A row with a value
     that does not fit, such as an unsigned integer beyond int64, a finite number beyond float32 or inner lists of two
-    lengths, is a reject. Structs and maps cannot be read, only dropped.
+    lengths, is a reject. Structs and maps cannot be read, only dropped, but for files as Hugging Face has them: their
+    bytes are read, of images, as its metadata, --image or the first bytes of the first one say.
 
     Attributes:
       fill: columns, and the text of the value that stands in them for a missing one: JSON of a number or a string, true
         or false, or any text.
       drop: columns that are not looked at where the types of all are asked for.
+      images: columns that are known to be images.
     """
 
     fill: tuple[tuple[str, str], ...] = ()
     drop: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
         """The row groups: `offset` is the number of one, `first_line` that of its first row, `length` its compressed
@@ -120,10 +125,15 @@ class ParquetFormat:
         found: dict[str, ColumnType | None] = dict.fromkeys(wanted)
         nulls = dict.fromkeys(wanted, group.num_rows)
         unknown = []
+        paths: dict[str, Told] = {}
         for name in wanted:
             dtype, count = opened.spelled(name), opened.null_count(block, name)
             if dtype is None:
                 continue
+            if opened.is_file(name) and count in (None, group.num_rows):
+                data, path = opened.first_file(block, name)
+                if data is None and path is not None:
+                    paths[name] = Told("image", path=path)
             if count is None:
                 unknown.append(name)
             elif count < group.num_rows:
@@ -143,7 +153,25 @@ class ParquetFormat:
         for name, fill in fills.items():
             if nulls.get(name):
                 found[name] = merge_present(found[name], ColumnType(spelled_fill(fill), None, nulls[name]))
-        return Inferred({name: column for name, column in found.items() if column is not None}, group.num_rows, values)
+        types = {name: column for name, column in found.items() if column is not None}
+        told = paths | {name: what for name, what in opened.told.items() if name in types}
+        for name in types:
+            if opened.is_file(name) and name not in self.images and name not in told:
+                told |= self._guessed(opened, block, name)
+        return Inferred(types, group.num_rows, values, told)
+
+    def _guessed(self, opened: OpenedParquet, block: BlockRef, name: str) -> dict[str, Told]:
+        """What a column of files is, by the first of them."""
+        data, _ = opened.first_file(block, name)
+        if data is None:
+            return {}
+        if not looks_like_image(data):
+            raise UserError(
+                f"{block.file.name}: column {name!r} holds files as Hugging Face has them, and no metadata says of what"
+                f" kind; give --image {name} if they are images, or leave it out with --drop {name}"
+            )
+        said = f"column {name!r} is taken for images, by the first bytes of its first value; --image {name} says it is"
+        return {name: Told("image", is_complete=True, said=said)}
 
 
 def _lost_rows(block: BlockRef, row: int, reason: str) -> Reject:
