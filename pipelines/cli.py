@@ -123,6 +123,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     how = asked(arguments)
     log.set_up(how.log_format, how.quiet)
+    try:
+        try:
+            status = _run(arguments)
+        except SystemExit:  # of --help of a command
+            print(end="", flush=True)
+            raise
+        print(end="", flush=True)  # here, where it is known what to do if nobody reads it
+        return status
+    except (UserError, JobError, CorruptDataError) as error:
+        return _complain(str(error), error.exit_status, error, arguments)
+    except KeyboardInterrupt:
+        return _complain("interrupted", 130)
+    except BrokenPipeError:  # as in `shardmill inspect … | head`: nobody reads what is left to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:  # of a disk that is full, say, as a folder for the job's own files is made
+        from transforms.stores.error_text import sentence_of
+
+        return _complain(sentence_of(error), 1, error, arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_usage())
         return 0 if arguments else 2
@@ -139,21 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         near = difflib.get_close_matches(arguments[0], names, 1)
         hint = f"did you mean {near[0]}? The commands are" if near else "expected"
         return _complain(f"unknown command {arguments[0]!r}; {hint} {', '.join(names)}", 2)
-    try:
-        status = command(arguments[1:])
-        print(end="", flush=True)  # here, where it is known what to do if nobody reads it
-        return status
-    except (UserError, JobError, CorruptDataError) as error:
-        return _complain(str(error), error.exit_status, error, arguments)
-    except KeyboardInterrupt:
-        return _complain("interrupted", 130)
-    except BrokenPipeError:  # as in `shardmill inspect … | head`: nobody reads what is left to say
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:  # of a disk that is full, say, as a folder for the job's own files is made
-        from transforms.stores.error_text import sentence_of
-
-        return _complain(sentence_of(error), 1, error, arguments)
+    return command(arguments[1:])
 
 
 def _complain(sentence: str, status: int, error: Exception | None = None, arguments: Sequence[str] = ()) -> int:

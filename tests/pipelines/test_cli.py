@@ -1,0 +1,21 @@
+"""The command line itself, before any command: what happens where nobody reads what it says."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize("words", ["", "--help", "--version", "csv --help", "inspect --help"])
+def test_nobody_reads(words: str) -> None:
+    """As in `shardmill --help | head -1`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        command = [sys.executable, "-m", "pipelines", *words.split()]
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE)
+    finally:
+        os.close(writer)
+
+    assert (done.returncode, done.stderr) == (0, b"")
