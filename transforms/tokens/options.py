@@ -1,12 +1,14 @@
 """What a user says of tokens."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
 from transforms.options.declare import Options, flag
-from transforms.tokens.tokenize import Tokenization
 from transforms.tokens.tokenizer import TokenizerFile
+
+if TYPE_CHECKING:
+    from transforms.tokens.tokenize import Tokenization
 
 # What the tokenizers of published language models call the token behind a text
 _ENDS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "[EOS]", "<|im_end|>")
@@ -107,9 +109,11 @@ class TokenOptions(Options):
         return token, number
 
     @property
-    def tokenization(self) -> Tokenization | None:
+    def tokenization(self) -> "Tokenization | None":
         """What becomes of texts; None where they stay as they are."""
         if self.tokenizer is None:
             return None
+        from transforms.tokens.tokenize import Tokenization
+
         end = self.end[1] if self.pack_to is not None else None
         return Tokenization(self.tokenizer, self.tokenize or "text", self.max_length, self.pack_to, end, self.keep_text)

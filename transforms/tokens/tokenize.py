@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from transforms.tokens.encode import encode
 from transforms.tokens.tokenizer import TokenizerFile
 
 INPUT_IDS = "input_ids"  # as Hugging Face's models call them
@@ -72,7 +73,7 @@ def tokenize(batch: pa.RecordBatch, how: Tokenization, reject: Reject) -> Tokeni
     reject(missing, lambda _: f"no text: column {how.column!r} has no value")
     texts, invalid = _texts(column)
     reject(invalid, lambda _: f"the text in column {how.column!r} is not UTF-8, which a tokenizer reads")
-    made = how.file.encode(texts, special=not how.is_packed, most=how.max_length)
+    made = encode(how.file, texts, special=not how.is_packed, most=how.max_length)
     vocabulary = how.file.size
     reject(made.highest < 0, lambda _: f"an empty text: {how.file.name} makes no token of it")
     reject(

@@ -1,4 +1,4 @@
-"""transforms.tokens.tokenizer: the tokens that the library makes, and files that are none."""
+"""transforms.tokens: the tokens that the library makes, and tokenizer files that are none."""
 
 import pickle
 from pathlib import Path
@@ -8,6 +8,7 @@ from tokenizers import Tokenizer
 
 from shardmill.errors import UserError
 from tests.support.tokenizer_files import END, texts, tokenizer_json
+from transforms.tokens.encode import encode
 from transforms.tokens.tokenizer import TokenizerFile
 
 AROUND = tokenizer_json(("[CLS]", "[SEP]"), ("[CLS]", "[SEP]"))
@@ -21,7 +22,7 @@ def test_tokens_are_those_of_the_library(special: bool, most: int | None) -> Non
     if most is not None:
         alone.enable_truncation(most)
     documents = [*texts(30), ""]
-    found = file.encode(documents, special, most)
+    found = encode(file, documents, special, most)
 
     assert found.ids.to_pylist() == [alone.encode(text, add_special_tokens=special).ids for text in documents]
     whole = [len(Tokenizer.from_str(AROUND.decode()).encode(text, add_special_tokens=special)) for text in documents]
@@ -32,7 +33,7 @@ def test_tokens_are_those_of_the_library(special: bool, most: int | None) -> Non
 def test_its_text_travels_and_not_its_path(tmp_path: Path) -> None:
     file = pickle.loads(pickle.dumps(TokenizerFile.of("t.json", tokenizer_json())))
 
-    assert file.encode(["w3 w4"], special=False).ids.to_pylist() == [[4, 5]]
+    assert encode(file, ["w3 w4"], special=False).ids.to_pylist() == [[4, 5]]
     assert file.special_tokens() == [END]
     assert (file.id_of(END), file.id_of("no")) == (201, None)
     assert file.size == 202
