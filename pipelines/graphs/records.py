@@ -36,7 +36,7 @@ from transforms.records.slices import SliceRuns
 from transforms.records.stage import KeyStrata, Staged, StagedRuns, StageRuns, Staging
 from transforms.rejects.gathered import gather
 from transforms.rejects.part import RejectsPart
-from transforms.sequences.times import Sequencing
+from transforms.sequences.options import Sequencing
 from transforms.sharding import balance
 from transforms.sharding.cuts import FindByteCuts, FindExampleCuts
 from transforms.sharding.divisions import Divisions, divide_by_keys

@@ -6,7 +6,7 @@ from shardmill.errors import UserError
 from shardmill.features.feature import Feature
 from transforms.layout.column_names import nearest
 from transforms.layout.table_layout import TableLayout
-from transforms.sequences.times import Sequencing
+from transforms.sequences.options import Sequencing
 
 
 def sequence_layout(layout: TableLayout, how: Sequencing, source: str) -> TableLayout:

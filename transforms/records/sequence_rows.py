@@ -12,8 +12,9 @@ from transforms.examples.framing import frame
 from transforms.formats.base import FileRef, Rows, key_column
 from transforms.layout.table_layout import TableLayout
 from transforms.records.encode import STAGE, EncodedRows, PreparedRows, TableEncoder
+from transforms.sequences.options import Sequencing
 from transforms.sequences.rows import row_records, widths_of
-from transforms.sequences.times import Sequencing, order_keys
+from transforms.sequences.times import order_keys
 
 _FILE, _LINE, _ORDER = "\0file", "\0line", "\0order"  # of a row, beside its columns
 

@@ -18,8 +18,8 @@ from transforms.examples.encode import MAX_RECORD_BYTES, encode_framed, example_
 from transforms.examples.framing import HEADER_BYTES
 from transforms.records.merge import SEGMENT_BYTES, Piece, merged, pieces_of, segments
 from transforms.records.slice import to_slices
+from transforms.sequences.options import Sequencing
 from transforms.sequences.rows import ReadRows, widths_of
-from transforms.sequences.times import Sequencing
 from transforms.statistics.hashes import mix
 from transforms.statistics.tables import TableStats
 from transforms.workers.batches import concatenate

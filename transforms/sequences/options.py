@@ -5,7 +5,19 @@ from typing import ClassVar
 
 from shardmill.errors import UserError
 from transforms.options.declare import Options, flag
-from transforms.sequences.times import Sequencing
+
+
+@dataclass(frozen=True, slots=True)
+class Sequencing:
+    """What rows are gathered by.
+
+    Attributes:
+      id: the column whose rows of one value are a sequence.
+      time: the column that orders them.
+    """
+
+    id: str
+    time: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,26 +2,12 @@
 nothing here reads or writes."""
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 _SIGN = np.uint64(1 << 63)
 _TIME = re.compile(rb"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?Z?")
-
-
-@dataclass(frozen=True, slots=True)
-class Sequencing:
-    """What rows are gathered by.
-
-    Attributes:
-      id: the column whose rows of one value are a sequence.
-      time: the column that orders them.
-    """
-
-    id: str
-    time: str
 
 
 def order_keys(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
