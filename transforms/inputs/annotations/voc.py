@@ -1,4 +1,4 @@
-"""Pascal VOC's annotations: an XML file for each image, and lists of names that are the splits.
+"""Pascal VOC's annotations: an XML file for each image, and lists of names, or folders, that are the splits.
 
 See host.robots.ox.ac.uk/pascal/VOC/voc2012: `xmin` and the like are pixels; as TFDS and TensorFlow's own scripts do,
 they are divided by the picture's size as they stand, although they are counted from 1.
@@ -15,12 +15,15 @@ from shardmill.metadata.rejects import Reject
 from transforms.inputs.annotations.objects import Annotated, Member, Object
 from transforms.inputs.annotations.source import Listed, Notice
 from transforms.inputs.file_kind import IMAGES
+from transforms.inputs.folders import SPLIT_FOLDERS
 from transforms.inputs.listing import Skipped
 from transforms.stores import storage
 
 _ANNOTATIONS = "Annotations"
 _IMAGES = ("JPEGImages", "images", "Images")
 _SETS = "ImageSets/Main"
+_LIST = ".txt"
+_JOINT = "trainval"  # the list of both splits
 _KEPT = frozenset(("name", "bndbox", "difficult", "truncated", "pose"))  # of an object
 _NO_SET = f"annotation without a place in {_SETS}"
 _NO_ANNOTATION = "image without an annotation"
@@ -33,7 +36,7 @@ class VocSource:
     Attributes:
       path: as the user gave it.
       root: the folder that names are relative to.
-      heeds_sets: whether the lists in ImageSets/Main are the splits.
+      heeds_sets: whether the lists in ImageSets/Main are the splits, or, where there are none, folders.
     """
 
     members: ClassVar[tuple[Member, ...]] = ("bbox", "is_difficult", "is_truncated", "label", "pose")
@@ -46,7 +49,7 @@ class VocSource:
     def beside(self) -> Iterator[str]:
         """As the protocol says."""
         files = [name for name, _ in storage.list_files(self.root)] if self.heeds_sets else []
-        return (storage.join(self.root, f"{_SETS}/{name}.txt") for name in _splits(files))
+        return (storage.join(self.root, f"{_SETS}/{name}.txt") for name in _splits(_lists(files)))
 
     def listed(self) -> Iterator[Listed | Notice | Reject | Skipped]:
         """As the protocol says."""
@@ -59,6 +62,10 @@ class VocSource:
             raise UserError(f"--voc {self.path}: there is no .xml file in it, nor in a folder {_ANNOTATIONS} of it")
         images = _images_by_stem(files, folder)
         sets = self._sets(files) if self.heeds_sets else {}
+        by_folder, odd = _split_folders(annotations, folder) if self.heeds_sets and not sets else ({}, "")
+        if odd:
+            yield Notice(f"{odd}: all images are of one split")
+        yield from self._said_of_sets(files, sets, by_folder)
         named = {stem: split for split, stems in sets.items() for stem in stems}
         taken: dict[str, str] = {}
         annotated = set[str]()
@@ -73,7 +80,7 @@ class VocSource:
             elif (other := taken.setdefault(meant[0], annotation)) != annotation:
                 yield Reject(annotation, None, "index", f"its image, {meant[0]}, is that of {other}, too")
             else:
-                yield Listed(meant[0], annotation, place, named.get(stem))
+                yield Listed(meant[0], annotation, place, by_folder.get(annotation, named.get(stem)))
         stems = set(map(_stem, annotations))
         for stem in sorted(images):
             if stem in stems or stem not in named:
@@ -101,8 +108,22 @@ class VocSource:
 
     def _sets(self, files: list[str]) -> Mapping[str, list[str]]:
         """The names in each list that is a split."""
-        lists = {name: storage.join(self.root, f"{_SETS}/{name}.txt") for name in _splits(files)}
+        lists = {name: storage.join(self.root, f"{_SETS}/{name}.txt") for name in _splits(_lists(files))}
         return {name: _names(storage.read_bytes(path)) for name, path in lists.items()}
+
+    def _said_of_sets(
+        self, files: list[str], sets: Mapping[str, list[str]], by_folder: Mapping[str, str]
+    ) -> Iterator[Notice]:
+        """What must be said of lists that are no splits, but for those of single classes, such as cat_train."""
+        lists = _lists(files)
+        if lists and not self.heeds_sets:
+            yield Notice(f"the lists in {_SETS} are left aside, for --splits says the splits")
+            return
+        left = [name for name in lists if name not in sets and not _is_of_class(name) and not (name == _JOINT and sets)]
+        if left:
+            shown = f"{left[0]!r}" + (f" and {len(left) - 1} more" if len(left) > 1 else "")
+            how = "they are left out" if sets or by_folder else "all images are of one split"
+            yield Notice(f"lists in {_SETS} are no splits by their names, such as train, val or test: {shown}; {how}")
 
 
 def voc_root(path: str) -> str:
@@ -113,11 +134,39 @@ def voc_root(path: str) -> str:
     return posixpath.dirname(path) or "."
 
 
-def _splits(files: list[str]) -> list[str]:
-    """The lists that are splits."""
-    there = [name for name in ("train", "val", "test") if f"{_SETS}/{name}.txt" in files]
-    joint = "train" not in there and "val" not in there and f"{_SETS}/trainval.txt" in files
-    return [*there, *(["trainval"] if joint else [])]
+def _lists(files: list[str]) -> list[str]:
+    """The names of all lists, sorted."""
+    return sorted(
+        posixpath.basename(name)[: -len(_LIST)]
+        for name in files
+        if posixpath.dirname(name) == _SETS and name.endswith(_LIST)
+    )
+
+
+def _splits(lists: list[str]) -> list[str]:
+    """Those of the lists that are splits, by whatever name data sets give these."""
+    there = [name for name in lists if name.lower() in SPLIT_FOLDERS]
+    joint = _JOINT in lists and not {SPLIT_FOLDERS[name.lower()] for name in there} & {"train", "validation"}
+    return [*there, *([_JOINT] if joint else [])]
+
+
+def _is_of_class(name: str) -> bool:
+    """Whether a list is of one class, as VOC has them: cat_train says which images of a split have a cat."""
+    return name.rpartition("_")[0] != "" and name.rpartition("_")[2] in ("train", "val", "trainval", "test")
+
+
+def _split_folders(annotations: list[str], folder: str | None) -> tuple[dict[str, str], str]:
+    """The split of each annotation by the folder that it lies in, where each of these is called as a split; and what
+    must be said where some are, and others not."""
+    inner = {name: name.removeprefix(f"{folder}/").partition("/") for name in annotations}
+    found = {name: head for name, (head, slash, _) in inner.items() if slash and head.lower() in SPLIT_FOLDERS}
+    if len(found) == len(annotations):
+        return found, ""
+    other = next(name for name in annotations if name not in found)
+    return (
+        {},
+        f"annotations lie in folders called as splits, such as {next(iter(found))}, and {other} not" if found else "",
+    )
 
 
 def _folder_of_annotations(files: list[str]) -> str | None:
