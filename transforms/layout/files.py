@@ -1,7 +1,8 @@
 """How the input is to be read, decided from all of it: which folders are splits, which are classes, what columns
 mean."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -25,6 +26,8 @@ from transforms.layout.splits import Splits, check_split_shards, in_order, split
 from transforms.options.labels import LabelOptions
 from transforms.options.splits import CONTENT, SplitOptions
 from transforms.stores import storage
+
+_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,8 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
     if from_input:
         _check_no_split_flags(options, options.splits_by if manifest else "the input's split folders")
     found = _labels(summary, folders)
+    if manifest and options.classes.labels is None:
+        _check_classes(found, options)
     columns = dict(sorted(summary.columns.items()))
     _check_columns(options, columns, labelled=bool(found), manifest=manifest)
     class_names = (
@@ -224,6 +229,19 @@ def _check_not_too_many(summary: InputSummary, options: LayoutOptions) -> None:
     for what, found in (("label", summary.labels), ("split", summary.splits)):
         if len(found.keys() - {""}) > MAX_VALUES:
             raise UserError(f"{options.source} has more than {MAX_VALUES:,} different {what}s; is it a {what}?")
+
+
+def _check_classes(labels: Collection[str], options: LayoutOptions) -> None:
+    """Check that the labels of a manifest are classes, and not numbers to predict; raises UserError."""
+    if not all(map(_NUMBER.fullmatch, labels)):
+        return
+    odd = sorted(label for label in labels if not float(label).is_integer())
+    if odd:
+        raise UserError(
+            f"{options.source}: the labels are numbers with fractions, such as {odd[0]}, and a label is a class;"
+            " numbers to predict are stored as they are in a column of another name than --label_column, 'label' by"
+            " default; --labels_file says that each is a class"
+        )
 
 
 def _labels(summary: InputSummary, folders: FolderRoles) -> set[str]:
