@@ -7,6 +7,7 @@ wines      a table of 178 wines with integers, floats and strings, of which some
 walks      2,000 sequences of integers, 5 to 40 long, that walk up or down a circle: FOLDER/walks.jsonl
 moments    1,797 handwritten digits as PNG files, and five numbers about each: FOLDER/manifest.jsonl
 arrays     1,797 handwritten digits as float32 arrays of 64 x 64: FOLDER/<digit>/<number>.npy
+tags       1,200 pictures of one to three discs, squares and triangles, and which are in each: FOLDER/tags.csv
 masks      300 JPEG files of discs and squares, and masks of them: FOLDER/images/<number>.jpg, FOLDER/masks/<number>.png
 """
 
@@ -179,6 +180,21 @@ def write_shapes(folder: Path, number: int = 500, seed: int = 0) -> int:
     return number
 
 
+def write_tags(folder: Path) -> int:
+    """Write the pictures of `shapes`, and a table of what is in each, as `disc;square`; returns how many pictures."""
+    number = write_shapes(folder, 1200)
+    path = folder / "instances.json"
+    shapes = json.loads(path.read_text())
+    path.unlink()
+    names = {category["id"]: category["name"] for category in shapes["categories"]}
+    tags: dict[int, set[str]] = {image["id"]: set() for image in shapes["images"]}
+    for annotation in shapes["annotations"]:
+        tags[annotation["image_id"]].add(names[annotation["category_id"]])
+    rows = [f"{image['file_name']},{';'.join(sorted(tags[image['id']]))}" for image in shapes["images"]]
+    (folder / "tags.csv").write_text("\n".join(["file_name,label", *rows, ""]))
+    return number
+
+
 def write_masks(folder: Path, number: int = 300, seed: int = 0) -> int:
     """Write pictures of a disc and a square, and masks that say where they are: 1 on the disc, 2 on the square; returns
     how many pictures."""
@@ -209,6 +225,7 @@ WRITERS: dict[str, Callable[[Path], int]] = {
     "moments": write_moments,
     "arrays": write_arrays,
     "shapes": write_shapes,
+    "tags": write_tags,
     "masks": write_masks,
 }
 
