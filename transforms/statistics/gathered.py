@@ -23,24 +23,28 @@ class GatheredStats:
       labels: features that hold ids of classes.
       counted: the statistics of those that were counted.
       waiting: the others, with their ties.
+      rows, size_bytes: of those that wait, about: counted once, for it takes as long as to count a batch.
     """
 
     labels: tuple[str, ...] = ()
     counted: TableStats = field(default_factory=TableStats)
     waiting: list[tuple[pa.RecordBatch, Ties]] = field(default_factory=list)
+    rows: int = 0
+    size_bytes: int = 0
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, ties: Ties, labels: Sequence[str] = ()) -> "GatheredStats":
         """The statistics of a batch; see TableStats.add."""
-        return cls(tuple(labels), waiting=[(batch, ties)])
+        return cls(tuple(labels), waiting=[(batch, ties)], rows=len(batch), size_bytes=int(batch.nbytes))
 
     def merge(self, other: "GatheredStats") -> None:
         """Add what `other` counted, or was to count; it stays as it is."""
         self.labels = self.labels or other.labels
         self.counted.merge(other.counted)
         self.waiting += other.waiting
-        rows, size = (sum(measure(batch) for batch, _ in self.waiting) for measure in (len, _size))
-        if rows >= _ROWS or size >= _BYTES:
+        self.rows += other.rows
+        self.size_bytes += other.size_bytes
+        if self.rows >= _ROWS or self.size_bytes >= _BYTES:
             self._count()
 
     def label_counts(self, feature: str) -> Counter[int]:
@@ -55,15 +59,11 @@ class GatheredStats:
         return self.labels, self._count()
 
     def __setstate__(self, state: tuple[tuple[str, ...], TableStats]) -> None:
-        (self.labels, self.counted), self.waiting = state, []
+        (self.labels, self.counted), self.waiting, self.rows, self.size_bytes = state, [], 0, 0
 
     def _count(self) -> TableStats:
         if self.waiting:
             batches, ties = zip(*self.waiting, strict=True)
             self.counted.add(pa.concat_batches(batches), np.concatenate(ties), self.labels)
-            self.waiting = []
+            self.waiting, self.rows, self.size_bytes = [], 0, 0
         return self.counted
-
-
-def _size(batch: pa.RecordBatch) -> int:
-    return int(batch.nbytes)

@@ -17,6 +17,7 @@ class RecordBatchCoder(beam.coders.Coder):
     metadata."""
 
     _CODEC = pa.Codec("zstd", compression_level=3)  # level 1 makes a quarter more of sorted names
+    _QUICK = pa.Codec("zstd", compression_level=1)  # half the time, a tenth more of numbers, such as lists of objects'
     _SIZE = struct.Struct("<Q")  # of the stream, which Arrow's codecs want to be told
 
     def encode(self, value: pa.RecordBatch) -> bytes:
@@ -25,7 +26,8 @@ class RecordBatchCoder(beam.coders.Coder):
         with pa.ipc.new_stream(sink, value.schema) as writer:
             writer.write_batch(value)
         stream = sink.getvalue()
-        return self._SIZE.pack(stream.size) + self._CODEC.compress(stream, asbytes=True)
+        codec = self._QUICK if any(map(pa.types.is_list, value.schema.types)) else self._CODEC
+        return self._SIZE.pack(stream.size) + codec.compress(stream, asbytes=True)
 
     def decode(self, encoded: bytes) -> pa.RecordBatch:
         """Parse what `encode` made."""
