@@ -7,6 +7,7 @@ import hashlib
 import json
 import threading
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,7 @@ class TokenizerFile:
     @property
     def sha256(self) -> str:
         """Of the text."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+        return _sha256(self.text)
 
     @property
     def size(self) -> int:
@@ -103,3 +104,9 @@ class TokenizerFile:
                     made.enable_truncation(most)
                 _loaded[key] = made
             return _loaded[key]
+
+
+@lru_cache(maxsize=8)
+def _sha256(text: str) -> str:
+    """Asked for each batch, of some megabytes."""
+    return hashlib.sha256(text.encode()).hexdigest()
