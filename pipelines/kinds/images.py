@@ -19,6 +19,7 @@ from transforms.options.annotations import AnnotationOptions
 from transforms.options.declare import ValueMistake, flag
 from transforms.options.masks import MaskOptions
 from transforms.options.output import parse_path
+from transforms.stores import storage
 
 if TYPE_CHECKING:
     from pipelines.graphs.files import FileRoute
@@ -217,6 +218,11 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
     def _has_masks(self) -> bool:
         """As the base says."""
         return self.masks is not None
+
+    @property
+    def is_remote(self) -> bool:
+        """As the base says; masks may lie elsewhere than their images."""
+        return super().is_remote or (self.masks is not None and not storage.is_local(self.masks))
 
     @property
     def masks_folder(self) -> str | None:

@@ -65,6 +65,9 @@ CASES: dict[str, tuple[str, ...]] = {
         *("--jpeg_quality", "80"),
     ),
     "images-manifest": ("images", "--manifest", "manifest.csv", "--group_by", "patient", *_SPLITS),
+    "images-manifests-of-splits": (
+        *("images", "--manifest", "train=manifests/a.parquet", "--manifest", "test=manifests/more/*.parquet"),
+    ),
     "images-manifest-lists": ("images", "--manifest", "manifest.jsonl", "--no_shuffle"),
     "images-manifest-label-lists": ("images", "--manifest", "tags.csv", "--label_separator", ";", *_SPLITS),
     "images-by-content": ("images", "--input", "images", "--group_by", "content", *_SPLITS),

@@ -37,6 +37,7 @@ def write_inputs(folder: Path) -> None:
         _write(folder / name, _png(number, width=5 + number % 4, height=7))
     _write_objects(folder / "objects")
     _write_pairs(folder / "pairs")
+    _write_manifests(folder / "manifests")
     _write_tars(folder / "tars")
     _write(folder / "images/cat/broken.png", b"\x89PNG\r\n\x1a\nno")
     _write(folder / "labels.txt", b"owl\ncat\n")
@@ -150,6 +151,18 @@ def _write_objects(folder: Path) -> None:
             )
             _write(folder / f"yolo/labels/{split}/{n}.txt", "".join(f"{line}\n" for line in lines).encode())
     _write(folder / "yolo/data.yaml", b"train: images/train\nval: images/val\nnames: [cat, dog]\n")
+
+
+def _write_manifests(folder: Path) -> None:
+    """Pictures in two folders, and Parquet files that name them."""
+    for name, numbers in (("a", range(6)), ("more/b", range(6, 9)), ("more/c", range(9, 12))):
+        place = (folder / name).parent
+        for number in numbers:
+            _write(place / f"{number}.png", _png(number, 6, 5))
+        rows = [
+            {"file_name": f"{n}.png", "label": "xy"[n % 2], "weight": n / 4, "tags": ["t"] * (n % 3)} for n in numbers
+        ]
+        pq.write_table(pa.Table.from_pylist(rows), folder / f"{name}.parquet")
 
 
 def _write_pairs(folder: Path) -> None:

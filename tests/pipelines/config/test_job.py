@@ -149,6 +149,7 @@ def test_reencode(values: dict[str, Any], how: Reencode | None) -> None:
         ({"image_format": "png", "threads": 3}, 3),
         ({"input": "gs://bucket/photos"}, 32),
         ({"manifest": "m.csv", "allow_outside": True}, 32),
+        ({"masks": "gs://bucket/masks"}, 32),
     ],
 )
 def test_read_threads(values: dict[str, Any], threads: int) -> None:
