@@ -1,5 +1,6 @@
 """What the folders of an input mean: which level is the split, which the class; and when that cannot be known."""
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ _NO_CLASSES = frozenset(
         *("segmentationclass", "segmentationobject"),
     )
 )
+_FIRST_WORD = re.compile(r"([A-Za-z]+)[-._ 0-9]")
 _GUESSED_LEVELS = 2  # of folders that a guess looks at, below those of splits
 _QUOTED = 5  # names that a sentence has
 
@@ -87,6 +89,13 @@ def split_name(text: str) -> str:
     """The split that a folder or a manifest's column names: usual words for the usual three are brought to one
     spelling."""
     return SPLIT_FOLDERS.get(text.lower(), text)
+
+
+def split_of_file(name: str) -> str | None:
+    """The split that a file of records bears in its name, as `train-00000-of-00002.parquet` and `test.csv` do: where
+    Hugging Face's datasets look for it, too; None where it bears none."""
+    found = _FIRST_WORD.match(name.rpartition("/")[2])
+    return None if found is None else SPLIT_FOLDERS.get(found[1].lower())
 
 
 def folder_key(name: str, roles: FolderRoles | None = None) -> str:

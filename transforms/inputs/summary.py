@@ -12,7 +12,7 @@ import xxhash
 from transforms.columns.inferred import MAX_VALUES
 from transforms.columns.types import ColumnType, merge_types
 from transforms.inputs.annotations.objects import labels_of
-from transforms.inputs.folders import FolderRoles, folder_key
+from transforms.inputs.folders import FolderRoles, folder_key, split_of_file
 from transforms.inputs.label_lists import count_lists
 
 _MODULUS = 1 << 128  # of the sum of 128-bit hashes, which is the same in any order
@@ -52,6 +52,7 @@ class InputSummary:
       notices: what the user must be told of the input.
       label_lists: of a manifest's labels that are lists, see transforms.inputs.label_lists.
       image_names: rows of a manifest in which a column names an image file, as (number, one name).
+      named_splits: files of records whose own names say a split, as (number, one name), by the split.
       fingerprint: the sum modulo 2^128 of xxh3_128 of each name and size: equal for equal inputs in any order.
     """
 
@@ -73,6 +74,7 @@ class InputSummary:
     notices: frozenset[str] = frozenset()
     label_lists: Counter[str] = field(default_factory=Counter)
     image_names: dict[str, tuple[int, str]] = field(default_factory=dict)
+    named_splits: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def merge(self, other: "InputSummary") -> "InputSummary":
         """The summary of both parts."""
@@ -95,6 +97,7 @@ class InputSummary:
             self.notices | other.notices,
             self.label_lists + other.label_lists,
             _merge_named(self.image_names, other.image_names),
+            _merge_named(self.named_splits, other.named_splits),
         )
 
     @property
@@ -131,10 +134,15 @@ def summarize_files(files: Iterable[tuple[str, int]], roles: FolderRoles | None 
     """The summary of files that hold records: (name, bytes) of each; `roles` are those of --folders."""
     listed = list(files)
     digest = xxhash.xxh3_128_intdigest
+    named: dict[str, tuple[int, str]] = {}
+    for name, _ in listed:
+        if (split := split_of_file(name)) is not None:
+            named = _merge_named(named, {split: (1, name)})
     return InputSummary(
         size_bytes=sum(size for _, size in listed),
         folders=Counter(folder_key(name, roles) for name, _ in listed),
         fingerprint=sum(digest(f"{name}\0{size}".encode()) for name, size in listed) % _MODULUS,
+        named_splits=named,
     )
 
 

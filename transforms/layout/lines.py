@@ -9,7 +9,13 @@ from transforms.inputs.folders import SPLITS_OF_CLASSES, FolderError, FolderRole
 from transforms.inputs.summary import InputSummary
 from transforms.layout.column_names import check_columns
 from transforms.layout.notices import folder_remedy, skipped_notices
-from transforms.layout.splits import BESIDE_SPLITS, check_split_shards, splits_by_fraction, splits_of_folders
+from transforms.layout.splits import (
+    BESIDE_SPLITS,
+    check_split_shards,
+    name_notices,
+    splits_by_fraction,
+    splits_of_folders,
+)
 from transforms.layout.table_layout import TableLayout
 from transforms.layout.table_options import TableOptions
 
@@ -34,6 +40,8 @@ def make_line_layout(
     classes = {parts[depth] for parts in folders if depth is not None and len(parts) > depth}
     labelled = depth is not None and bool(classes) and all(len(parts) > depth for parts in folders)
     notices += folder_notices(summary.folders, roles)
+    if roles.split is None and options.split.splits is None:
+        notices += name_notices(summary)
     if classes and not labelled:
         notices.append(f"no line has a label: some files lie in class folders, such as {min(classes)!r}, others do not")
     class_names = (

@@ -104,7 +104,20 @@ def splits_of_tables(summary: InputSummary, source: str, fractions: Fractions | 
             raise UserError(BESIDE_SPLITS.format(source))
         return splits_of_folders(summary.folders, SPLITS)
     passed = folder_notices([folder.split("/")[0] for folder in summary.folders], FolderRoles(None, None))
-    return replace(splits_by_fraction(None), notices=tuple(passed))
+    return replace(splits_by_fraction(None), notices=(*passed, *name_notices(summary)))
+
+
+def name_notices(summary: InputSummary) -> tuple[str, ...]:
+    """What must be said where files bear the names of different splits, and all of them are in one."""
+    if len(summary.named_splits) < 2:
+        return ()
+    named = sorted(summary.named_splits.items(), key=lambda item: split_order(item[0]))
+    said = ", ".join(f"{number:,} as {split}, such as {name!r}" for split, (number, name) in named)
+    (one,) = splits_by_fraction(None).names
+    return (
+        f"files are called as splits are, and all examples are in {one}: {said}; a file's split is its folder's: move"
+        f" them to {', '.join(f'{split}/' for split, _ in named)}, or give --splits",
+    )
 
 
 def check_split_shards(splits: Sequence[str], named: Iterable[str]) -> None:
