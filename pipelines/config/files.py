@@ -50,6 +50,11 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         return not storage.is_local(self.root) or (self.remembers and not storage.is_local(self.output))
 
     @property
+    def masks_asked(self) -> str:
+        """The flag that says where masks of the files are; "" for none."""
+        return ""
+
+    @property
     def remembers(self) -> bool:
         """Whether files are known by their identities: to be found in an older version, or by the next build."""
         return self.reuse != NO

@@ -116,7 +116,8 @@ def _classes(plan: DryRun, config: FilesConfig) -> list[str]:
             f"Objects: {objects.total():,}" + (f", most often {shortened(most)}" if most else ""),
         ]
     if plan.layout.class_names is None:
-        return [f"Classes: none; the {config.kind.plural} are unlabelled"]
+        labels = "masks are the labels" if config.masks_asked else f"the {config.kind.plural} are unlabelled"
+        return [f"Classes: none; {labels}"]
     names = plan.layout.class_names.names
     lines = [f"Classes: {len(names):,}"]
     last = max(_EXAMPLES_SHOWN, len(names) - _LAST_SHOWN)

@@ -154,7 +154,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         """Check what is said of further files; raises UserError."""
         from transforms.inputs.file_list import FILE_COLUMNS, RESERVED
 
-        asked = self._masks_asked
+        asked = self.masks_asked
         if self.masks_seen and not asked:
             raise UserError(f"--masks_seen {self.masks_seen} is about the masks of --masks or --mask_column")
         if asked and self.verify == "none" and not self.reencodes:
@@ -190,8 +190,8 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
                 )
 
     @property
-    def _masks_asked(self) -> str:
-        """The flag that says where masks are; "" for none."""
+    def masks_asked(self) -> str:
+        """As the base says."""
         if self.masks is not None:
             return f"--masks {self.masks}"
         return f"--mask_column {','.join(self.mask_column)}" if self.mask_column else ""

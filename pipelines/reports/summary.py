@@ -50,8 +50,10 @@ def class_lines(manifest: Manifest) -> list[str]:
     by_folder = manifest.configuration.get("format") == "lines" or any(
         feature.role == "source" for feature in manifest.features
     )
+    others = [feature.name for feature in manifest.features if feature.role == "label"]
     if not labels and by_folder:
-        return ["Classes: none; the examples are unlabelled"]
+        label = f"the label is {', '.join(map(repr, others))}" if others else "the examples are unlabelled"
+        return [f"Classes: none; {label}"]
     return [
         f"Classes of {label.name!r}: {len(label.class_names):,}: {first_and_last(label.class_names)}"
         for label in labels

@@ -65,7 +65,7 @@ class Masks:
                 break
             found.append((mask, place))
         if not found:
-            return f"no mask: {storage.join(self._folder, stem)} is there with no suffix of an image"
+            return f"no mask: {storage.join(self._folder, stem)} is not there, with any suffix of an image"
         if len(found) > 1:
             return f"two masks, {found[0][0]} and {found[1][0]}: which is it?"
         ((mask, place),) = found

@@ -53,6 +53,10 @@ def publish(output: Path, **changes: Any) -> ImagesConfig:
             (Feature("image", "bytes", "image"), Feature("name", "bytes", role="source")),
             ["Classes: none; the examples are unlabelled"],
         ),
+        (
+            (Feature("mask", "bytes", "mask", role="label"), Feature("name", "bytes", role="source")),
+            ["Classes: none; the label is 'mask'"],
+        ),
         ((Feature("age", "int64"), Feature("filename", "bytes")), []),  # of a table, whatever it calls its columns
     ],
 )
