@@ -17,9 +17,9 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "a cluster 
 GOLDEN = json.loads(DIGESTS.read_text())
 # Cases of golden_cases by the parallelism that they run with, on a cluster each
 CASES = {
-    4: ("images-stratified", "csv-label", "csv-transform", "reshard", "images-coco", "text"),
-    3: ("images-by-bytes", "arrays", "csv-group", "parquet", "text-files", "reshard-key"),
-    1: ("images-near-duplicates", "csv-by-bytes", "avro", "jsonl", "audio", "images-manifest"),
+    4: ("images-stratified", "csv-label", "csv-transform", "reshard", "images-coco", "text-packed"),
+    3: ("images-by-bytes", "arrays", "csv-group", "parquet", "text-files", "csv-sequences"),
+    1: ("images-near-duplicates", "csv-by-bytes", "avro", "jsonl", "audio", "webdataset", "images-masks"),
 }
 MOST_AT_ONCE = 3  # of exchanges that Flink writes at once: with two slots a TaskManager, its buffers are for four
 
