@@ -19,7 +19,7 @@ from transforms.examples.framing import HEADER_BYTES
 from transforms.records.merge import SEGMENT_BYTES, Piece, merged, pieces_of, segments
 from transforms.records.slice import to_slices
 from transforms.sequences.options import Sequencing
-from transforms.sequences.rows import ReadRows, widths_of
+from transforms.sequences.rows import ReadRows, items_of, widths_of
 from transforms.statistics.hashes import mix
 from transforms.statistics.tables import TableStats
 from transforms.workers.batches import concatenate
@@ -85,7 +85,7 @@ class SequenceShards:
         keys = np.concatenate([piece.keys for piece in task])[order]
         times = np.concatenate([piece.ties for piece in task])[order]
         found = ReadRows.of(
-            np.frombuffer(data, np.uint8), np.cumsum(sizes) - sizes + HEADER_BYTES, _widths(self.features)
+            np.frombuffer(data, np.uint8), np.cumsum(sizes) - sizes + HEADER_BYTES, widths_of(self.features)
         )
         ids = _ranks(found.ids)
         # Two ids may have one hash; rows of one time are in the order of their files and lines
@@ -118,7 +118,7 @@ class SequenceShards:
             if not feature.shape:
                 columns.append(found.column(place, feature.dtype, rows[starts]))
                 continue
-            items = _items(feature)
+            items = items_of(feature.shape)
             offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths) * items))
             values = found.column(place, feature.dtype, rows)
             columns.append(pa.LargeListArray.from_arrays(pa.array(offsets), values))
@@ -158,14 +158,6 @@ class SequenceShards:
         for sequence, reason in sorted(reasons.items()):
             for row in rows[starts[sequence] : starts[sequence] + lengths[sequence]].tolist():
                 yield Reject(found.files[row].as_py().decode(), int(found.lines[row]), STAGE, reason)
-
-
-def _items(feature: Feature) -> int:
-    return int(np.prod([size for size in feature.shape if size is not None], dtype=np.int64))
-
-
-def _widths(features: Features) -> list[int]:
-    return widths_of(features)
 
 
 def _ranks(texts: pa.LargeBinaryArray) -> np.ndarray:

@@ -22,10 +22,11 @@ _FIRST = (0, 8, 0)  # of file, line and id; 0 where rows differ
 
 def widths_of(features: Features) -> list[int]:
     """The bytes of each feature's piece in a row, 0 where rows differ: of texts."""
-    return [_WIDTHS.get(feature.dtype, 0) * _items(feature.shape) for feature in features]
+    return [_WIDTHS.get(feature.dtype, 0) * items_of(feature.shape) for feature in features]
 
 
-def _items(shape: tuple[int | None, ...]) -> int:
+def items_of(shape: tuple[int | None, ...]) -> int:
+    """How many values a feature of this shape has in a row."""
     return int(np.prod([size for size in shape if size is not None], dtype=np.int64))
 
 
