@@ -88,7 +88,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_are_rows() -> None:
-    assert len(ROWS) == 29
+    assert len(ROWS) == 30
 
 
 @pytest.mark.parametrize(("command", "wanted"), ROWS)
