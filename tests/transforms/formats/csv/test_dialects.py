@@ -122,8 +122,6 @@ def test_characters_that_hold_the_bytes_of_others(tmp_path: Path, encoding: str,
     letters = "".join(char for char in map(chr, range(0x4E00, 0x5200)) if char.encode(encoding, "ignore"))
     text = f"a{delimiter}b\n" + "".join(f'{char}{delimiter}"{char}\n"\n' for char in letters)
     file = write(tmp_path, text.encode(encoding))
-    if text.encode(encoding).decode(encoding) != text:
-        pytest.skip("the encoding has no such delimiter")
 
     rows, lines, rejects, _ = read(
         CsvFormat(delimiter, encoding=encoding, block_size=50), file, types(a="bytes", b="bytes")
