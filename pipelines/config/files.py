@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from transforms.files.resolve import ResolveOptions
     from transforms.inputs.annotations.source import AnnotationSource
     from transforms.inputs.companions import Companion
-    from transforms.inputs.file_list import ManifestNames
-    from transforms.inputs.manifests import ManifestFile
+    from transforms.inputs.manifests.given import ManifestFile
+    from transforms.inputs.manifests.names import ManifestNames
     from transforms.layout.files import LayoutOptions
 
 _REMOTE_THREADS = 32  # an object store answers after milliseconds, whatever the machine
@@ -145,8 +145,8 @@ class ListedFilesConfig(FilesConfig, ABC):
         self._check_given()
         self._check_names()
         if self.manifest:
-            from transforms.inputs.file_list import is_textual
             from transforms.inputs.listing import is_glob
+            from transforms.inputs.manifests.formats import is_textual
 
             for _, path in self.manifest:
                 if not is_glob(path):
@@ -172,7 +172,7 @@ class ListedFilesConfig(FilesConfig, ABC):
         """Of a local folder with metadata files as Hugging Face's imagefolder has them, these are the manifests, and
         columns that end in _file_name name further files."""
         from transforms.inputs.listing import is_glob
-        from transforms.inputs.manifests import metadata_of
+        from transforms.inputs.manifests.given import metadata_of
 
         if self.input is None or self.manifest or self.folders is not None or self.annotations or self._has_masks:
             return
@@ -184,7 +184,8 @@ class ListedFilesConfig(FilesConfig, ABC):
         object.__setattr__(self, "input", None)
         if self._several_files and not self.file_column:
             from transforms.inputs.companions import further_files
-            from transforms.inputs.file_list import FILE_COLUMNS, columns_told
+            from transforms.inputs.manifests.formats import columns_told
+            from transforms.inputs.manifests.names import FILE_COLUMNS
 
             columns = [name for name in further_files(columns_told(found[0][1])) if name not in self._other_files]
             if columns:
@@ -207,7 +208,7 @@ class ListedFilesConfig(FilesConfig, ABC):
 
     def _check_names(self) -> None:
         """Check what is said of a manifest's columns and names."""
-        from transforms.inputs.file_list import FILE_COLUMNS
+        from transforms.inputs.manifests.names import FILE_COLUMNS
 
         for name, value in (
             ("--file_column", self.file_column),
@@ -253,7 +254,7 @@ class ListedFilesConfig(FilesConfig, ABC):
     @property
     def layout_options(self) -> "LayoutOptions":
         """As the base says."""
-        from transforms.inputs.file_list import FILE_COLUMNS
+        from transforms.inputs.manifests.names import FILE_COLUMNS
 
         told: tuple[str, ...] = ()
         if self.imagefolder is not None:
@@ -289,7 +290,7 @@ class ListedFilesConfig(FilesConfig, ABC):
     @property
     def manifest_names(self) -> "ManifestNames":
         """How the manifest names files and labels."""
-        from transforms.inputs.file_list import ManifestNames
+        from transforms.inputs.manifests.names import ManifestNames
 
         return ManifestNames(
             next(iter(self.file_columns), ""),
@@ -317,8 +318,8 @@ class ListedFilesConfig(FilesConfig, ABC):
     @cached_property
     def manifests(self) -> "tuple[ManifestFile, ...]":
         """The manifests that files and globs name; raises UserError where a glob matches none."""
-        from transforms.inputs.file_list import is_textual
-        from transforms.inputs.manifests import find_manifests
+        from transforms.inputs.manifests.formats import is_textual
+        from transforms.inputs.manifests.given import find_manifests
 
         found = find_manifests(self.manifest)
         for manifest in found:
@@ -330,8 +331,8 @@ class ListedFilesConfig(FilesConfig, ABC):
         """The folder that names are relative to."""
         if self.input is not None:
             return super().root
-        from transforms.inputs.file_list import folder_of
-        from transforms.inputs.manifests import common_folder
+        from transforms.inputs.manifests.formats import folder_of
+        from transforms.inputs.manifests.given import common_folder
 
         return common_folder([folder_of(manifest.path) for manifest in self.manifests])
 

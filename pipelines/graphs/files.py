@@ -22,7 +22,9 @@ from transforms.files.plan import AssignStrata, KeepOrder, PlanShards
 from transforms.files.resolve import ResolveOptions, resolve
 from transforms.files.reuse import ReusingShards
 from transforms.files.source import FileShards
-from transforms.inputs.files import Indexed, ListFiles, ReadManifest
+from transforms.inputs.indexed import Indexed
+from transforms.inputs.list_files import ListFiles
+from transforms.inputs.read_manifests import ReadManifest
 from transforms.inputs.summary import InputSummary
 from transforms.layout.files import Layout, LayoutOptions, make_layout
 from transforms.layout.splits import DEFAULT_SPLITS

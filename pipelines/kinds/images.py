@@ -152,7 +152,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
 
     def _check_masks(self) -> None:
         """Check what is said of further files; raises UserError."""
-        from transforms.inputs.file_list import FILE_COLUMNS, RESERVED
+        from transforms.inputs.manifests.names import FILE_COLUMNS, RESERVED
 
         asked = self.masks_asked
         if self.masks_seen and not asked:
@@ -343,7 +343,7 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     from transforms.files.images.encode import ImageEncoder
     from transforms.files.images.objects import ObjectEncoder
     from transforms.inputs.annotated import ReadAnnotations
-    from transforms.inputs.file_list import RESERVED
+    from transforms.inputs.manifests.names import RESERVED
     from transforms.layout.coordinates import held
 
     declared, how, names = dict(config.coordinates), config.reencode, config.object_names

@@ -149,7 +149,7 @@ def _job(config: RecordsConfig | TextFilesConfig) -> "Job":
     from pipelines.graphs.files import FileRoute
     from pipelines.graphs.jobs import file_job
     from transforms.files.texts import TextFileEncoder
-    from transforms.inputs.files import ListFiles
+    from transforms.inputs.list_files import ListFiles
 
     assert config.input is not None
     route = FileRoute(

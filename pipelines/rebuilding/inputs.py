@@ -146,7 +146,8 @@ def _masks(folder: str) -> Iterator[_Named]:
 
 def _listed(config: ListedFilesConfig) -> Iterator[_Named]:
     """Manifests, and the files that they list."""
-    from transforms.inputs.file_list import Row, digest, read_all
+    from transforms.inputs.manifests.reading import read_all
+    from transforms.inputs.manifests.rows import Row, digest
 
     several = len(config.manifests) > 1
     for manifest in config.manifests:
@@ -168,7 +169,7 @@ def _annotated(config: ListedFilesConfig, source: "AnnotationSource") -> Iterato
     """The files of annotations, and the images that they are of."""
     from transforms.inputs.annotations.objects import AnnotatedFiles
     from transforms.inputs.annotations.source import Listed
-    from transforms.inputs.file_list import locate
+    from transforms.inputs.located import locate
 
     names = {path: path for path in source.beside()}
     for item in source.listed():

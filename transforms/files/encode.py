@@ -20,7 +20,7 @@ from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.examples.framing import HEADER_BYTES, Framing
 from transforms.files.noted_columns import Columns, noted_stats
 from transforms.files.references import LABELS
-from transforms.inputs.manifests import line_of
+from transforms.inputs.manifests.given import line_of
 from transforms.layout.files import Layout
 from transforms.statistics.files import SplitStats, count_labels
 from transforms.statistics.noted import NotedStats

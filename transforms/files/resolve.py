@@ -19,7 +19,7 @@ from transforms.inputs import label_lists
 from transforms.inputs.annotations.objects import labels_of, planned_objects
 from transforms.inputs.companions import COMPANIONS
 from transforms.inputs.folders import split_name
-from transforms.inputs.manifests import line_of
+from transforms.inputs.manifests.given import line_of
 from transforms.layout.files import Layout
 from transforms.options.splits import CONTENT, SplitOptions
 from transforms.sharding import keys

@@ -16,8 +16,9 @@ import transforms.workers.coder  # noqa: F401, registers the coder of batches
 from shardmill.metadata.rejects import Reject
 from transforms.inputs.annotations.objects import ANNOTATED, IMAGE_ID, Annotated, AnnotatedFiles, object_lists
 from transforms.inputs.annotations.source import AnnotationFiles, AnnotationSource, Categories, LeftOut, Listed, Notice
-from transforms.inputs.file_list import locate
-from transforms.inputs.files import REJECTS, SUMMARIES, MeasureFn, indexed, tagged
+from transforms.inputs.indexed import REJECTS, SUMMARIES, indexed, tagged
+from transforms.inputs.located import locate
+from transforms.inputs.read_manifests import MeasureFn
 from transforms.inputs.summary import InputSummary, summarize_skipped
 from transforms.rejects.part import RejectsWriter, parts_of
 from transforms.stores import storage

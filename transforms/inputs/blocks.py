@@ -13,8 +13,8 @@ from shardmill.metadata.rejects import Reject
 from transforms.formats.base import BlockRef, FileRef, PassedOver, RecordFormat
 from transforms.formats.damage import unread_file
 from transforms.inputs.file_kind import FileKind
-from transforms.inputs.files import REJECTS, SUMMARIES
 from transforms.inputs.folders import FolderRoles
+from transforms.inputs.indexed import REJECTS, SUMMARIES
 from transforms.inputs.listing import Found, Skipped, input_root, list_input
 from transforms.inputs.summary import InputSummary, summarize_files, summarize_header, summarize_skipped
 from transforms.rejects.part import RejectsPart, RejectsWriter, parts_of

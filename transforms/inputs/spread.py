@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from shardmill.metadata.rejects import Reject
 from transforms.inputs.found import FOUND
-from transforms.inputs.manifests import line_of, manifest_of
+from transforms.inputs.manifests.given import line_of, manifest_of
 from transforms.sharding.group_rows import rows_of
 from transforms.sharding.keys import hash_strings
 from transforms.workers.batches import BATCH_ROWS, bounded

@@ -18,7 +18,7 @@ from transforms.examples.kinds import Kinds, merge_kinds
 from transforms.files.images.found import Formats, formats_of, merge_formats
 from transforms.formats.base import BlockRef, RecordFormat, split_rows
 from transforms.inputs.blocks import Task, total_bytes
-from transforms.inputs.files import REJECTS
+from transforms.inputs.indexed import REJECTS
 from transforms.layout.table_layout import TableLayout
 from transforms.preprocessing.gather import Analysis, Gathered, Gatherer
 from transforms.records.contents import ContentsOfTask

@@ -23,8 +23,8 @@ from transforms.files.reuse import ReusingShards
 from transforms.files.source import FileShards
 from transforms.files.texts import TextFileEncoder
 from transforms.inputs.file_kind import FileKind
-from transforms.inputs.files import index_listing
 from transforms.inputs.folders import CLASSES
+from transforms.inputs.list_files import index_listing
 from transforms.inputs.listing import list_input
 from transforms.layout.files import Layout
 from transforms.options.splits import SplitOptions

@@ -32,7 +32,7 @@ def brought(module: str) -> set[str]:
 def test_every_module_that_makes_batches_registers_their_coder() -> None:
     makers = {module for module in EVERY if makes_batches(module)}
 
-    assert {"transforms.inputs.files", "transforms.files.plan", "transforms.records.slices"} <= makers
+    assert {"transforms.inputs.list_files", "transforms.files.plan", "transforms.records.slices"} <= makers
     assert [module for module in sorted(makers) if "transforms.workers.coder" not in brought(module)] == []
 
 

@@ -1,0 +1,32 @@
+"""Where a file lies that something in a folder names: in that folder, or elsewhere."""
+
+import os
+import posixpath
+
+from transforms.stores import storage
+from transforms.stores.web import web_reason
+
+
+def locate(name: str, folder: str, allow_outside: bool, whose: str = "the manifest's folder") -> tuple[str, str | None]:
+    """(identity, URI or None) of a file that is called `name` as seen from `folder`, in words `whose`.
+
+    Raises:
+      ValueError: it lies outside, which is not allowed, or its name can be none.
+    """
+    if "\0" in name:
+        raise ValueError("the file name holds a NUL byte")
+    if why := web_reason(name):
+        raise ValueError(why)
+    local = storage.is_local(name)
+    if local and name.startswith("/"):
+        name = posixpath.normpath(name)
+    root = os.path.abspath(folder) if local and storage.is_local(folder) else folder
+    if name.startswith("/") or not local:
+        name = name.removeprefix(f"{root.rstrip('/')}/")
+    absolute = name.startswith("/") or not storage.is_local(name)
+    relative = posixpath.normpath(name)
+    if not absolute and relative != ".." and not relative.startswith("../"):
+        return relative, None
+    if not allow_outside:
+        raise ValueError(f"lies outside {whose}; give --allow_outside if that is meant")
+    return name, name if absolute else posixpath.normpath(storage.join(folder, name))

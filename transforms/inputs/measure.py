@@ -1,0 +1,137 @@
+"""The sizes of files that rows name, and the types of the rows' columns."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from shardmill.metadata.rejects import Reject
+from transforms.columns.nested import ColumnError
+from transforms.columns.types import ColumnType, merge_types, value_type
+from transforms.inputs.companions import Companion, paths_of
+from transforms.inputs.found import FOUND
+from transforms.inputs.manifests.given import line_of
+from transforms.stores import storage
+from transforms.stores.error_text import error_text
+from transforms.stores.failures import raise_if_store_failed
+from transforms.stores.identity import identity_of, identity_of_all
+from transforms.stores.links import LinksInside
+
+NO_SUCH_FILE = "no such file"
+
+
+def measure(
+    batch: pa.RecordBatch,
+    root: str,
+    textual: bool,
+    allow_outside: bool = False,
+    map_: Callable[..., Iterable[tuple[int, int | None] | str]] = map,
+    identities: bool = False,
+    companions: Sequence[Companion] = (),
+) -> tuple[pa.RecordBatch, dict[str, ColumnType], list[Reject]]:
+    """A manifest's rows with the sizes of their files, the types of their columns, and a Reject for each that has none.
+
+    Args:
+      batch: FOUND, with sizes of 0.
+      root: the folder of the manifest.
+      textual: whether the values of its columns are text.
+      allow_outside: whether symbolic links may lead out of that folder.
+      map_: looks up sizes where any is a request; local ones take microseconds.
+      identities: whether the files' identities are set too.
+      companions: further files of each row; its size is that of all.
+    """
+    paths = [uri or storage.join(root, name) for name, uri in zip(*(batch[i].to_pylist() for i in (0, 2)), strict=True)]
+    size_of = partial(_size, inside=None if allow_outside or not storage.is_local(root) else LinksInside(root))
+    beside = paths_of(batch)
+    every = [*paths, *(path for row in beside for path in row)]
+    looked_at = iter(list(map(size_of, every) if all(map(storage.is_local, every)) else map_(size_of, every)))
+    sizes = [next(looked_at) for _ in paths]
+    if companions:
+        sizes = [
+            _together(found, companions, row, [next(looked_at) for _ in row], root)
+            for found, row in zip(sizes, beside, strict=True)
+        ]
+    types: dict[str, ColumnType] = {}
+    rejects: list[Reject] = []
+    keep = []
+    for row, found in enumerate(sizes):
+        problem = found if isinstance(found, str) else None
+        if problem is None:
+            try:
+                types = merge_types(types, _row_types(json.loads(batch["columns"][row].as_py()), textual))
+            except ColumnError as error:
+                problem = str(error)
+        if problem is not None:
+            line = line_of(batch["line"][row].as_py())
+            rejects.append(Reject(batch["name"][row].as_py(), line, "index", problem))
+        keep.append(problem is None)
+    known = [(0, None) if isinstance(found, str) else found for found in sizes]
+    batch = batch.set_column(1, FOUND.field("size"), pa.array([size for size, _ in known], pa.int64()))
+    if identities:
+        made = pa.array([identity for _, identity in known], pa.uint64())
+        batch = batch.set_column(FOUND.get_field_index("identity"), FOUND.field("identity"), made)
+    return batch.filter(pa.array(keep, pa.bool_())), types, rejects
+
+
+def _together(
+    found: tuple[int, int | None] | str,
+    companions: Sequence[Companion],
+    paths: Sequence[str],
+    others: Sequence[tuple[int, int | None] | str],
+    root: str,
+) -> tuple[int, int | None] | str:
+    """Size and identity of a row's file and its companions, or why one has none."""
+    sides = []
+    for item, path, other in zip(companions, paths, others, strict=True):
+        if isinstance(other, str):
+            there = f": {path.removeprefix(storage.join(root, ''))}" if other == NO_SUCH_FILE else ""
+            return found if isinstance(found, str) else f"{item.what}: {other}{there}"
+        sides.append((path, *other))
+    if isinstance(found, str):
+        return found
+    size, identity = found
+    together = identity_of_all(identity, [(path, of_other) for path, _, of_other in sides])
+    return size + sum(more for _, more, _ in sides), together
+
+
+def missing_of(rejects: Sequence[Reject], companions: Sequence[Companion]) -> dict[str, tuple[int, str]]:
+    """How many files are not there, and the first of them, of each kind that rows name."""
+    names = {NO_SUCH_FILE: [reject.source for reject in rejects if reject.reason == NO_SUCH_FILE]}
+    for item in companions:
+        before = f"{item.what}: {NO_SUCH_FILE}: "
+        names[item.what] = [
+            reject.reason.removeprefix(before) for reject in rejects if reject.reason.startswith(before)
+        ]
+    return {kind: (len(found), min(found)) for kind, found in names.items() if found}
+
+
+def _row_types(columns: dict[str, Any], textual: bool) -> dict[str, ColumnType]:
+    types = {}
+    for name, value in columns.items():
+        try:
+            column = value_type(value, textual)
+        except ColumnError as error:
+            raise ColumnError(f"column {name!r}: {error}") from None
+        if column is not None:
+            types[name] = column
+    return types
+
+
+def _size(path: str, inside: LinksInside | None) -> tuple[int, int | None] | str:
+    """Size and identity of the file at `path`, or why it has none.
+
+    Raises:
+      OSError: a store failed; a runner tries again.
+    """
+    if inside is not None and storage.is_local(path) and not inside(path):
+        return "a symbolic link leads outside the manifest's folder; give --allow_outside if that is meant"
+    try:
+        found = storage.stat_file(path)
+        return found.size_bytes, identity_of(found.size_bytes, found.stamp, found.modified)
+    except FileNotFoundError:
+        return NO_SUCH_FILE
+    except OSError as error:
+        raise_if_store_failed(error, path)
+        return f"cannot be read: {error_text(error)}"
