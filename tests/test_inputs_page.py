@@ -67,6 +67,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "tags.csv": b"n,tags\n1,red;green\n2,\n",
             "tags.jsonl": b'{"n": 1, "tags": ["red", "green"]}\n{"n": 2, "tags": []}\n',
             "reviews.txt": b"good\nbad\n",
+            "corpus/train.de": b"eins\nzwei\n",
+            "corpus/train.en": b"one\ntwo\n",
+            "corpus/more.de": b"drei\n",
+            "corpus/more.en": b"three\n",
             "rows.jsonl": b'{"n": 1, "city": "w1 w2"}\n{"n": 2, "city": "w3"}\n',
             "tokenizer.json": tokenizer_json(),
             "shards/0.tar": tar([("1.jpg", jpegs[0]), ("1.cls", b"3"), ("1.json", b'{"n": 1}')]),
@@ -88,7 +92,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_are_rows() -> None:
-    assert len(ROWS) == 30
+    assert len(ROWS) == 32
 
 
 @pytest.mark.parametrize(("command", "wanted"), ROWS)
@@ -100,8 +104,9 @@ def test_the_command_takes_it(
     done = run(*shlex.split(command)[1:], "--output", tmp_path, "--name", "n")
 
     assert done.status == 0, done.err
-    described = json.loads((tmp_path / "n/1.0.0/features.json").read_text())["featuresDict"]["features"]
-    assert set(wanted) <= described.keys()
+    described = json.loads((tmp_path / "n/1.0.0/features.json").read_text())
+    entries = described.get("featuresDict", {}).get("features") or described["translation"]["languages"]
+    assert set(wanted) <= set(entries)
     if "coco" in command and "validation=" in command:
         stats = json.loads((tmp_path / "n/1.0.0/stats.json").read_text())["splits"]
         assert {split: found["examples"] for split, found in stats.items()} == {"train": 4, "validation": 2}

@@ -147,6 +147,11 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
         """The input as errors call it."""
         return f"--input {self.input}"
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The folders, files and globs of --input."""
+        return () if self.input is None else (self.input,)
+
     @cached_property
     def root(self) -> str:
         """The folder that names are relative to; of a URL the store may be asked what it is."""

@@ -24,6 +24,7 @@ from transforms.tokens.options import TokenOptions
 
 if TYPE_CHECKING:
     from transforms.formats.base import RecordFormat
+    from transforms.inputs.record_files import RecordFiles
     from transforms.layout.table_layout import MakeLayout
     from transforms.layout.table_options import TableOptions
     from transforms.preprocessing.gather import Analysis
@@ -186,7 +187,7 @@ class RecordsConfig(TransformOptions, TokenOptions, SequenceOptions, JobConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.input is None:
+        if not self.inputs:
             raise UserError("give --input, a folder, a file or a glob")
         if self.spec.untouched:
             self._check_untouched()
@@ -296,6 +297,14 @@ class RecordsConfig(TransformOptions, TokenOptions, SequenceOptions, JobConfig):
         analyzing = ("tensorflow", "tensorflow-transform") if self.module_file is not None else ()
         tokenizing = ("tokenizers",) if self.tokenizer is not None else ()
         return ("pyarrow", "xxhash", *analyzing, *tokenizing)
+
+    @property
+    def files(self) -> "RecordFiles":
+        """The files that hold the records."""
+        from transforms.inputs.record_files import OneInput
+
+        assert self.input is not None
+        return OneInput(self.input)
 
     @property
     def format(self) -> "RecordFormat":

@@ -97,7 +97,7 @@ def _module_outputs(plan: DryRun, config: RecordsConfig) -> dict[str, str]:
 
 def work(plan: DryRun, config: RecordsConfig) -> Work:
     """What the job is to do; a file is read once more to be cut into blocks."""
-    files = sum(plan.summary.folders.values())
+    files = _files(plan, config)
     return Work(
         plan.tasks,
         about_how_many(config.shard_counts, plan.summary.size_bytes),
@@ -107,9 +107,14 @@ def work(plan: DryRun, config: RecordsConfig) -> Work:
     )
 
 
+def _files(plan: DryRun, config: RecordsConfig) -> int:
+    """How many there are; of parallel ones, those of each input are as many."""
+    return sum(plan.summary.folders.values()) * len(config.inputs)
+
+
 def describe(plan: DryRun, config: RecordsConfig) -> str:
     """The reading in words."""
-    files = sum(plan.summary.folders.values())
+    files = _files(plan, config)
     rows = f", {plan.inferred.rows:,} rows" if plan.inferred.rows else ""
     lines = [
         f"Dry run: nothing is written. Would write {config.directory}",

@@ -60,7 +60,7 @@ def read_layout(
     """
     options = config.table_options
     indexed = root | "Index" >> IndexBlocks(
-        config.input, config.kind, config.format, config.run_size, config.threads, config.folders, temporary
+        config.files, config.kind, config.format, config.run_size, config.threads, config.folders, temporary
     )
     inferred: Any = ()
     if known is not None:

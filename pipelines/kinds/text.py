@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.config.files import FilesConfig
 from pipelines.config.job import JobConfig
+from pipelines.config.parallel import ParallelConfig, parse_inputs
 from pipelines.config.records import FormatSpec, RecordsConfig
 from pipelines.flags.parser import make_config
 from pipelines.kinds.kind import RecordsKind
@@ -60,13 +61,27 @@ class TextFilesConfig(FilesConfig):
 class _Unit(Options):
     title: ClassVar[str] = "input"
 
+    input: tuple[tuple[str, str], ...] = flag(
+        (),
+        "a folder, a file or a glob; local, gs://, s3://, az://; or NAME=PATH for each of parallel files; repeat",
+        parse=parse_inputs,
+        repeats=True,
+        metavar="[NAME=]PATH",
+        shapes=False,
+        required=True,
+    )
     record: str = flag("line", "what an example is", choices=("line", "file"), shapes=False)
 
 
 def _lines(config: RecordsConfig) -> "RecordFormat":
     from transforms.formats.lines import LinesFormat
 
-    return LinesFormat(config.block_size, config.encoding, config.line_numbers)
+    if not isinstance(config, ParallelConfig):
+        return LinesFormat(config.block_size, config.encoding, config.line_numbers)
+    from transforms.formats.parallel import ParallelFormat
+
+    each = max(config.block_size // len(config.texts), 1)
+    return ParallelFormat(LinesFormat(each, config.encoding, config.line_numbers), config.languages)
 
 
 def _line_encoder(helpers: tuple[str, ...], renames: Renames, tokens: "Tokenization | None") -> "RecordEncoder":
@@ -115,7 +130,12 @@ class TextKind(RecordsKind):
     @property
     def options(self) -> tuple[Option, ...]:
         """Those of lines, --record, and what files have beside."""
-        return (*options_of(_Unit), *RecordsKind.options.__get__(self), *options_of(ReuseOptions))
+        return (*options_of(_Unit), *self._of_lines, *options_of(ReuseOptions))
+
+    @property
+    def _of_lines(self) -> tuple[Option, ...]:
+        options: tuple[Option, ...] = RecordsKind.options.__get__(self)
+        return tuple(option for option in options if option.field != "input")
 
     def owns(self, config: JobConfig) -> bool:
         """As the base says."""
@@ -123,12 +143,23 @@ class TextKind(RecordsKind):
 
     def make_config(self, values: Mapping[str, Any]) -> JobConfig:
         """As the base says."""
-        unit = _Unit(**{name: value for name, value in values.items() if name == "record"})
-        rest = {name: value for name, value in values.items() if name != "record"}
+        own = {option.field for option in options_of(_Unit)}
+        unit = _Unit(**{name: value for name, value in values.items() if name in own})
+        rest = {name: value for name, value in values.items() if name not in own}
+        several = len(unit.input) > 1
+        if unit.input and not several:
+            rest["input"] = unit.input[0][1]
         if unit.record == "line":
             if ReuseOptions(reuse=rest.pop("reuse", NO)).reuse != NO:
                 raise UserError("--reuse needs --record file: a line has no place that it keeps as its file changes")
+            if several:
+                options = (*self._of_lines, *(o for o in options_of(ParallelConfig) if o.field == "texts"))
+                return make_config(ParallelConfig, options, rest | {"texts": unit.input}, spec=self.spec)
             return make_config(RecordsConfig, RecordsKind.options.__get__(self), rest, spec=self.spec)
+        if several:
+            raise UserError(
+                f"--record file: with --input {unit.input[0][0]}=… lines of several files are an example; leave it out"
+            )
         if rest.pop("line_numbers", False):
             raise UserError("--line_numbers needs --record line: a file has no line")
         rest.pop("block_size", None)

@@ -23,10 +23,12 @@ import pyarrow.compute as pc
 import shardmill
 from pipelines.config.files import ListedFilesConfig
 from pipelines.config.job import JobConfig
+from pipelines.config.parallel import ParallelConfig
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.file_kind import IMAGES
-from transforms.inputs.listing import NO_MATCH, Found, list_input
+from transforms.inputs.file_kind import IMAGES, FileKind
+from transforms.inputs.listing import NO_MATCH, Found, input_root, list_input
+from transforms.inputs.record_files import of_language
 from transforms.options.declare import options_of
 from transforms.stores import storage
 from transforms.stores.checksums import UNREADABLE, checksums
@@ -97,8 +99,10 @@ def find_inputs(config: JobConfig, fingerprint: str = "metadata", kept: Mapping[
       OSError: a store fails.
     """
     started = time.time()
-    if storage.is_local(config.root) and config.input is not None and not os.path.lexists(config.root):
-        raise UserError(f"--input {config.input}: no such file or folder")
+    for path in config.inputs:
+        root = _root(config, path)
+        if storage.is_local(root) and not os.path.lexists(root):
+            raise UserError(f"--input {path}: no such file or folder")
     missing: list[str] = []
     found = list(_settled(_found(config, missing), started))
     if fingerprint == "content":
@@ -120,16 +124,29 @@ def _found(config: JobConfig, missing: list[str]) -> Iterator[_Named]:
     if isinstance(config, ListedFilesConfig) and (source := config.annotation_source) is not None:
         yield from _annotated(config, source)
         return
-    assert config.input is not None
-    root = config.root
     if isinstance(config, ListedFilesConfig) and config.masks_folder is not None:
         yield from _masks(config.masks_folder)
-    for item in list_input(config.input, config.kind):
+    if isinstance(config, ParallelConfig):
+        for name, pattern in config.texts:
+            yield from _matched(pattern, _root(config, pattern), of_language(config.kind, name), missing, f"{name}=")
+        return
+    assert config.input is not None
+    yield from _matched(config.input, config.root, config.kind, missing)
+
+
+def _root(config: JobConfig, path: str) -> str:
+    """The folder that the names of one of the inputs are relative to; a store is asked once."""
+    return config.root if path == config.input else input_root(path)
+
+
+def _matched(pattern: str, root: str, kind: FileKind, missing: list[str], before: str = "") -> Iterator[_Named]:
+    """The files of a folder or glob, by names that begin with `before`."""
+    for item in list_input(pattern, kind):
         if isinstance(item, Found):
             path = storage.join(root, item.name)
-            yield item.name, FileStat(path, item.size_bytes, item.stamp, item.modified)
+            yield f"{before}{item.name}", FileStat(path, item.size_bytes, item.stamp, item.modified)
         elif isinstance(item, Reject):
-            yield item.source, _unreadable(item.source, item.reason)
+            yield f"{before}{item.source}", _unreadable(item.source, item.reason)
         elif item.kind == NO_MATCH:
             missing.append(item.name)
 

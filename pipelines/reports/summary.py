@@ -10,6 +10,7 @@ from pipelines.reports.figures import human_size
 from pipelines.reports.reuse import reuse_lines
 from pipelines.reports.text_table import text_of
 from shardmill.features.feature import of_kind
+from shardmill.features.translation import languages_of
 from shardmill.metadata.manifest import Manifest, SplitEntry
 from shardmill.metadata.naming import shards_glob
 from shardmill.printable import printable
@@ -51,6 +52,9 @@ def class_lines(manifest: Manifest) -> list[str]:
         feature.role == "source" for feature in manifest.features
     )
     others = [feature.name for feature in manifest.features if feature.role == "label"]
+    languages = languages_of(manifest.configuration)
+    if not labels and languages:
+        return [f"Classes: none; {', '.join(map(repr, languages[:-1]))} and {languages[-1]!r} are parallel texts"]
     if not labels and by_folder:
         label = f"the label is {', '.join(map(repr, others))}" if others else "the examples are unlabelled"
         return [f"Classes: none; {label}"]

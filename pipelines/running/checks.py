@@ -13,7 +13,7 @@ from shardmill.errors import UserError
 from shardmill.metadata import naming
 from shardmill.reading.dataset import open_dataset
 from shardmill.versions.tags import find_version
-from transforms.inputs.listing import choices, is_glob, matches
+from transforms.inputs.listing import choices, input_root, is_glob, matches
 from transforms.publishing.job_folder import templates_in
 from transforms.stores import storage
 from transforms.stores.clients import check_url
@@ -36,29 +36,32 @@ def check_input(config: JobConfig) -> None:
     Raises:
       UserError: it does not, or the output lies inside it.
     """
-    if config.input is None:
+    for path in config.inputs:
+        _check_one(config, path)
+
+
+def _check_one(config: JobConfig, path: str) -> None:
+    _check_archive(config, path)
+    if is_glob(path):
+        _check_glob(config, path)
         return
-    _check_archive(config)
-    if is_glob(config.input):
-        _check_glob(config)
+    if not storage.is_local(path):
+        check_url(path)
+        _check_apart(config, path, config.directory, config.root if path == config.input else input_root(path))
         return
-    if not storage.is_local(config.input):
-        check_url(config.input)
-        _check_apart(config, config.directory, config.root)
-        return
-    if not os.path.exists(config.input):
-        raise UserError(f"--input {config.input}: no such file or folder")
-    if not os.access(config.input, os.R_OK | (os.X_OK if os.path.isdir(config.input) else 0)):
-        raise UserError(f"--input {config.input} cannot be read: permission denied")
+    if not os.path.exists(path):
+        raise UserError(f"--input {path}: no such file or folder")
+    if not os.access(path, os.R_OK | (os.X_OK if os.path.isdir(path) else 0)):
+        raise UserError(f"--input {path} cannot be read: permission denied")
     if storage.is_local(config.output):
-        _check_apart(config, os.path.realpath(config.directory), os.path.realpath(config.input))
+        _check_apart(config, path, os.path.realpath(config.directory), os.path.realpath(path))
 
 
-def _check_archive(config: JobConfig) -> None:
-    """Check that --input is no archive, where the command does not read such; raises UserError."""
-    found = _ARCHIVE.search(config.input or "")
-    is_folder = config.input is not None and storage.is_local(config.input) and os.path.isdir(config.input)
-    if found is None or is_folder or config.kind.accepts(config.input or ""):
+def _check_archive(config: JobConfig, path: str) -> None:
+    """Check that an --input is no archive, where the command does not read such; raises UserError."""
+    found = _ARCHIVE.search(path)
+    is_folder = storage.is_local(path) and os.path.isdir(path)
+    if found is None or is_folder or config.kind.accepts(path):
         return
     tar = (
         "; tar files of samples, 1.jpg beside 1.cls, are for `shardmill webdataset`"
@@ -66,34 +69,31 @@ def _check_archive(config: JobConfig) -> None:
         else ""
     )
     raise UserError(
-        f"--input {config.input} is an archive, and {config.kind.plural} in it are not read; unpack it, and give"
+        f"--input {path} is an archive, and {config.kind.plural} in it are not read; unpack it, and give"
         f" --input the folder{tar}"
     )
 
 
-def _check_apart(config: JobConfig, directory: str, root: str) -> None:
+def _check_apart(config: JobConfig, path: str, directory: str, root: str) -> None:
     if f"{directory}/".startswith(f"{root.rstrip('/')}/"):
-        _refuse_output(config)
+        _refuse_output(config, path)
 
 
-def _check_glob(config: JobConfig) -> None:
+def _check_glob(config: JobConfig, path: str) -> None:
     """Check that a glob does not match what will be written; one for `*.jpg` may search a folder that the output lies
     in."""
-    assert config.input is not None
-    absolute = os.path.abspath if storage.is_local(config.input) else str
-    patterns = [absolute(choice).split("/") for choice in choices(config.input)]
+    absolute = os.path.abspath if storage.is_local(path) else str
+    patterns = [absolute(choice).split("/") for choice in choices(path)]
     files = [
         storage.join(config.directory, naming.MANIFEST),
         storage.join(storage.join(config.output, config.name), naming.LATEST),
     ]
     if any(matches(absolute(file).split("/"), pattern) for file in files for pattern in patterns):
-        _refuse_output(config)
+        _refuse_output(config, path)
 
 
-def _refuse_output(config: JobConfig) -> NoReturn:
-    raise UserError(
-        f"--output {config.output} lies inside --input {config.input}: the next run would read its own output"
-    )
+def _refuse_output(config: JobConfig, path: str) -> NoReturn:
+    raise UserError(f"--output {config.output} lies inside --input {path}: the next run would read its own output")
 
 
 def check_output(config: JobConfig, overwrite: bool) -> list[str]:

@@ -90,7 +90,8 @@ def check_paths(config: JobConfig, options: PipelineOptions) -> None:
         return
     manifests = [("--manifest", path) for _, path in getattr(config, "manifest", ())]
     masks = ("--masks", getattr(config, "masks", None))
-    for flag, path in (("--input", config.input), *manifests, masks, ("--output", config.output)):
+    inputs = [("--input", path) for path in config.inputs]
+    for flag, path in (*inputs, *manifests, masks, ("--output", config.output)):
         if path is not None and storage.is_local(path):
             raise UserError(
                 f"{flag} {path} is a path of this machine, which Dataflow's workers cannot reach; expected a URL such"

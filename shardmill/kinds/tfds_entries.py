@@ -1,5 +1,6 @@
 """Entries of TFDS's features.json: protobuf JSON of tensorflow_datasets/core/proto/feature.proto."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from shardmill.features.feature import Feature
@@ -55,6 +56,15 @@ def sequence(entry: dict[str, Any], length: int | None = None) -> dict[str, Any]
     """The entry of so many values, None for any number of them, each of which has `entry`."""
     content = {"feature": entry, "length": "-1" if length is None else str(length)}
     return {"pythonClassName": f"{PACKAGE}.sequence_feature.Sequence", "sequence": content}
+
+
+def translation(languages: Sequence[str]) -> dict[str, Any]:
+    """The entry of a text in each of several languages, which is a FeaturesDict of a Text by language; TFDS writes them
+    sorted."""
+    return {
+        "pythonClassName": f"{PACKAGE}.translation_feature.Translation",
+        "translation": {"languages": sorted(languages)},
+    }
 
 
 def features_dict(entries: dict[str, dict[str, Any]]) -> dict[str, Any]:

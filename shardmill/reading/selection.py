@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from shardmill.errors import UserError
 from shardmill.features.feature import Features
+from shardmill.features.translation import languages_of
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.metadata.tfds_metadata import supervised_keys
 
@@ -96,9 +97,13 @@ def labels_of(manifest: Manifest) -> Features:
 
 
 def supervised_of(manifest: Manifest) -> tuple[str, str] | None:
-    """Input and target of TFDS's `as_supervised=True`, if there are such; of several labels that is the first."""
+    """Input and target of TFDS's `as_supervised=True`, if there are such; of several labels that is the first, and of
+    two languages one and the other."""
     label = next(iter(labels_of(manifest)), None)
-    return None if label is None else supervised_keys(manifest.features, label.name)
+    if label is not None:
+        return supervised_keys(manifest.features, label.name)
+    languages = languages_of(manifest.configuration)
+    return (languages[0], languages[1]) if len(languages) == 2 else None
 
 
 def choose_columns(

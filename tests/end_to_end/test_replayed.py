@@ -31,6 +31,7 @@ ROUTES = (
     "avro",
     "webdataset",
     "text",
+    "text-parallel",
     "text-packed",
     "reshard",
 )

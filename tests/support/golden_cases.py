@@ -241,6 +241,10 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "text": ("text", "--input", "texts/train", *_SPLITS),
     "text-numbers": ("text", "--input", "texts", "--line_numbers", "--no_shuffle"),
+    "text-parallel": (
+        *("text", "--input", "de=parallel/*.de", "--input", "en=parallel/*.en", *_SPLITS, "--num_shards", "2"),
+        *("--line_numbers", "--block_size", "1KiB"),
+    ),
     "text-tokens": ("text", "--input", "texts", "--tokenizer", "tokenizer.json", "--keep_text", "--max_length", "3"),
     "text-tokens-balanced": (
         *("text", "--input", "texts", "--tokenizer", "tokenizer.json", "--balance", "tokens", "--num_shards", "3"),

@@ -83,6 +83,10 @@ def write_inputs(folder: Path) -> None:
         ("test/good/c.txt", "six\n"),
     ):
         _write(folder / "texts" / name, words.encode())
+    for language, word in (("de", "Zeile"), ("en", "line")):
+        lines = [f"{word} {number}" if number % 9 or language == "en" else "" for number in range(40)]
+        _write(folder / f"parallel/a.{language}", "".join(f"{line}\n" for line in lines).encode())
+        _write(folder / f"parallel/b.{language}", f"{word} {language}\r\n{word}".encode())
     for part in range(2):
         records = []
         for number in range(part * 20, part * 20 + 20):

@@ -31,6 +31,7 @@ class FileRef:
       path: where it lies.
       size_bytes: on disk.
       key_start, key_span: the file's share of the 64-bit key space where files keep the order of their names.
+      parts: of parallel files, all of them, the first of which lends the name and the path; the size is that of all.
     """
 
     name: str
@@ -38,6 +39,7 @@ class FileRef:
     size_bytes: int
     key_start: int = 0
     key_span: int = 1 << 63
+    parts: tuple["FileRef", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class BlockRef:
       first_line: the line, from 1, on which the first record starts; where a format has no lines, the record, from 1.
       columns: the columns of the file in its order, where a header says them.
       records: how many there are, where a footer or the index of the file says it.
+      parts: of parallel files, the block of each that has the same lines; offset and length are the sums of theirs.
     """
 
     file: FileRef
@@ -59,6 +62,7 @@ class BlockRef:
     first_line: int = 1
     columns: tuple[str, ...] = ()
     records: int | None = None
+    parts: tuple["BlockRef", ...] = ()
 
     @property
     def end(self) -> int:

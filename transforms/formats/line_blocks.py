@@ -184,3 +184,61 @@ def open_block(block: BlockRef) -> BinaryIO:
     if block.offset:
         stream.seek(block.offset)
     return stream
+
+
+class LineWalker:
+    """Goes through a file from line to line, a mebibyte in memory; the last line may have no end.
+
+    Attributes:
+      offset: of the first byte that was not passed, the start of a line or the end of the file.
+      lines: how many were passed.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._chunk = b""
+        self._at = 0  # in the chunk
+        self._is_open = False  # whether what was passed last is a line without an end
+        self.offset = 0
+        self.lines = 0
+
+    def peek(self) -> bytes:
+        """The bytes that follow, some at least unless the file ends."""
+        self._fill()
+        return self._chunk[self._at :]
+
+    def pass_bytes(self, size: int) -> bool:
+        """Pass lines until they have `size` bytes; False where the file ends before, or with them."""
+        target = self.offset + size
+        while self._fill():
+            least = min(max(target - self.offset - 1, 0), len(self._chunk) - self._at)
+            end = self._chunk.find(b"\n", self._at + least) + 1
+            self._pass(end or len(self._chunk))
+            if end:
+                return self._fill()
+        return False
+
+    def pass_lines(self, number: int | None) -> None:
+        """Pass so many lines, None for all, or as many as there are."""
+        while number != 0 and self._fill():
+            rest = self._chunk[self._at :]
+            inside = spans.count(rest, _LF)
+            if number is not None and inside >= number:
+                self._pass(self._at + int(spans.find(rest, _LF)[number - 1]) + 1)
+                return
+            self._pass(len(self._chunk))
+            number = None if number is None else number - inside
+
+    def _fill(self) -> bool:
+        """Whether there are bytes to be passed."""
+        if self._at == len(self._chunk):
+            self._chunk, self._at = self._stream.read(_INDEX_BYTES), 0
+        return bool(self._chunk)
+
+    def _pass(self, end: int) -> None:
+        """Pass the bytes of the chunk before `end`; a line counts as passed with its first byte that is."""
+        data = self._chunk[self._at : end]
+        self.lines += line_count(data) - self._is_open
+        self._is_open = not data.endswith(b"\n")
+        self.offset += len(data)
+        self._at = end

@@ -5,26 +5,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from shardmill.records import spans
 from transforms.columns.arrow import distinct_texts, missing_values, slices, to_batch
 from transforms.columns.inferred import Inferred, ValuesOf
 from transforms.columns.types import ColumnType
 from transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows, no_rows
 from transforms.formats.encodings import MARK_ERRORS, encoding_name, is_utf8
 from transforms.formats.line_blocks import STAGE, Piece, index_lines, line_count, read_pieces
+from transforms.formats.line_ranges import Flags, Positions, blank_lines, invalid_lines, line_ranges
 
 TEXT, LINE_NUMBER = "text", "line_number"
-_LF, _CR = 10, 13  # as bytes
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-Positions = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -52,7 +46,7 @@ class LinesFormat:
 
     def index(self, file: FileRef) -> Iterator[BlockRef | Reject]:
         """Blocks of lines; all of the file where a byte LF may be half of another character, as in UTF-16."""
-        if _keeps_ascii(self.encoding):
+        if self.has_plain_ends:
             yield from index_lines(file, self.block_size)
         elif file.size_bytes:
             yield BlockRef(file, 0, file.size_bytes)
@@ -92,30 +86,39 @@ class LinesFormat:
                 arrays[LINE_NUMBER] = pa.array(numbers)
             yield Rows(to_batch(arrays, lines.rows), numbers, lines.rejects, lines.blank)
 
-    def _lines(self, block: BlockRef) -> Iterator["_Lines | Reject"]:
-        transcode: Callable[[Iterator[bytes]], Iterator[bytes]] | None = None
-        if not _keeps_ascii(self.encoding):
-            transcode = self._transcode
+    @property
+    def has_plain_ends(self) -> bool:
+        """Whether a byte LF is always the end of a line, so that lines are found without decoding."""
+        return _keeps_ascii(self.encoding)
+
+    def pieces(self, block: BlockRef) -> Iterator[Piece | Reject]:
+        """The lines of a block, as read_pieces has them, as UTF-8 but for those that are not valid."""
+        transcode = None if self.has_plain_ends else self._transcode
         for piece in self._pieces(block, transcode):
-            if isinstance(piece, Piece):
-                if not transcode:
-                    piece = Piece(_as_utf8(piece.data, self.encoding), piece.first_line)
-                yield _Lines.of(piece, block.file.name, self.encoding)
-            else:
-                yield piece
+            if isinstance(piece, Piece) and not transcode:
+                piece = Piece(_as_utf8(piece.data, self.encoding), piece.first_line)
+            yield piece
+
+    def check_start(self, data: bytes, name: str) -> None:
+        """Check that `data`, with which a file begins whose lines are found without decoding, is not UTF-16.
+
+        Raises:
+          UserError: it is.
+        """
+        if data.startswith(_UTF16):
+            raise UserError(f"{name} begins like UTF-16; give --encoding utf-16")
+
+    def _lines(self, block: BlockRef) -> Iterator["_Lines | Reject"]:
+        for piece in self.pieces(block):
+            yield _Lines.of(piece, block.file.name, self.encoding) if isinstance(piece, Piece) else piece
 
     def _pieces(
         self, block: BlockRef, transcode: Callable[[Iterator[bytes]], Iterator[bytes]] | None
     ) -> Iterator[Piece | Reject]:
         try:
             for piece in read_pieces(block, self.block_size, transcode):
-                if (
-                    isinstance(piece, Piece)
-                    and piece.first_line == 1
-                    and not transcode
-                    and piece.data.startswith(_UTF16)
-                ):
-                    raise UserError(f"{block.file.name} begins like UTF-16; give --encoding utf-16")
+                if isinstance(piece, Piece) and piece.first_line == 1 and not transcode:
+                    self.check_start(piece.data, block.file.name)
                 yield piece
         except UnicodeError as error:  # UTF-16 without a byte order mark, say
             raise UserError(
@@ -179,23 +182,14 @@ class _Lines:
         if not data or data.isspace():
             nothing = np.zeros(0, np.int64)
             return cls(b"", nothing, nothing, np.zeros(0, bool), 0, piece.first_line, [], line_count(data))
-        codes = np.frombuffer(data, np.uint8)
-        ends = spans.find(data, _LF)
-        if not data.endswith(b"\n"):
-            ends = np.append(ends, len(data))
-        starts = np.concatenate((np.zeros(1, np.int64), ends[:-1] + 1))
-        stops = ends
-        if b"\r" in data:
-            stops = ends - (codes[ends - 1] == _CR) * (ends > starts)
-        if data.endswith(b"\r"):  # the end of a file, not of a line
-            stops[-1] = len(data)
+        starts, stops = line_ranges(data)
         invalid = np.zeros(len(starts), bool)
         rejects = []
         if not is_utf8(data):
-            for row, reason in _invalid_lines(codes, data, starts, stops, encoding):
+            for row, reason in invalid_lines(data, starts, stops, encoding):
                 invalid[row] = True
                 rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
-        blank = _blank(data, codes, starts, stops, ~invalid)
+        blank = blank_lines(data, starts, stops, ~invalid)
         kept = ~(blank | invalid)
         return cls(data, starts, stops, kept, int(kept.sum()), piece.first_line, rejects, int(blank.sum()))
 
@@ -206,32 +200,3 @@ class _Lines:
     def numbers(self) -> Positions:
         """The line of each row: int64, shape (rows,)."""
         return np.flatnonzero(self.kept) + self.first_line
-
-
-def _invalid_lines(
-    codes: npt.NDArray[np.uint8], data: bytes, starts: Positions, stops: Positions, encoding: str
-) -> Iterator[tuple[int, str]]:
-    suspects = np.unique(np.searchsorted(starts, np.flatnonzero(codes >= 0x80), "right") - 1)
-    for row in suspects.tolist():
-        line = data[starts[row] : stops[row]]
-        try:
-            line.decode()
-        except UnicodeDecodeError as error:
-            if codecs.lookup(encoding).name in ("utf-8", "utf-8-sig"):
-                yield row, f"not {encoding}: byte 0x{line[error.start]:02x} at position {error.start + 1:,} of the line"
-            else:
-                before = len(line[: error.start].decode())
-                yield row, f"not {encoding}: what follows character {before:,} of the line"
-
-
-def _blank(data: bytes, codes: npt.NDArray[np.uint8], starts: Positions, stops: Positions, valid: Flags) -> Flags:
-    """Which lines are empty, or white space only; none that is not valid."""
-    blank = starts == stops
-    # Only lines that do not start with a visible ASCII character can be white space.
-    first = codes[np.minimum(starts, len(codes) - 1)]
-    suspects = np.flatnonzero(~blank & valid & ((first <= 0x20) | (first >= 0x80)))
-    if len(suspects):
-        texts = slices(data, starts[suspects], stops[suspects])
-        strings = pa.Array.from_buffers(pa.large_string(), len(texts), texts.buffers())
-        blank[suspects] = pc.utf8_is_space(strings).to_numpy(zero_copy_only=False)
-    return blank

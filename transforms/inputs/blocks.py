@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -15,10 +14,10 @@ from transforms.formats.damage import unread_file
 from transforms.inputs.file_kind import FileKind
 from transforms.inputs.folders import FolderRoles
 from transforms.inputs.indexed import REJECTS, SUMMARIES
-from transforms.inputs.listing import Found, Skipped, input_root, list_input
+from transforms.inputs.listing import Skipped
+from transforms.inputs.record_files import RecordFiles
 from transforms.inputs.summary import InputSummary, summarize_files, summarize_header, summarize_skipped
 from transforms.rejects.part import RejectsPart, RejectsWriter, parts_of
-from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
 from transforms.workers.batches import ELEMENT_BYTES
@@ -45,7 +44,7 @@ class IndexBlocks(beam.PTransform):
     """Root -> IndexedBlocks: every block of every file of a folder or a glob.
 
     Attributes:
-      pattern: the folder or glob.
+      files: those of the input.
       kind: of the files that a folder is searched for.
       format: of their records.
       task_size: bytes of a task, about, by the bytes of all files.
@@ -54,7 +53,7 @@ class IndexBlocks(beam.PTransform):
       temporary: the job's temporary directory; None in a dry run.
     """
 
-    pattern: str
+    files: RecordFiles
     kind: FileKind
     format: RecordFormat
     task_size: Callable[[int], int]
@@ -66,7 +65,7 @@ class IndexBlocks(beam.PTransform):
         """List on one worker, index each file on any, gather small files into tasks."""
         listed = (
             pbegin
-            | "Pattern" >> beam.Create([self.pattern])
+            | "Pattern" >> beam.Create([self.files])
             | "List"
             >> beam.FlatMap(_list, self.kind, self.roles, self.temporary).with_outputs(REJECTS, SUMMARIES, main="files")
         )
@@ -88,13 +87,12 @@ class IndexBlocks(beam.PTransform):
         return IndexedBlocks(tasks, rejects, summary)
 
 
-def _list(pattern: str, kind: FileKind, roles: FolderRoles | None, temporary: str | None) -> Iterator[Any]:
-    root = input_root(pattern)
+def _list(files: RecordFiles, kind: FileKind, roles: FolderRoles | None, temporary: str | None) -> Iterator[Any]:
     summary = InputSummary()
-    found: list[Found] = []
+    found: list[FileRef] = []
     rejects = RejectsWriter(temporary)
-    for item in list_input(pattern, kind):
-        if isinstance(item, Found):
+    for item in files.listed(kind):
+        if isinstance(item, FileRef):
             found.append(item)
         elif isinstance(item, Skipped):
             summary = summary.merge(summarize_skipped(item.kind, item.name))
@@ -103,22 +101,12 @@ def _list(pattern: str, kind: FileKind, roles: FolderRoles | None, temporary: st
             rejects.add([replace(item, count="at least")])
             summary = summary.merge(InputSummary(rejected=1))
     yield from _tagged(rejects.close())
-    yield from to_refs(found, root)
-    yield TaggedOutput(
-        SUMMARIES, summary.merge(summarize_files(((file.name, file.size_bytes) for file in found), roles))
-    )
-
-
-def to_refs(found: Iterable[Found], root: str) -> list[FileRef]:
-    """References to files in the order of their names, each with a share of the key space by its bytes."""
-    files = sorted(found, key=lambda file: file.name)
-    weights = [file.size_bytes + 1 for file in files]  # an empty one has a share too
-    unit = ((1 << 64) - 1) // max(sum(weights), 1)
-    starts = accumulate(weights, initial=0)
-    return [
-        FileRef(file.name, storage.join(root, file.name), file.size_bytes, start * unit, weight * unit)
-        for file, weight, start in zip(files, weights, starts, strict=False)
-    ]
+    yield from found
+    of_files = summarize_files(((file.name, file.size_bytes) for file in found), roles)
+    parts = [(part.name, part.size_bytes) for file in found for part in file.parts]
+    if parts:
+        of_files = replace(of_files, fingerprint=summarize_files(parts).fingerprint)
+    yield TaggedOutput(SUMMARIES, summary.merge(of_files))
 
 
 def index_file(format_: RecordFormat, file: FileRef, temporary: str | None = None) -> list[Any]:
@@ -158,7 +146,8 @@ def total_bytes(file: FileRef) -> int:
 def _part_of_task(task_size: Callable[[int], int], block: BlockRef) -> float:
     """How much of a task a block is: of small files, whose names are what is large, as much as these are of what one
     element may be."""
-    named = _BLOCK_BYTES + 2 * len(block.file.path) + sum(map(len, block.columns))
+    refs = (block, *block.parts)
+    named = sum(_BLOCK_BYTES + 2 * len(ref.file.path) for ref in refs) + sum(map(len, block.columns))
     return max(block.length / task_size(total_bytes(block.file)), named / ELEMENT_BYTES)
 
 

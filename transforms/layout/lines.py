@@ -51,10 +51,10 @@ def make_line_layout(
     )
     if class_names is None and options.classes.labels is not None:
         raise UserError(f"{options.classes.given}, but not every file of {options.source} lies in a class folder")
-    features = [Feature("text", "bytes", "text")]
+    features = [Feature(name, "bytes", "text") for name in options.texts]
     if class_names is not None:
         features.append(Feature("label", "int64", "class_label", class_names=class_names.names))
-    types = {"text": ColumnType("bytes", None, 0)}
+    types = {name: ColumnType("bytes", None, 0) for name in options.texts}
     if line_numbers:
         features += [
             Feature("filename", "bytes", "text", role="source"),

@@ -10,6 +10,7 @@ from shardmill.features import object_detection
 from shardmill.features.feature import Feature, Features, of_kind
 from shardmill.features.renames import Renames
 from shardmill.features.roles import with_label
+from shardmill.features.translation import languages_of
 from shardmill.metadata import naming, schema, tfds_metadata
 from shardmill.metadata.label_map import to_label_map
 from shardmill.metadata.labels import check_label_name
@@ -224,7 +225,7 @@ def metadata_files(
         )
     if object_detection.is_asked(manifest.configuration):
         texts[naming.LABEL_MAP] = to_label_map(next(label.class_names for label in labels if label.sequence))
-    texts[naming.FEATURES] = tfds_metadata.to_features_json(manifest.features)
+    texts[naming.FEATURES] = tfds_metadata.to_features_json(manifest.features, languages_of(manifest.configuration))
     texts[naming.SCHEMA] = schema.to_pbtxt(manifest.features, asked)
     stats = stats_file(manifest, build)
     texts[naming.STATS] = stats.to_json()

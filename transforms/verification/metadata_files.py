@@ -12,6 +12,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 from shardmill.errors import CorruptDataError
 from shardmill.features.feature import Feature, of_kind
+from shardmill.features.translation import languages_of
 from shardmill.metadata import naming, schema, tfds_metadata
 from shardmill.metadata.asked_schema import asked_of, with_asked
 from shardmill.metadata.manifest import Manifest
@@ -110,8 +111,16 @@ def _check_lines(dataset: Dataset, name: str) -> list[str]:
 
 
 def _check_features(text: str, manifest: Manifest) -> Iterator[str]:
-    found, expected = json.loads(text), json.loads(tfds_metadata.to_features_json(manifest.features))
-    return _differences("feature", *(content["featuresDict"]["features"] for content in (found, expected)))
+    right = tfds_metadata.to_features_json(manifest.features, languages_of(manifest.configuration))
+    return _differences("feature", *(_entries(json.loads(content)) for content in (text, right)))
+
+
+def _entries(content: dict[str, Any]) -> dict[str, Any]:
+    """What features.json says of each feature."""
+    if "translation" in content:
+        return dict.fromkeys(content["translation"]["languages"], content["pythonClassName"])
+    entries: dict[str, Any] = content["featuresDict"]["features"]
+    return entries
 
 
 def _check_schema(text: str, manifest: Manifest) -> Iterator[str]:

@@ -6,8 +6,8 @@ import pytest
 import xxhash
 
 from transforms.formats.base import FileRef
-from transforms.inputs.blocks import to_refs
 from transforms.inputs.listing import Found
+from transforms.inputs.record_files import to_refs, with_keys
 from transforms.records.keys import hash_keys, input_order, position_ties
 
 
@@ -31,7 +31,7 @@ def test_ties_are_distinct_and_of_the_position_alone() -> None:
 @pytest.mark.parametrize("lines", [np.arange(1, 200_001), np.array([1, 2, 3, 10**9, 10**9 + 1])])
 def test_input_order_is_that_of_names_then_lines(lines: np.ndarray) -> None:
     found = [Found("b.csv", 10**9), Found("a.csv", 5_000), Found("c/a.csv", 0)]
-    files = to_refs(found, "/folder")
+    files = with_keys(to_refs(found, "/folder"))
     keys = np.concatenate([input_order(file, lines) for file in files])
 
     assert [file.path for file in files] == ["/folder/a.csv", "/folder/b.csv", "/folder/c/a.csv"]

@@ -1,0 +1,103 @@
+"""What a job over parallel text files is told: a file for each language, whose lines belong together."""
+
+import os
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pipelines.config.records import RecordsConfig
+from shardmill.errors import UserError
+from shardmill.features.translation import LANGUAGES
+from transforms.options.declare import ValueMistake, flag
+from transforms.options.output import parse_path
+
+if TYPE_CHECKING:
+    from transforms.inputs.record_files import RecordFiles
+    from transforms.layout.table_options import TableOptions
+
+_NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
+_TAKEN = ("label", "filename", "line_number")  # what shardmill calls features of its own
+
+
+def parse_inputs(value: Any) -> tuple[tuple[str, str], ...]:
+    """(name, folder, file or glob) of each `de=train.de`, of several; ("", path) of one; or pairs, or a mapping.
+
+    Raises:
+      ValueMistake: one of several has no name, or two have one, or one is no path.
+    """
+    items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else tuple(value)
+    if len(items) == 1:
+        (item,) = items
+        return ((item[0], parse_path(item[1])),) if not isinstance(item, str) else (("", parse_path(item)),)
+    pairs = [_named(item) if isinstance(item, str) else tuple(item) for item in items]
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueMistake(f"{name}= is there twice; each of the parallel files is a feature of its own")
+        if name in _TAKEN:
+            raise ValueMistake(f"{name}= is what shardmill calls a feature of its own; give another name")
+    return tuple((name, parse_path(path)) for name, path in pairs)
+
+
+def _named(text: str) -> tuple[str, str]:
+    found = None if os.path.lexists(text) else _NAMED.fullmatch(text)
+    if found is None:
+        raise ValueMistake(
+            f"{text} is one of several inputs and has no name; expected NAME=PATH of each, such as de=train.de, for"
+            " parallel files, or one folder or glob for all files"
+        )
+    return found[1], found[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelConfig(RecordsConfig):
+    """What `shardmill text` is told of parallel files."""
+
+    texts: tuple[tuple[str, str], ...] = flag((), "the parallel files", parse=parse_inputs, hidden=True, shapes=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tokenizer is not None:
+            raise UserError(
+                f"--tokenizer and --input {self.texts[0][0]}=…: an example has {len(self.texts)} texts, and tokens are"
+                " made of one; leave it out, and tokenize where the reader maps examples"
+            )
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """What the texts are called, by the names of the input."""
+        return tuple(name for name, _ in self.texts)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """As the base says."""
+        return tuple(path for _, path in self.texts)
+
+    @property
+    def files(self) -> "RecordFiles":
+        """As the base says."""
+        from transforms.inputs.record_files import ParallelInput
+
+        return ParallelInput(self.texts)
+
+    @property
+    def source(self) -> str:
+        """As the base says."""
+        return " ".join(f"--input {name}={path}" for name, path in self.texts)
+
+    @cached_property
+    def root(self) -> str:
+        """The folder that the names of the first files are relative to."""
+        from transforms.inputs.listing import input_root
+
+        return input_root(self.texts[0][1])
+
+    @property
+    def table_options(self) -> "TableOptions":
+        """As the base says."""
+        return replace(super().table_options, texts=self.languages)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the base says, and what the texts are called."""
+        return super().to_json() | {LANGUAGES: list(self.languages)}
