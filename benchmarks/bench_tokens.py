@@ -1,5 +1,5 @@
-"""How fast `shardmill text --tokenizer … --pack_to 2048` is: against the loop everybody writes, and against tokenizers
-alone, which no tool that calls it can outrun.
+"""How fast `shardmill text --tokenizer … --pack_to 2048` is: against the loop everybody writes, and beside tokenizers
+alone, which is given each text whole.
 
 All on the same texts in one run, as processes of their own with start-up included, in turns. The texts are of words
 whose frequencies are those of language (Zipf's law), and the tokenizer is trained on the first of them.

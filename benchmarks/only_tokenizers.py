@@ -1,4 +1,4 @@
-"""The limit of bench_tokens: tokenizers alone, its own batches on all cores, of which nothing is kept."""
+"""What bench_tokens shows beside: tokenizers alone, its own batches on all cores, of which nothing is kept."""
 
 import argparse
 from itertools import islice

@@ -1,14 +1,16 @@
 """The tokens that a tokenizer makes of texts."""
 
 import os
-from collections.abc import Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from transforms.columns.buffers import offsets_of
 from transforms.tokens.tokenizer import TokenizerFile
+from transforms.tokens.words import are_apart, cut
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -31,30 +33,58 @@ class Tokens(NamedTuple):
     highest: np.ndarray
 
 
-def encode(file: TokenizerFile, texts: Sequence[str], special: bool, most: int | None = None) -> Tokens:
-    """The tokens of `texts`, with the `special` ones that the tokenizer puts around each text or without; of each
-    at most as many as `most`."""
+def encode(file: TokenizerFile, texts: pa.LargeStringArray, special: bool, most: int | None = None) -> Tokens:
+    """The tokens of `texts`, none of them null, with the `special` ones that the tokenizer puts around each text or
+    without; of each at most as many as `most`."""
     os.environ.setdefault(_PARALLELISM, "false")
-    lists = _ids(file.load(), texts, special)
-    sizes = _sizes(lists)
-    lost = np.zeros(len(lists), np.int64) if most is None else np.maximum(sizes - most, 0)
-    long = np.flatnonzero(lost).tolist()
-    for place, ids in zip(long, _ids(file.load(most), [texts[place] for place in long], special), strict=True):
-        lists[place] = ids
-    sizes = _sizes(lists)
-    flat = np.fromiter(chain.from_iterable(lists), np.int64, int(sizes.sum()))
-    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
-    highest = _highest(flat, offsets)
-    return Tokens(pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(flat)), lost, highest)
+    found = _lists(file, texts, special)
+    sizes = np.diff(found.offsets)
+    lost = np.zeros(len(sizes), np.int64) if most is None else np.maximum(sizes - most, 0)
+    long = np.flatnonzero(lost)
+    if len(long):
+        found = _replaced(found, long, _ids(file.load(most), texts.take(pa.array(long)), special))
+    highest = _highest(found.flat, found.offsets)
+    return Tokens(pa.LargeListArray.from_arrays(pa.array(found.offsets), pa.array(found.flat)), lost, highest)
 
 
-def _ids(tokenizer: "Tokenizer", texts: Sequence[str], special: bool) -> list[list[int]]:
-    encodings: list[Any] = tokenizer.encode_batch_fast(list(texts), add_special_tokens=special) if texts else []
-    return [encoding.ids for encoding in encodings]
+class _Lists(NamedTuple):
+    """Lists one behind the other, int64, and where each begins; a last offset where the last ends."""
+
+    flat: np.ndarray
+    offsets: np.ndarray
 
 
-def _sizes(lists: Sequence[list[int]]) -> np.ndarray:
-    return np.fromiter(map(len, lists), np.int64, len(lists))
+def _lists(file: TokenizerFile, texts: pa.LargeStringArray, special: bool) -> _Lists:
+    """The tokens of whole texts: of each word once, where tokens do not reach from word to word."""
+    tokenizer = file.load()
+    around = special and tokenizer.num_special_tokens_to_add(False)
+    words = cut(texts) if _are_apart(file.text) and not around else None
+    if words is None:
+        return _ids(tokenizer, texts, special)
+    known = _ids(tokenizer, words.different, special)
+    lists = pa.LargeListArray.from_arrays(pa.array(known.offsets), pa.array(known.flat)).take(words.codes)
+    return _Lists(lists.values.to_numpy(), offsets_of(lists)[words.firsts])
+
+
+_are_apart = lru_cache(maxsize=8)(are_apart)  # asked for each batch
+
+
+def _ids(tokenizer: "Tokenizer", texts: pa.LargeStringArray, special: bool) -> _Lists:
+    encodings: list[Any] = tokenizer.encode_batch_fast(texts.to_pylist(), add_special_tokens=special)
+    lists = [encoding.ids for encoding in encodings]
+    offsets = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum([len(ids) for ids in lists], out=offsets[1:])
+    return _Lists(np.fromiter(chain.from_iterable(lists), np.int64, int(offsets[-1])), offsets)
+
+
+def _replaced(lists: _Lists, places: np.ndarray, by: _Lists) -> _Lists:
+    """`lists` with those at `places`, which ascend, replaced."""
+    chosen = np.arange(len(lists.offsets) - 1)
+    chosen[places] = len(chosen) + np.arange(len(places))
+    offsets = np.concatenate((lists.offsets[:-1], lists.offsets[-1] + by.offsets))
+    both = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate((lists.flat, by.flat))))
+    taken = both.take(pa.array(chosen))
+    return _Lists(taken.values.to_numpy(), offsets_of(taken))
 
 
 def _highest(flat: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -86,18 +85,19 @@ def tokenize(batch: pa.RecordBatch, how: Tokenization, reject: Reject) -> Tokeni
     return Tokenized(batch.append_column(INPUT_IDS, made.ids), made.lost)
 
 
-def _texts(column: pa.Array) -> tuple[list[str], np.ndarray]:
+def _texts(column: pa.Array) -> tuple[pa.LargeStringArray, np.ndarray]:
     """Texts, "" where there is none, and where they are not UTF-8: bool, shape (rows,)."""
-    invalid = np.zeros(len(column), bool)
+    filled = column.cast(pa.large_binary()).fill_null(b"")
     try:
-        return [text or "" for text in column.cast(pa.large_string()).to_pylist()], invalid
+        return filled.cast(pa.large_string()), np.zeros(len(column), bool)
     except pa.ArrowInvalid:
-        texts: list[Any] = column.to_pylist()
-    found = []
-    for row, data in enumerate(texts):
-        try:
-            found.append((data or b"").decode())
-        except UnicodeDecodeError:
-            found.append("")
-            invalid[row] = True
-    return found, invalid
+        invalid = np.array([not _is_text(data) for data in filled.to_pylist()])
+    return pc.if_else(pa.array(invalid), b"", filled).cast(pa.large_string()), invalid
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -3,6 +3,7 @@
 import pickle
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tokenizers import Tokenizer
 
@@ -22,7 +23,7 @@ def test_tokens_are_those_of_the_library(special: bool, most: int | None) -> Non
     if most is not None:
         alone.enable_truncation(most)
     documents = [*texts(30), ""]
-    found = encode(file, documents, special, most)
+    found = encode(file, pa.array(documents, pa.large_string()), special, most)
 
     assert found.ids.to_pylist() == [alone.encode(text, add_special_tokens=special).ids for text in documents]
     whole = [len(Tokenizer.from_str(AROUND.decode()).encode(text, add_special_tokens=special)) for text in documents]
@@ -33,7 +34,7 @@ def test_tokens_are_those_of_the_library(special: bool, most: int | None) -> Non
 def test_its_text_travels_and_not_its_path(tmp_path: Path) -> None:
     file = pickle.loads(pickle.dumps(TokenizerFile.of("t.json", tokenizer_json())))
 
-    assert encode(file, ["w3 w4"], special=False).ids.to_pylist() == [[4, 5]]
+    assert encode(file, pa.array(["w3 w4"], pa.large_string()), special=False).ids.to_pylist() == [[4, 5]]
     assert file.special_tokens() == [END]
     assert (file.id_of(END), file.id_of("no")) == (201, None)
     assert file.size == 202

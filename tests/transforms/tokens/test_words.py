@@ -1,0 +1,150 @@
+"""transforms.tokens.words: cut texts have the tokens of whole ones, and tokenizers whose tokens reach further are
+known."""
+
+import json
+from collections.abc import Callable
+from functools import cache
+from itertools import chain, pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+from transforms.tokens import words
+from transforms.tokens.encode import encode
+from transforms.tokens.tokenizer import TokenizerFile
+from transforms.tokens.words import are_apart, cut
+
+END = "<|endoftext|>"
+_LLAMA_3, _QWEN_2 = words._EXPRESSIONS
+# Words, white space of all kinds, what composes, what is added, what an expression treats apart
+PARTS = (
+    *("a", "the", "The", "don't", "'s", "'S", "12", "1234", "x9", "_", "...", "?!", "«", "“q”", "\U0001f600", END),
+    *("é", "e\u0301", "\u0301", "я", "р", "Привет", "日本", "。", "한", "\u1100\u1161", "ß", "\u212b", "½", "٣"),
+    *(" ", " ", " ", " ", "  ", "\t", "\n", "\r\n", "\x0b", "\x1c", "\x1f", "\x7f", "\x00", "\x85", "\xa0"),
+    *("\u1680", "\u180e", "\u2003", "\u200b", "\u2028", "\u202f", "\u205f", "\u3000", "\ufeff", "<pad>"),
+)
+TEXTS = st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=4)), max_size=12).map("".join)
+
+
+def _split(expression: str) -> Any:
+    split = pre_tokenizers.Split(Regex(expression), "isolated")
+    return pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+SPLITS: dict[str, Callable[[], Any]] = {
+    "gpt-2": lambda: pre_tokenizers.ByteLevel(add_prefix_space=False),
+    "llama-3": lambda: _split(_LLAMA_3),
+    "qwen-2": lambda: _split(_QWEN_2),
+}
+
+
+def _train(splits: Any, normalizer: Any = None, dropout: float | None = None, **added: bool) -> str:
+    tokenizer = Tokenizer(models.BPE(dropout=dropout))
+    tokenizer.pre_tokenizer = splits
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=[END], initial_alphabet=alphabet, show_progress=False, min_frequency=1
+    )
+    tokenizer.train_from_iterator(["the cat don't  go 1234 times. Привет 日本 a\n\n b's é"] * 3, trainer)
+    tokenizer.add_tokens([AddedToken("<pad>", **added)])
+    return tokenizer.to_str()
+
+
+@cache
+def _tokenizer(name: str, composes: bool) -> TokenizerFile:
+    text = _train(SPLITS[name](), normalizers.NFC() if composes else None)
+    assert are_apart(text)
+    return TokenizerFile(name, text)
+
+
+@pytest.mark.parametrize("composes", [False, True])
+@pytest.mark.parametrize("name", SPLITS)
+@given(TEXTS)
+@example("the cat  sat\u00a0on \u3000 the mat <pad> e \u0301x я р <|endoftext|> . 's\u2003 \n")
+def test_the_tokens_of_words_are_those_of_texts(name: str, composes: bool, text: str) -> None:
+    file = _tokenizer(name, composes)
+    texts = pa.array(["", text, "", text + " " + text, text, text, ""], pa.large_string())
+    alone = file.load()
+    expected = [alone.encode(each, add_special_tokens=False).ids for each in texts.to_pylist()]
+
+    assert encode(file, texts, special=False).ids.to_pylist() == expected
+    assert encode(file, texts, special=False, most=3).ids.to_pylist() == [ids[:3] for ids in expected]
+    apart = pa.array([word for each in texts.to_pylist() for word in _words(each)], pa.large_string())
+    pieces = encode(file, apart, special=False).ids.to_pylist()
+    assert list(chain.from_iterable(pieces)) == list(chain.from_iterable(expected))
+
+
+def _words(text: str) -> list[str]:
+    """Cut as `cut` does, however many are different."""
+    data = text.encode()
+    starts = [0, *np.flatnonzero(words._after(np.frombuffer(data, np.uint8))).tolist(), len(data)]
+    return [data[start:end].decode() for start, end in pairwise(starts)]
+
+
+def test_a_word_is_cut_out_at_spaces_that_stand_alone() -> None:
+    assert _words("the cat  sat я р.\n b c ") == ["the", " cat  sat", " я", " р.\n b", " c "]
+    assert [_words(f"a{space}b c") for space in "\u00a0\u3000\u2003\x1f"] == [
+        [f"a{space}b", " c"] for space in "\u00a0\u3000\u2003\x1f"
+    ]
+    assert _words("a\u00a0 b \u3000c") == ["a\u00a0 b \u3000c"]
+
+
+def test_each_word_is_there_once() -> None:
+    texts = pa.array(["-", "", "a b a b", "a", "", "b a a a b"], pa.large_string())[1:]
+    found = cut(texts)
+
+    assert found is not None
+    assert sorted(found.different.to_pylist()) == [" a", " b", "a", "b"]
+    lists = found.different.take(found.codes).to_pylist()
+    assert ["".join(lists[first:end]) for first, end in pairwise(found.firsts)] == (texts.to_pylist())
+    assert found.firsts.dtype == np.int64
+
+
+def test_no_texts_have_no_tokens() -> None:
+    file = _tokenizer("gpt-2", composes=False)
+    found = encode(file, pa.array([], pa.large_string()), special=False)
+    assert (found.ids.to_pylist(), found.lost.tolist(), found.highest.tolist()) == ([], [], [])
+
+
+@pytest.mark.parametrize("texts", [["a b c d"], ["日本語日本語", "他の言葉"]])
+def test_where_words_are_seldom_seen_again_texts_stay_whole(texts: list[str]) -> None:
+    assert cut(pa.array(texts, pa.large_string())) is None
+
+
+REACH: dict[str, Callable[[], str]] = {
+    "dropout": lambda: _train(SPLITS["gpt-2"](), dropout=0.1),
+    "another normalizer": lambda: _train(SPLITS["gpt-2"](), normalizers.NFKC()),
+    "a token that takes the space behind it": lambda: _train(SPLITS["gpt-2"](), rstrip=True),
+    "a space before each text": lambda: _train(pre_tokenizers.ByteLevel(add_prefix_space=True)),
+    "no words": lambda: _train(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)),
+    "another expression": lambda: _train(_split(r"\s+\S+\s+")),
+    "split at the end of each match": lambda: _train(
+        pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(_LLAMA_3), "merged_with_next"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
+    ),
+    "SentencePiece's": lambda: _train(pre_tokenizers.Metaspace(split=False)),
+}
+
+
+@pytest.mark.parametrize("why", REACH)
+def test_tokenizers_whose_tokens_may_reach_further_get_whole_texts(why: str) -> None:
+    assert not are_apart(REACH[why]())
+
+
+def test_an_added_token_of_two_words_keeps_texts_whole() -> None:
+    content = json.loads(_train(SPLITS["gpt-2"]()))
+    content["added_tokens"][0]["content"] = "  indented"
+    assert are_apart(json.dumps(content))
+    content["added_tokens"][0]["content"] = "end of text"
+    assert not are_apart(json.dumps(content))
