@@ -18,6 +18,7 @@ from transforms.options.labels import LabelOptions
 from transforms.options.output import parse_path
 from transforms.options.shards import parse_size
 from transforms.options.splits import SplitOptions
+from transforms.options.timestamps import parse_timestamps
 from transforms.preprocessing.options import TransformOptions
 from transforms.sequences.options import SequenceOptions
 from transforms.tokens.options import TokenOptions
@@ -166,6 +167,16 @@ class RecordsConfig(TransformOptions, TokenOptions, SequenceOptions, JobConfig):
         "column,… of encoded images: each is checked, a damaged one is a reject",
         parse=parse_names,
         to_json=list,
+        told=False,
+    )
+    timestamp: tuple[tuple[str, str], ...] = flag(
+        (),
+        "a column of dates or times as int64, in s, ms, us or ns since 1970 in UTC; repeat",
+        parse=parse_timestamps,
+        repeats=True,
+        metavar="COLUMN=UNIT",
+        default_words="times stay texts",
+        to_json=dict,
         told=False,
     )
     key: str | None = flag(None, "the column that is a record's identity", default_words="all of the record")
@@ -384,6 +395,7 @@ class RecordsConfig(TransformOptions, TokenOptions, SequenceOptions, JobConfig):
             fill=self.fill,
             label_columns=self.table_labels,
             images=self.image,
+            times=dict(self.timestamp),
             calls_rows=self.spec.calls_rows,
             separators={name or self.table_labels[0]: text for name, text in (self.label_separator or {}).items()},
             says_label=tuple(name for name, column in named.items() if column == "label"),

@@ -23,6 +23,7 @@ from transforms.layout.notices import label_notices
 from transforms.layout.splits import DEFAULT_SPLITS
 from transforms.layout.table_layout import TableLayout
 from transforms.layout.table_options import TableOptions
+from transforms.layout.timestamps import time_notices
 from transforms.preprocessing.files import transform_files, transform_notices
 from transforms.preprocessing.gather import Analysis
 from transforms.preprocessing.materialize import StagedGraph
@@ -189,6 +190,7 @@ def _publish(
     if staged.blank:
         notices.append(f"passed over {staged.blank:,} blank line{'' if staged.blank == 1 else 's'}")
     notices += label_notices(staged.odd, {name: how.separator for name, how in layout.separated.items()})
+    notices += time_notices(staged.odd, table)
     features, found = published_features(layout, staged, table)
     notices += found
     for label in layout.labels:

@@ -22,6 +22,7 @@ _COLUMNS = (
     "label",
     "label_separator",
     "fill",
+    "timestamp",
     "drop",
     "only",
     "key",

@@ -221,6 +221,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "--fill",
         "value=0.5",
     ),
+    "parquet-timestamps": ("parquet", "--input", "tables/rows.parquet", "--timestamp", "when=s", *_SPLITS),
     "parquet-images": ("parquet", "--input", "tables/pictures.parquet", "--image", "thumb", *_SPLITS),
     "avro": (
         "avro",

@@ -50,6 +50,7 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
         "--group_by": [options.split.group_by] if options.split.group_by else [],
         "--stratify_by": [options.split.stratify_by] if options.split.stratify_by else [],
         "--image": options.images,
+        "--timestamp": options.times,
         "--drop": options.drop,
         "--only": options.only,
         "--fill": [column for column, _ in options.fill if not has_column(options.schema, column)],
@@ -70,9 +71,10 @@ def check_columns(known: Sequence[str], options: TableOptions) -> None:
         for flag, columns in (("--label", options.label_columns), ("--drop", options.drop)):
             if image in columns:
                 raise UserError(f"--image {image} is also in {flag}; drop the one or the other")
-    for label in options.label_columns:
-        if label in options.drop:
-            raise UserError(f"--label {label} is also in --drop; drop the one or the other")
+    for flag, columns in (("--label", options.label_columns), ("--timestamp", options.times)):
+        for column in columns:
+            if column in options.drop:
+                raise UserError(f"{flag} {column} is also in --drop; drop the one or the other")
 
 
 def has_column(schema: Features | None, column: str) -> bool:

@@ -39,6 +39,7 @@ class TableLayout:
       indexed: how much input there is, for the step that publishes: on clusters each step that reads what another has
         found takes memory of their own.
       images: the columns that are images: each is checked, and a row without one is rejected.
+      times: the columns whose texts are times that become numbers, and the unit of each.
       calls_rows: the column whose text rejects call a row by, beside its number; "" where there is none.
     """
 
@@ -59,6 +60,7 @@ class TableLayout:
     indexed: InputCounts = field(default_factory=InputCounts)
     images: tuple[str, ...] = ()
     calls_rows: str = ""
+    times: Mapping[str, str] = field(default_factory=dict)
 
 
 # How a route decides upon its layout; whether an example of a line has its number concerns lines alone.

@@ -33,6 +33,7 @@ class TableOptions:
       images: the columns of --image.
       calls_rows: the column that says which record a row is; "" where there is none.
       says_label: the flags that were given as `label`, which is the first column of --label.
+      times: the columns of --timestamp, and the unit of each.
       texts: what the texts of lines are called: of parallel files, one for each.
     """
 
@@ -54,6 +55,7 @@ class TableOptions:
     says_label: tuple[str, ...] = ()
     schema_said: str = "--schema"
     key_said: str = "--key"
+    times: Mapping[str, str] = field(default_factory=dict)
     texts: tuple[str, ...] = ("text",)
 
     @property

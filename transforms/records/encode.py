@@ -16,6 +16,7 @@ from transforms.columns.arrow import as_text
 from transforms.columns.buffers import data_of, offsets_of
 from transforms.columns.inferred import Inferred
 from transforms.columns.key_texts import key_texts
+from transforms.columns.timestamps import read_times
 from transforms.contents.hashes import SEEDS, Contents
 from transforms.examples.decode import decode_parts, infer_examples, key_feature, merge_parts
 from transforms.examples.encode import MAX_RECORD_BYTES, encode_examples, encode_framed, example_sizes
@@ -23,6 +24,7 @@ from transforms.examples.framing import frame, payload_hashes
 from transforms.examples.kinds import Kinds, kinds_of, misfits
 from transforms.formats.base import FileRef, Rows, key_column
 from transforms.layout.table_layout import TableLayout
+from transforms.layout.timestamps import CUT, NAIVE
 from transforms.options.splits import CONTENT, SplitOptions
 from transforms.records.images import check_images, pictures_column
 from transforms.records.keys import hash_keys, input_order, position_ties
@@ -65,7 +67,7 @@ class PreparedRows:
       folder_splits: int64, shape (rows,), the split that the file's folder says, or -1.
       sources: the files that they come from, each with the lines of its rows.
       odd: by label, how many rows have none of its classes (EMPTY) or more than one (SEVERAL), and how often one names
-        a class again (REPEATED).
+        a class again (REPEATED); by column of times, what transforms.layout.timestamps counts.
       tokens: what is counted of tokens, see transforms.tokens.tokenize.
     """
 
@@ -175,6 +177,10 @@ class TableEncoder:
             reject(read.bad, read.reason)
             batch = batch.set_column(batch.schema.get_field_index(name), name, read.values)
             labels[name] = read
+        times = {name: read_times(batch[name], unit) for name, unit in layout.times.items()}
+        for name, found in times.items():
+            reject(found.bad, lambda row, name=name, found=found: f"column {name!r}: {found.reason(row)}")
+            batch = batch.set_column(batch.schema.get_field_index(name), name, found.values)
         tokenized = None if self.tokens is None else tokenize(batch, self.tokens, reject)
         if tokenized is not None:
             batch = tokenized.batch
@@ -207,6 +213,8 @@ class TableEncoder:
         odd = Counter({(name, EMPTY): int((read.lengths[good] == 0).sum()) for name, read in labels.items()})
         odd.update({(name, SEVERAL): int((read.lengths[good] > 1).sum()) for name, read in labels.items()})
         odd.update({(name, REPEATED): int(read.repeated[good].sum()) for name, read in labels.items()})
+        for name, found in times.items():
+            odd.update({(name, NAIVE): int(found.naive[good].sum()), (name, CUT): int(found.cut[good].sum())})
         counts = Counter[str]() if tokenized is None else tokenized.counts(good)
         return replace(position(kept, rows.lines[good], file, layout), odd=odd, tokens=counts), rejects
 

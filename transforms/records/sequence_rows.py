@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.metadata.rejects import Reject
+from transforms.columns.timestamps import read_times
 from transforms.examples.framing import frame
 from transforms.formats.base import FileRef, Rows, key_column
 from transforms.layout.table_layout import TableLayout
@@ -42,8 +43,12 @@ class SequenceRowEncoder(TableEncoder):
         how = self.sequencing
         reject(_missing(batch[key_column(how.id)]), lambda _: f"no id: column {how.id!r} has no value")
         reject(_missing(batch[how.time]), lambda _: f"no time: column {how.time!r} has no value")
-        order, timeless = order_keys(batch[how.time])
         times = batch[how.time]
+        if how.time in layout.times:
+            found = read_times(times, layout.times[how.time])
+            reject(found.bad, lambda row: f"no time: column {how.time!r}: {found.reason(row)}")
+            times = found.values
+        order, timeless = order_keys(times)
         reject(timeless, lambda row: f"no time: {_shown(times[row].as_py())} in column {how.time!r} is {_EXPECTED}")
         for feature in layout.features:
             if feature.name not in layout.required_labels:

@@ -1,0 +1,179 @@
+"""`--timestamp column=unit`: dates and times of every format as int64."""
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.command import Run, check_mistake, write_files
+from tests.support.later import Later
+from tests.support.table_results import Table, convert
+
+tfds = Later("tensorflow_datasets")
+pd = Later("pandas")
+
+MOMENTS = [datetime(2024, 1, 1, 12, 30, n % 60, n * 1000, UTC) if n % 10 else None for n in range(200)]
+FLAGS = ("--timestamp", "created=ms", "--key", "id")
+
+
+def rows(moments: list[datetime | None]) -> list[dict[str, object]]:
+    return [{"id": n, "created": None if m is None else m.isoformat()} for n, m in enumerate(moments)]
+
+
+def as_csv(records: list[dict[str, object]]) -> bytes:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(records[0]))
+    writer.writeheader()
+    writer.writerows(records)
+    return out.getvalue().encode()
+
+
+def stored(table: Table) -> dict[int, int | None]:
+    return {row["id"]: row.get("created") for row in table.rows}
+
+
+def expected(per_second: int = 1000) -> dict[int, int | None]:
+    """As pandas has them."""
+    size = {1: "s", 1000: "ms", 1_000_000: "us"}[per_second]
+    return {
+        n: None if m is None else int(pd.Timestamp(m).as_unit("ns").floor(size).value // (10**9 // per_second))
+        for n, m in enumerate(MOMENTS)
+    }
+
+
+@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet", "parquet-texts", "avro"])
+def test_every_format(command: str, tmp_path: Path, run: Run) -> None:
+    (tmp_path / "in").mkdir()
+    path = tmp_path / f"in/a.{command.partition('-')[0]}"
+    if command == "csv":
+        path.write_bytes(as_csv(rows(MOMENTS)))
+    elif command == "jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows(MOMENTS)))
+    elif command == "parquet-texts":
+        pq.write_table(pa.Table.from_pylist(rows(MOMENTS)), path)
+    elif command == "parquet":
+        column = pa.array(MOMENTS, pa.timestamp("us", "Europe/Berlin"))
+        pq.write_table(pa.table({"id": range(len(MOMENTS)), "created": column}), path)
+    else:
+        kind = ["null", {"type": "long", "logicalType": "timestamp-micros"}]
+        fields = [{"name": "id", "type": "long"}, {"name": "created", "type": kind}]
+        with path.open("wb") as file:
+            records = [{"id": n, "created": m} for n, m in enumerate(MOMENTS)]
+            fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, records)
+
+    table = convert(command.partition("-")[0], tmp_path / "in", tmp_path, *FLAGS, "--splits", "train=0.7,test=0.3")
+
+    assert table.features == {"id": "int64", "created": "int64?"} or command == "parquet"
+    assert stored(table) == expected()
+    assert table.stats()["created"]["min"] == min(row["created"] for row in table.splits["train"] if "created" in row)
+    assert table.dataset.manifest.configuration["timestamp"] == {"created": "ms"}
+    assert not [notice for notice in table.dataset.manifest.notices if "created" in notice]
+    assert run("verify", table.directory).status == 0
+    if command == "csv":
+        found = tfds.as_numpy(tfds.builder_from_directory(table.directory).as_dataset("test"))
+        told = {int(row["id"]): next(iter(row["created"].tolist()), None) for row in found}
+        assert told == {n: value for n, value in expected().items() if n in told}
+        assert len(told) == table.dataset.manifest.splits[1].examples
+
+
+def test_the_unit_is_heeded_and_what_is_lost_is_said(tmp_path: Path) -> None:
+    source = write_files(tmp_path / "in", {"a.csv": as_csv(rows(MOMENTS))})
+    table = convert("csv", source, tmp_path, "--timestamp", "created=s")
+    assert stored(table) == expected(1)
+    more = sum(m is not None and m.microsecond > 0 for m in MOMENTS)
+    (notice,) = [notice for notice in table.dataset.manifest.notices if "created" in notice]
+    assert notice == f"column 'created': {more} values are more exact than s; the whole s before is stored"
+    exact = convert("csv", source, tmp_path / "us", "--timestamp", "created=us")
+    assert stored(exact) == expected(1_000_000)
+
+
+def test_without_the_flag_they_are_texts(tmp_path: Path) -> None:
+    source = write_files(tmp_path / "in", {"a.csv": as_csv(rows(MOMENTS[1:5]))})
+    assert convert("csv", source, tmp_path).features == {"id": "int64", "created": "bytes"}
+
+
+def test_bad_times_are_rejects_and_naive_ones_are_said(tmp_path: Path) -> None:
+    lines = [
+        "id,created",
+        "1,2024-01-31",
+        "2,soon",
+        "3,2024-01-31 10:00",
+        "4,2024-01-31T10:00:00Z",
+        "5,2024-02-30",
+        "6,",
+    ]
+    source = write_files(tmp_path / "in", {"a.csv": "\n".join(lines).encode()})
+    table = convert("csv", source, tmp_path, *FLAGS, "--max_reject_fraction", 0.5)
+    noon = 1706695200000
+    assert stored(table) == {1: 1706659200000, 3: noon, 4: noon, 6: None}
+    assert [(r["line"], r["reason"].partition(" as ISO")[0]) for r in table.rejects()] == [
+        (3, "column 'created': soon is no date and no time"),
+        (6, "column 'created': 2024-02-30 is no date and no time"),
+    ]
+    assert "column 'created': 2 values without a zone were taken for UTC" in table.dataset.manifest.notices
+
+
+def test_a_sequence_is_in_the_order_of_the_moments(tmp_path: Path) -> None:
+    """Which is not that of their texts, where these name different zones."""
+    lines = ["user,created", "a,2024-01-01T10:00:00+05:00", "a,2024-01-01T08:00:00Z", "a,2024-01-01T06:30:00Z"]
+    source = write_files(tmp_path / "in", {"a.csv": "\n".join(lines).encode()})
+    flags = ("--timestamp", "created=s", "--sequence_by", "user", "--order_by", "created")
+    (row,) = convert("csv", source, tmp_path, *flags).rows
+    first = 1704085200
+    assert row == {"user": b"a", "created": [first, first + 5400, first + 10800]}
+
+
+def test_a_schema_and_a_transform(tmp_path: Path) -> None:
+    source = write_files(tmp_path / "in", {"a.csv": as_csv(rows(MOMENTS))})
+    flags = (*FLAGS, "--splits", "train=0.7,test=0.3")
+    first = convert("csv", source, tmp_path / "a", *flags)
+    schema = first.directory / "schema.pbtxt"
+    again = convert("csv", source, tmp_path / "b", *flags, "--schema", schema)
+    assert stored(again) == stored(first)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (
+            ("--timestamp", "created=min"),
+            "--timestamp: created=min is not column=unit, such as created=ms; units are s,",
+        ),
+        (("--timestamp", "created"), "--timestamp: created is not column=unit"),
+        (("--timestamp", "created=s", "--timestamp", "created=ms"), "--timestamp: created=… is given twice"),
+        (("--timestamp", "create=s"), "--timestamp create: no such column in --input"),
+        (("--timestamp", "id=s"), "--timestamp id=s: the column holds int64; expected one date or time in each row"),
+        (("--timestamp", "created=s", "--drop", "created"), "--timestamp created is also in --drop"),
+        (("--timestamp", "created=s", "--label", "created"), "--timestamp created=s is also in --label"),
+    ],
+)
+def test_mistakes(flags: tuple[str, ...], said: str, tmp_path: Path, run: Run) -> None:
+    source = write_files(tmp_path / "in", {"a.csv": as_csv(rows(MOMENTS))})
+    check_mistake(run("csv", "--input", source, *flags, "--output", tmp_path / "out", "--name", "n"), said)
+
+
+def test_lists_of_times_are_refused(tmp_path: Path, run: Run) -> None:
+    source = write_files(tmp_path / "in", {"a.jsonl": b'{"t": ["2024-01-01"]}\n{"t": []}\n'})
+    done = run("jsonl", "--input", source, "--timestamp", "t=s", "--output", tmp_path / "out", "--name", "n")
+    check_mistake(done, "--timestamp t=s: the column holds lists of bytes; expected one date or time")
+
+
+def test_dry_run_and_a_recipe(tmp_path: Path, run: Run) -> None:
+    source = write_files(tmp_path / "in", {"a.csv": as_csv(rows(MOMENTS))})
+    done = run("csv", "--input", source, *FLAGS, "--output", tmp_path / "out", "--name", "n", "--dry_run")
+    assert "  created: int64, may be missing" in done.out, done
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text(
+        f"name: n\noutput: {tmp_path / 'sets'}\nschema: keep\ncsv:\n  input: {source}\n  timestamp: {{created: ms}}\n"
+    )
+    assert run("rebuild", recipe).status == 0
+    (source / "b.csv").write_bytes(as_csv(rows(MOMENTS)))
+    second = run("rebuild", recipe)
+    assert second.status == 0, second
+    assert "1.0.1 is published: 400 in train" in second.out
