@@ -81,6 +81,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "scans/cat").mkdir(parents=True)
     np.save(folder / "scans/cat/1.npy", np.zeros((2, 2), np.float32))
     pq.write_table(pa.table({"file_name": ["1.jpg"], "label": ["a"]}), folder / "parts/1.parquet")
+    (folder / "points/car").mkdir(parents=True)
+    for number in (1, 2):
+        np.save(folder / f"points/car/{number}.npy", np.zeros((number, 3), np.float32))
     write_pets(folder / "pets.parquet", jpegs)
     drawn = scenes(6)
     write_coco(folder / "coco", drawn[:4], "annotations/instances_train2017.json", "train2017")
@@ -92,7 +95,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_are_rows() -> None:
-    assert len(ROWS) == 33
+    assert len(ROWS) == 34
 
 
 @pytest.mark.parametrize(("command", "wanted"), ROWS)

@@ -24,19 +24,23 @@ if TYPE_CHECKING:
 RESERVED = ("label", "filename", "split")  # features that every array has, or columns that mean something else
 
 
-def parse_shape(value: Any) -> tuple[int, ...]:
-    """Sizes from `64,64`, or numbers; no size, `''`, is a single value.
+def parse_shape(value: Any) -> tuple[int | None, ...]:
+    """Sizes from `64,64`, or numbers; the first may be None, of any size; no size, `''`, is a single value.
 
     Raises:
       ValueMistake: one of them is none.
     """
     text = value if isinstance(value, str) else ",".join(map(str, value))
-    sizes = text.split(",") if text.strip() else []
-    if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
-        raise ValueMistake(f"{text!r} is not a list of sizes from 1, such as 64,64")
-    if len(sizes) > MAX_DIMENSIONS:
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    if "None" in words[1:]:
+        raise ValueMistake(
+            f"{text!r}: expected no size but the first to be None; TFDS stores a shape beside arrays of others"
+        )
+    if not all(word.isdecimal() and int(word) > 0 for word in words if word != "None"):
+        raise ValueMistake(f"{text!r} is not a list of sizes from 1, such as 64,64 or None,3")
+    if len(words) > MAX_DIMENSIONS:
         raise ValueMistake(f"expected {MAX_DIMENSIONS} sizes at most")
-    return tuple(map(int, sizes))
+    return tuple(None if word == "None" else int(word) for word in words)
 
 
 def parse_feature(value: Any) -> str:
@@ -67,9 +71,9 @@ class ArraysConfig(ListedFilesConfig):
         shapes=False,
     )
     feature: str = flag("image", "the name of the array's feature", parse=parse_feature)
-    shape: tuple[int, ...] | None = flag(
+    shape: tuple[int | None, ...] | None = flag(
         None,
-        "of every array, such as 64,64",
+        "of every array, such as 64,64; None,3 where the first size differs",
         parse=parse_shape,
         default_words="that of the first file by name",
         to_json=list,

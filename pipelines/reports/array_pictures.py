@@ -10,8 +10,9 @@ from shardmill.features.feature import Feature
 
 
 def is_drawable(feature: Feature) -> bool:
-    """Whether a feature holds arrays of (height, width), (height, width, 1) or (height, width, 3) real numbers."""
-    if not feature.is_packed or feature.element.startswith("complex"):
+    """Whether a feature holds arrays of one shape, (height, width), (height, width, 1) or (height, width, 3), of real
+    numbers."""
+    if not feature.is_packed or None in feature.shape or feature.element.startswith("complex"):
         return False
     return len(feature.shape) == 2 or (len(feature.shape) == 3 and feature.shape[2] in (1, 3))
 

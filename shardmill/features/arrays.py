@@ -25,7 +25,7 @@ def fixed_sizes(feature: Feature) -> tuple[int, ...]:
 
 
 def size_bytes(feature: Feature) -> int:
-    """The length of an array's bytes."""
+    """The length of an array's bytes; where the first size is not fixed, of what there is any number of."""
     return math.prod(fixed_sizes(feature)) * element_type(feature).itemsize
 
 
@@ -40,9 +40,20 @@ def from_bytes(feature: Feature, data: bytes) -> np.ndarray:
     Raises:
       ValueError: it has another length; the message names the feature.
     """
-    if len(data) != size_bytes(feature):
+    if not has_length(feature, len(data)):
         raise ValueError(
-            f"feature {feature.name!r} has {len(data)} bytes; expected {size_bytes(feature)}, "
+            f"feature {feature.name!r} has {len(data)} bytes; expected {expected_bytes(feature)}, "
             f"for it is an array of {feature.element} {feature.shape}"
         )
-    return np.frombuffer(data, element_type(feature)).reshape(fixed_sizes(feature))
+    sizes = [-1 if size is None else size for size in feature.shape]
+    return np.frombuffer(data, element_type(feature)).reshape(sizes)
+
+
+def has_length(feature: Feature, length: int) -> bool:
+    """Whether so many bytes can be an array."""
+    return length % size_bytes(feature) == 0 if None in feature.shape else length == size_bytes(feature)
+
+
+def expected_bytes(feature: Feature) -> str:
+    """How many bytes an array has, in words."""
+    return f"{'a multiple of ' if None in feature.shape else ''}{size_bytes(feature)}"

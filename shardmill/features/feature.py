@@ -51,9 +51,8 @@ class Feature:
     sequence: str = ""
 
     def __post_init__(self) -> None:
-        if None in self.shape[1:] or (self.is_packed and None in self.shape):
-            allowed = "no size" if self.is_packed else "no size but the first"
-            raise ValueError(f"feature {self.name!r} has shape {self.shape}; expected {allowed} to be None")
+        if None in self.shape[1:]:
+            raise ValueError(f"feature {self.name!r} has shape {self.shape}; expected no size but the first to be None")
         # What holds of a kind is in shardmill.kinds; these two hold of any feature, and kinds are told with features
         if (self.kind == "array") != self.is_packed or (self.is_packed and self.dtype != "bytes"):
             raise ValueError(
@@ -90,7 +89,7 @@ class Feature:
     @property
     def is_dense(self) -> bool:
         """Whether every example has the same number of values: TensorFlow's FixedLenFeature."""
-        return self.required and None not in self.shape
+        return self.required and None not in self.list_shape
 
     @property
     def is_packed(self) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from shardmill.features.arrays import fixed_sizes, from_bytes, size_bytes, to_bytes
+from shardmill.features.arrays import expected_bytes, fixed_sizes, from_bytes, has_length, size_bytes, to_bytes
 from shardmill.features.feature import Feature
 from shardmill.installation.lazy_tensorflow import tf
 from shardmill.kinds import tfds_entries
@@ -20,7 +20,7 @@ _READ_AS = {"bool": "uint8", "uint32": "int32", "uint64": "int64"}
 
 
 class ArrayKind(FeatureKind):
-    """Arrays of fixed shape."""
+    """Arrays of one shape, whose first size may differ."""
 
     name = "array"
     input_rank = 2
@@ -45,18 +45,18 @@ class ArrayKind(FeatureKind):
 
     def value_faults(self, feature: Feature, values: FeatureValue) -> list[str]:
         """Bytes of another length."""
-        expected = size_bytes(feature)
         return [
-            f"feature {feature.name!r} holds {len(value)} bytes; expected {expected}"
+            f"feature {feature.name!r} holds {len(value)} bytes; expected {expected_bytes(feature)}"
             for value in cast(Sequence[bytes], values)
-            if len(value) != expected
+            if not has_length(feature, len(value))
         ]
 
     def shown(self, feature: Feature, value: Any) -> str | None:
         """The type and shape of the values."""
         if not isinstance(value, bytes):
             return None
-        return f"{feature.element} of {' x '.join(map(str, fixed_sizes(feature) or (1,)))}"
+        first = (len(value) // size_bytes(feature),) if None in feature.shape else ()
+        return f"{feature.element} of {' x '.join(map(str, (*first, *fixed_sizes(feature)) or (1,)))}"
 
     def words(self, feature: Feature) -> str:
         """The type of the values."""
@@ -71,16 +71,39 @@ class ArrayKind(FeatureKind):
         return to_bytes(feature, default)
 
     def to_tensor(self, feature: Feature, parsed: Any) -> Any:
-        """A batch of arrays, (batch, *shape)."""
+        """A batch of arrays, (batch, *shape); ragged in the second dimension where the first size differs."""
+        if None in feature.shape:
+            return _ragged(feature, parsed)
         size, shape = size_bytes(feature), fixed_sizes(feature)
         message = (
             f"feature {feature.name!r} is an array of {feature.element} {shape}, {size} bytes; some examples have other"
             " lengths"
         )
         with tf.control_dependencies([tf.debugging.assert_equal(tf.strings.length(parsed), size, message)]):
-            read_as = _READ_AS.get(feature.element, feature.element)
-            array = tf.reshape(tf.io.decode_raw(parsed, read_as), (tf.size(parsed), *shape))
+            array = tf.reshape(_raw(feature, parsed), (tf.size(parsed), *shape))
         array.set_shape((parsed.shape[0], *shape))
-        if read_as == feature.element:
-            return array
-        return tf.cast(array, tf.bool) if feature.element == "bool" else tf.bitcast(array, feature.element)
+        return _typed(feature, array)
+
+
+def _raw(feature: Feature, data: Any) -> Any:
+    return tf.io.decode_raw(data, _READ_AS.get(feature.element, feature.element))
+
+
+def _typed(feature: Feature, array: Any) -> Any:
+    """An array in its type, of what decode_raw knows in its place."""
+    if feature.element not in _READ_AS:
+        return array
+    return tf.cast(array, tf.bool) if feature.element == "bool" else tf.bitcast(array, feature.element)
+
+
+def _ragged(feature: Feature, parsed: Any) -> Any:
+    """The rows of all arrays of a batch, one behind the other, (batch, None, *sizes)."""
+    unit = tf.constant(size_bytes(feature), tf.int64)
+    lengths = tf.cast(tf.strings.length(parsed), tf.int64)
+    message = (
+        f"feature {feature.name!r} is an array of {feature.element} {feature.shape}, {size_bytes(feature)} bytes for"
+        " each of the first size; some examples have other lengths"
+    )
+    with tf.control_dependencies([tf.debugging.assert_equal(lengths % unit, tf.zeros((), tf.int64), message)]):
+        rows = tf.reshape(_raw(feature, tf.strings.reduce_join(parsed)), (-1, *fixed_sizes(feature)))
+    return tf.RaggedTensor.from_row_lengths(_typed(feature, rows), lengths // unit, validate=False)

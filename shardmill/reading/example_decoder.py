@@ -107,7 +107,7 @@ class ExampleDecoder:
             self._order = order + [plan for name, plan in self._plans.items() if name not in found]
         values = {}
         for name in self._plans:
-            if name in self._wanted and name in found and (len(found[name]) or None in self._features[name].shape):
+            if name in self._wanted and name in found and (len(found[name]) or None in self._features[name].list_shape):
                 values[name] = _checked(self._features[name], found[name])
             elif name in self._wanted and self._features[name].required:
                 raise ValueError(f"feature {name!r} is missing")
@@ -120,7 +120,7 @@ def _checked(feature: Feature, values: Any) -> Any:
     if len(values) and dtype != feature.dtype:
         raise ValueError(f"feature {feature.name!r} holds {dtype}; expected {feature.dtype}")
     count = 1 if _is_single(feature) else math.prod(fixed_sizes(feature))
-    if None not in feature.shape and len(values) != count:
+    if None not in feature.list_shape and len(values) != count:
         raise ValueError(f"feature {feature.name!r} has {len(values)} values; expected {count}")
     if len(values) % max(count, 1):
         raise ValueError(f"feature {feature.name!r} has {len(values)} values; expected a multiple of {count}")

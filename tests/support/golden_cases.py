@@ -152,6 +152,7 @@ CASES: dict[str, tuple[str, ...]] = {
         *("arrays", "--input", "arrays", "--shape", "2,3", "--dtype", "float32", "--feature", "scan"),
         *("--max_reject_fraction", "0.9"),
     ),
+    "arrays-ragged": ("arrays", "--input", "clouds", "--shape", "None,3", "--dtype", "float32", *_SPLITS),
     "audio": ("audio", "--input", "audio", *_SPLITS),
     "audio-decoded": ("audio", "--input", "audio", "--decode_audio", "--num_shards", "2"),
     "csv": ("csv", "--input", "tables/rows.csv"),

@@ -71,6 +71,10 @@ def write_inputs(folder: Path) -> None:
         out = io.BytesIO()
         np.save(out, array)
         _write(folder / f"arrays/{'ab'[number % 2]}/{8 - number}.npy", out.getvalue())
+    for number in range(7):
+        out = io.BytesIO()
+        np.save(out, np.arange(3 * (1 + number % 4), dtype="<f4").reshape(-1, 3)[:, : 2 if number == 5 else 3])
+        _write(folder / f"clouds/{'ab'[number % 2]}/{number}.npy", out.getvalue())
     for number in range(9):
         _write(folder / f"audio/{('hum', 'tick')[number % 2]}/{number}.wav", _wav(number))
     _write(folder / "audio/hum/cut.wav", _wav(0)[:-3])

@@ -26,7 +26,7 @@ def test_dense(feature: Feature, dense: bool) -> None:
     "feature",
     [
         partial(Feature, "a", "float32", shape=(2, None)),
-        partial(Feature, "a", "bytes", "array", (None,), element="uint8"),
+        partial(Feature, "a", "bytes", "array", (3, None), element="uint8"),
     ],
 )
 def test_a_size_that_cannot_be_unknown_is_refused(feature: Callable[[], Feature]) -> None:

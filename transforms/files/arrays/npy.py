@@ -25,18 +25,30 @@ class NpyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
-    """What all arrays of a data set are: `element`, one of ELEMENTS, and shape."""
+    """What all arrays of a data set are: `element`, one of ELEMENTS, and shape, whose first size may be None where it
+    differs."""
 
     element: str
-    shape: tuple[int, ...]
+    shape: tuple[int | None, ...]
 
     def __str__(self) -> str:
         return f"{self.element} of {in_words(self.shape)}" if self.shape else f"a single {self.element}"
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape without a first size that differs."""
+        return tuple(size for size in self.shape if size is not None)
+
+    @property
     def size_bytes(self) -> int:
-        """Of the values."""
-        return math.prod(self.shape) * np.dtype(self.element).itemsize
+        """Of the values; where the first size differs, of what there is any number of."""
+        return math.prod(self.sizes) * np.dtype(self.element).itemsize
+
+    def holds(self, other: "ArrayType") -> bool:
+        """Whether an array of type `other` is one of these."""
+        if None not in self.shape:
+            return self == other
+        return self.element == other.element and len(other.shape) > 0 and (None, *other.shape[1:]) == self.shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +109,7 @@ def read_array(data: bytes, expected: ArrayType | None = None, example: str = ""
       NpyError: there is no such array in it.
     """
     header = read_header(data)
-    if expected is not None and header.type != expected:
+    if expected is not None and not expected.holds(header.type):
         raise NpyError(f"{header.type}; {expected_in_words(expected, example)}")
     more = len(data) - header.offset - header.type.size_bytes
     if more < 0:
@@ -108,7 +120,7 @@ def read_array(data: bytes, expected: ArrayType | None = None, example: str = ""
     if header.dtype == wanted and not (header.column_major and len(header.type.shape) > 1):
         return data[header.offset :]
     array = np.frombuffer(data, header.dtype, offset=header.offset)
-    shaped = array.reshape(header.type.shape, order="F" if header.column_major else "C")
+    shaped = array.reshape(header.type.sizes, order="F" if header.column_major else "C")
     return shaped.astype(wanted, order="C").tobytes()
 
 
@@ -120,7 +132,7 @@ def _checked_type(dtype: "np.dtype[np.generic]", shape: tuple[int, ...]) -> Arra
             f"an array of {dtype.name}, which tf.io.decode_raw does not read; expected one of {', '.join(ELEMENTS)}"
         )
     found = ArrayType(dtype.name, tuple(map(int, shape)))
-    if any(size < 0 for size in found.shape):
+    if any(size < 0 for size in found.sizes):
         raise NpyError(f"its header claims {found}")
     if len(found.shape) > MAX_DIMENSIONS:
         raise NpyError(f"an array of {len(found.shape)} dimensions; expected {MAX_DIMENSIONS} at most")
