@@ -15,6 +15,7 @@ from pipelines.reports import log
 from pipelines.running.dataflow import job_said, quiet_client, refusal
 from pipelines.running.failures import to_raise
 from pipelines.running.loopback import loopback_workers
+from pipelines.running.own_job_server import own_job_server
 from pipelines.running.progress import ProgressDisplay
 from pipelines.running.runner import check_running_mode, is_local, make_runner
 from pipelines.running.scratch import scratch_folder
@@ -64,6 +65,8 @@ def run(
             stack.enter_context(quiet_client())
         stack.callback(patience.grant, False)  # which steps are granted, of a local job in this process
         build(pipeline := _pipeline(options, workers), folder)
+        if not local:
+            stack.enter_context(own_job_server(pipeline.runner, options))
         report = storage.join(place, FILE) if (place := folder or shared) is not None else None
         if report is not None:
             report_failures(pipeline, report, says_begun=not local)

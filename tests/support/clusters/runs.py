@@ -1,7 +1,8 @@
 """Golden cases on a real Flink cluster, again and again, undisturbed or with something killed at a random moment.
 
-`python -m tests.support.clusters.runs 50` runs them undisturbed, on Flink as it comes; with `--kill taskmanager` or
-`--kill worker`, SIGKILL meets one at a random moment, on a cluster with a spare TaskManager and a restart strategy.
+`python -m tests.support.clusters.runs 50` runs them undisturbed, on Flink as it comes; `--task_managers 3` adds one.
+With `--kill taskmanager` or `--kill worker`, SIGKILL meets one at a random moment while a job runs, on a cluster with a
+spare TaskManager and a restart strategy.
 Workers are threads of the launcher, or where one is to be killed processes that each TaskManager starts.
 Each run must end with the digests of golden.json, or, where something was killed, within two minutes with a sentence
 and without any file, after which the same command must succeed. Status 1 if any did otherwise.
@@ -17,8 +18,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tests.support.clusters.flink import FlinkCluster
@@ -91,10 +92,19 @@ def outcome(status: int, said: str, output: Path, case: str, golden: dict[str, d
     return "failed clearly" if last.startswith("shardmill: error: ") else f"NO SENTENCE: {last[:200]}"
 
 
-@contextmanager
-def _cluster(folder: Path, kill: str | None) -> Iterator[FlinkCluster]:
-    with FlinkCluster(folder, 3, _RESTARTS) if kill else FlinkCluster(folder, 2) as cluster:
-        yield cluster
+def wait_for_job(cluster: FlinkCluster, process: "subprocess.Popen[str]", before: int) -> None:
+    """Wait until there is a job more than `before`, and it runs, or until `process`, its launcher, has ended."""
+    while process.poll() is None:
+        jobs = cluster.ask("jobs/overview")["jobs"]
+        if len(jobs) > before and any(job["state"] == "RUNNING" for job in jobs):
+            return
+        time.sleep(0.1)
+
+
+def done_of(cluster: FlinkCluster) -> str:
+    """How many of the tasks of the newest job are done."""
+    tasks = max(cluster.ask("jobs/overview")["jobs"], key=lambda job: job["start-time"])["tasks"]
+    return f"{tasks['finished']} of {tasks['total']} tasks done"
 
 
 def main() -> int:
@@ -102,32 +112,37 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", type=int)
     parser.add_argument("--kill", choices=("taskmanager", "worker"))
+    parser.add_argument("--task_managers", type=int, help="of two slots each; 2, or 3 where one is to be killed")
     parser.add_argument("--case", action="append", help="of golden_cases; may be repeated")
     parser.add_argument("--parallelism", default="4,3,1", help="in turns")
     parser.add_argument("--seconds", type=float, default=1e9, help="after which no further run begins")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     chance, golden = random.Random(args.seed), json.loads(DIGESTS.read_text())
+    task_managers, settings = args.task_managers or (3 if args.kill else 2), _RESTARTS if args.kill else {}
     cases, parallel = args.case or _CASES, args.parallelism.split(",")
-    began, counts, longest, done = time.monotonic(), Counter[str](), dict[str, float](), 0
+    began, counts, typical, done = time.monotonic(), Counter[str](), dict[str, float](), 0
     with tempfile.TemporaryDirectory(prefix="shardmill-runs-") as temporary:
         root = Path(temporary)
         write_inputs(root / "inputs")
         while done < args.runs and time.monotonic() - began < args.seconds:
-            with _cluster(root / f"cluster{done}", args.kill) as cluster:
+            with FlinkCluster(root / f"cluster{done}", task_managers, settings) as cluster:
                 workers = cluster.worker_processes(found) if args.kill == "worker" and (found := boot()) else None
                 for _ in range(min(_JOBS_A_CLUSTER, args.runs - done)):
                     if time.monotonic() - began >= args.seconds:
                         break
                     case, parallelism = cases[done % len(cases)], parallel[done % len(parallel)]
                     flags = [*(workers or ["--environment_type", "LOOPBACK"]), "--parallelism", parallelism]
-                    output, started, killed, at = root / f"out{done}", time.monotonic(), "", 0.0
+                    output, killed, done_then, running, at = root / f"out{done}", "", "", 0.0, 0.0
+                    before, started = len(cluster.ask("jobs/overview")["jobs"]), time.monotonic()
                     process = launch(cluster, case, root / "inputs", output, flags)
                     if args.kill:
-                        wait = chance.uniform(2.0, longest.get(case, 30.0))
+                        wait_for_job(cluster, process, before)
+                        running = time.monotonic()
                         with suppress(subprocess.TimeoutExpired):
-                            process.wait(wait)
+                            process.wait(chance.uniform(0.0, 0.9 * typical.get(case, 20.0)))
                         while process.poll() is None and not killed:
+                            done_then = done_of(cluster)
                             killed = kill_one(cluster, args.kill, chance)
                             at = time.monotonic()
                             time.sleep(0 if killed else 0.1)
@@ -135,7 +150,7 @@ def main() -> int:
                     ended = time.monotonic()
                     came = outcome(process.returncode, said, output, case, golden)
                     if came == "equal":
-                        longest[case] = max(longest.get(case, 0.0), 0.0 if killed else ended - started)
+                        typical[case] = ended - running
                     elif came == "failed clearly" and not killed:
                         came = f"FAILED: {said.strip().splitlines()[-1][:300]}"
                     elif killed and ended - at > _MOST_SECONDS:
@@ -146,7 +161,7 @@ def main() -> int:
                         came += f", then {outcome(again.returncode, later, output, case, golden)}"
                     counts[came + (" though killed" if killed else "")] += 1
                     done += 1
-                    what = f", {killed} killed after {at - started:.1f} s" if killed else ""
+                    what = f", {killed} killed {at - running:.1f} s after it ran, {done_then}" if killed else ""
                     print(f"{done} {case} at {parallelism}: {came}, {ended - started:.1f} s{what}", flush=True)
                     if came not in ("equal", "failed clearly, then equal"):
                         print(said[-2000:], flush=True)

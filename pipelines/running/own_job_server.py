@@ -1,0 +1,145 @@
+"""The job server that `--runner FlinkRunner` and `--runner SparkRunner` start themselves, by Java.
+
+Beam would start it where the job is run, and says there what Ctrl-C does, which only a main thread may: a job is run
+in another. And Ctrl-C would stop it before the job was cancelled, for which it is asked.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from apache_beam.options.pipeline_options import (
+    FlinkRunnerOptions,
+    JobServerOptions,
+    PipelineOptions,
+    PortableOptions,
+    SparkRunnerOptions,
+)
+from apache_beam.runners.portability.flink_runner import FlinkJarJobServer, FlinkRunner
+from apache_beam.runners.portability.job_server import JavaJarJobServer, JobServer
+from apache_beam.runners.portability.spark_runner import SparkJarJobServer, SparkRunner
+
+from shardmill.errors import UserError
+
+_LINES = 2  # the last of a server that does not start, and why is in the log of nobody
+_WATCHERS, _PATIENCE = "(_run)", 2.0  # gRPC's threads, as Python names them; seconds: they look five times a second
+_BEAMS = ("apache_beam.utils.subprocess_server", "")  # loggers of Beam's that tell how it starts one
+
+
+class _Started(JobServer):
+    """One that runs, for whoever starts it."""
+
+    def __init__(self, service: Any) -> None:
+        self._service = service
+
+    def start(self) -> Any:
+        """What jobs are given to."""
+        return self._service
+
+    def stop(self) -> None:
+        """It ends with the context that has started it."""
+
+
+@contextmanager
+def own_job_server(runner: Any, options: PipelineOptions) -> Iterator[None]:
+    """While the context lasts `runner` has a job server, where it would start one itself.
+
+    Args:
+      runner: of a pipeline.
+      options: Beam's, of the pipeline.
+
+    Raises:
+      UserError: it cannot be started.
+    """
+    server = _server(runner, options)
+    if server is None:
+        yield
+        return
+    name = type(runner).__name__
+    with ExitStack() as stack:
+        stack.enter_context(_no_word_of_closed_channels())
+        with _said_by(type(server).__name__) as lines:
+            _find_jar(name, server, options)
+            stack.callback(_stop, server)
+            try:
+                started = _Started(server.start())
+            except (OSError, RuntimeError) as error:
+                said = "; ".join(lines) or error
+                raise UserError(f"--runner {name}: its job server does not start: {said}") from None
+        runner.default_job_server = lambda _: started
+        yield
+
+
+def _stop(server: JavaJarJobServer) -> None:
+    with _said_by(type(server).__name__):
+        server.stop()
+
+
+@contextmanager
+def _no_word_of_closed_channels() -> Iterator[None]:
+    """While the context lasts no thread of gRPC says that the channel is closed whose state it watches; on leaving it,
+    wait for those to end."""
+    hook, before = threading.excepthook, set(threading.enumerate())
+
+    def pass_on(failed: threading.ExceptHookArgs) -> None:
+        if not (isinstance(failed.exc_value, ValueError) and "Channel closed" in str(failed.exc_value)):
+            hook(failed)
+
+    threading.excepthook = pass_on
+    try:
+        yield
+    finally:
+        for thread in threading.enumerate():
+            if thread not in before and thread.name.endswith(_WATCHERS):
+                thread.join(_PATIENCE)
+        threading.excepthook = hook
+
+
+def _server(runner: Any, options: PipelineOptions) -> JavaJarJobServer | None:
+    """The server that is to be started; None where one runs, or none is asked."""
+    if options.view_as(PortableOptions).job_endpoint:
+        return None
+    flink, spark = options.view_as(FlinkRunnerOptions), options.view_as(SparkRunnerOptions)
+    if isinstance(runner, FlinkRunner) and not flink.flink_submit_uber_jar:
+        flink.flink_master = FlinkRunner.add_http_scheme(flink.flink_master)
+        return FlinkJarJobServer(options)
+    if isinstance(runner, SparkRunner) and not spark.spark_submit_uber_jar:
+        return SparkJarJobServer(options)
+    return None
+
+
+def _find_jar(name: str, server: JavaJarJobServer, options: PipelineOptions) -> None:
+    """Have its jar on this machine: it is downloaded once, where none is given."""
+    own = f"--{name.removesuffix('Runner').lower()}_job_server_jar"
+    try:
+        server.local_jar(server.path_to_jar(), options.view_as(JobServerOptions).jar_cache_dir)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UserError(
+            f"--runner {name}: there is no jar of its job server ({' '.join(str(error).split())}); give it by {own}, or"
+            " --runner PortableRunner and the --job_endpoint of one that runs"
+        ) from None
+
+
+@contextmanager
+def _said_by(server: str) -> Iterator[deque[str]]:
+    """The last lines of what a server says; what Beam says of its start is not shown."""
+    lines: deque[str] = deque(maxlen=_LINES)
+    log, handler = logging.getLogger(server), logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    levels = {name: logging.getLogger(name).level for name in _BEAMS}
+    before = log.level, log.propagate
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    log.addHandler(handler)
+    for name in _BEAMS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        yield lines
+    finally:
+        log.level, log.propagate = before
+        log.removeHandler(handler)
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
