@@ -110,7 +110,7 @@ next-beam: $(VENV)/installed
 	$(NEXT)/bin/python -c 'import apache_beam; print("Beam", apache_beam.__version__)'
 	$(NEXT)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# A real Flink cluster, by Maven and Java; a few minutes, and 4 GB of memory.
+# A real Flink cluster, by Maven and Java; a few minutes, and 4 GB of memory. What it is made of is fetched by itself.
 flink: $(VENV)/installed
 	$(BIN)/python -m pytest tests/check_flink.py
 
@@ -128,6 +128,7 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_text.py --rows 30000000
 	$(BIN)/python benchmarks/bench_reshard.py
 	$(BIN)/python benchmarks/bench_table_memory.py
+	$(BIN)/python benchmarks/bench_scale.py
 	$(BIN)/python benchmarks/bench_load.py
 	$(BIN)/python benchmarks/bench_unchanged.py
 	$(BIN)/python benchmarks/bench_rebuild.py

@@ -1,13 +1,17 @@
-"""Jobs on a real Flink cluster, with the memory that Flink comes with: the bytes of the local run, and clear ends."""
+"""Jobs on a real Flink cluster: the bytes of the local run, and clear ends. `make flink`.
+
+There are two clusters, each for all tests that it is for: one with the memory that Flink comes with, and one that takes
+more jobs, one right after the other, which begins with one TaskManager.
+"""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.support.clusters.flink import FlinkCluster, free_ports
-from tests.support.clusters.installed import missing
+from tests.support.clusters.flink import ROOMY, FlinkCluster, free_ports
+from tests.support.clusters.installed import boot, missing
 from tests.support.command import Run, write_files
 from tests.support.golden_cases import DIGESTS, digests
 from tests.support.golden_inputs import write_inputs
@@ -15,12 +19,26 @@ from tests.support.golden_inputs import write_inputs
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "a cluster can be started")
 
 GOLDEN = json.loads(DIGESTS.read_text())
-# Cases of golden_cases by the parallelism that they run with, on a cluster each
-CASES = {
-    4: ("images-stratified", "csv-label", "csv-transform", "reshard", "images-coco", "text-packed"),
-    3: ("images-by-bytes", "arrays", "csv-group", "parquet", "text-files", "csv-sequences"),
-    1: ("images-near-duplicates", "csv-by-bytes", "avro", "jsonl", "audio", "webdataset", "images-masks"),
-}
+# Cases of golden_cases with the parallelism that they run with
+AS_IT_COMES = (
+    ("images-stratified", 4),
+    ("csv-label", 4),
+    ("images-by-bytes", 3),
+    ("arrays", 3),
+    ("reshard", 4),
+    ("text-files", 1),
+    ("csv-by-bytes", 1),
+)
+MORE = (
+    ("csv-transform", 4),
+    ("text-packed", 4),
+    ("images-coco", 4),
+    ("csv-sequences", 3),
+    ("csv-group", 3),
+    ("webdataset", 1),
+    ("images-masks", 1),
+    ("images-near-duplicates", 1),
+)
 MOST_AT_ONCE = 3  # of exchanges that Flink writes at once: with two slots a TaskManager, its buffers are for four
 
 
@@ -32,66 +50,88 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
+def as_it_comes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
     """Two TaskManagers of two slots."""
     with FlinkCluster(tmp_path_factory.mktemp("flink") / "cluster") as started:
         yield started
 
 
 @pytest.fixture(scope="module")
-def golden_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
-    """One for the cases of one parallelism: a TaskManager keeps some memory of each job for a while."""
-    with FlinkCluster(tmp_path_factory.mktemp(f"flink{request.param}") / "cluster") as started:
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
+    """One TaskManager of two slots, to begin with."""
+    with FlinkCluster(tmp_path_factory.mktemp("roomy") / "cluster", 1, ROOMY) as started:
         yield started
 
 
-def portable(cluster: FlinkCluster, parallelism: int) -> list[str]:
-    """Flags of a job; a busy machine takes more than a minute to start what a first job needs."""
-    endpoint = [*cluster.flags(), "--job_server_timeout", "500"]
-    return [*endpoint, "--environment_type", "LOOPBACK", "--parallelism", str(parallelism)]
+@pytest.fixture(scope="module")
+def roomy(small: FlinkCluster) -> FlinkCluster:
+    """The same, with another."""
+    small.add_task_manager()
+    small.wait_for_slots(4)
+    return small
 
 
-@pytest.mark.parametrize(
-    ("golden_cluster", "parallelism", "case"),
-    [(parallelism, parallelism, case) for parallelism, cases in CASES.items() for case in cases],
-    indirect=["golden_cluster"],
-    ids=[f"{case}-{parallelism}" for parallelism, cases in CASES.items() for case in cases],
-)
-def test_the_golden_digests(
-    golden_cluster: FlinkCluster,
-    inputs: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    parallelism: int,
-    case: str,
+def check(cluster: FlinkCluster, inputs: Path, case: str, flags: Sequence[str], folder: str) -> None:
+    """Check that a case gives the promised bytes on the cluster."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(inputs)
+        assert digests(case, *flags, output=folder) == GOLDEN[case]
+    assert cluster.plan().at_once <= MOST_AT_ONCE
+
+
+def in_launcher(parallelism: int) -> list[str]:
+    return ["--environment_type", "LOOPBACK", "--parallelism", str(parallelism)]
+
+
+@pytest.mark.parametrize(("case", "parallelism"), AS_IT_COMES)
+def test_flink_as_it_comes(
+    as_it_comes: FlinkCluster, inputs: Path, capfd: pytest.CaptureFixture[str], case: str, parallelism: int
 ) -> None:
-    monkeypatch.chdir(inputs)
-    flags = portable(golden_cluster, parallelism)
-    assert digests(case, *flags, output=f"flink{parallelism}") == GOLDEN[case]
-    assert golden_cluster.plan().at_once <= MOST_AT_ONCE
+    check(as_it_comes, inputs, case, [*as_it_comes.flags(), *in_launcher(parallelism)], "as_it_comes")
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_mistake_that_workers_find_is_said_once(
-    run: Run, cluster: FlinkCluster, inputs: Path, tmp_path: Path
+def test_a_pool_of_workers_beside_the_task_manager(small: FlinkCluster, inputs: Path) -> None:
+    """Beam's own, as deploy/flink/flinkdeployment.yaml has it."""
+    if (found := boot()) is None:
+        pytest.skip("needs Go, which builds Beam's program of the pool")
+    pool = small.start_pool(found)
+    check(small, inputs, "csv-label", [*small.flags(), *pool, "--parallelism", "2"], "pool")
+    small.kill("pool")
+
+
+@pytest.mark.parametrize(("case", "parallelism"), MORE)
+def test_more_jobs(
+    roomy: FlinkCluster, inputs: Path, capfd: pytest.CaptureFixture[str], case: str, parallelism: int
 ) -> None:
+    check(roomy, inputs, case, [*roomy.flags(), *in_launcher(parallelism)], "more")
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_job_server_that_the_command_starts(
+    roomy: FlinkCluster, inputs: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    check(roomy, inputs, "images-splits", [*roomy.flags_of_own_server(), *in_launcher(2)], "own")
+    said = capfd.readouterr().err
+    assert "Traceback" not in said
+    assert "WARNING" not in said
+
+
+def test_a_mistake_that_workers_find_is_said_once(run: Run, roomy: FlinkCluster, inputs: Path, tmp_path: Path) -> None:
     write_files(tmp_path, {"labels.txt": b"cat\n"})
     words = ["images", "--input", inputs / "images", "--labels_file", tmp_path / "labels.txt"]
-    result = run(*words, "--output", tmp_path / "out", "--name", "d", *portable(cluster, 1))
+    result = run(*words, "--output", tmp_path / "out", "--name", "d", *roomy.flags(), *in_launcher(1))
     assert result.status == 2
     assert "in the input but not in --labels_file" in result.err.splitlines()[-1]
     assert not (tmp_path / "out").exists()
 
 
-def test_no_worker_begins_where_nobody_starts_one(
-    run: Run, cluster: FlinkCluster, inputs: Path, tmp_path: Path
-) -> None:
+def test_no_worker_begins_where_nobody_starts_one(run: Run, roomy: FlinkCluster, inputs: Path, tmp_path: Path) -> None:
     (nobody,) = free_ports(1)
     flags = ["--environment_type", "EXTERNAL", "--environment_config", f"localhost:{nobody}", "--parallelism", "9"]
     words = ["csv", "--input", inputs / "tables" / "rows.csv", "--output", tmp_path / "out", "--name", "d"]
-    endpoint = [*cluster.flags(), "--job_server_timeout", "15"]
-    result = run(*words, *endpoint, *flags)
+    result = run(*words, *roomy.flags(), *flags, "--job_server_timeout", "15")
     assert result.status == 1
     assert "no worker has begun within 15 seconds; expected 9 free slots" in result.err.splitlines()[-1]
     assert not (tmp_path / "out").exists()
-    cluster.wait_for_slots(4)  # for it was cancelled
+    roomy.wait_for_slots(4)  # for it was cancelled

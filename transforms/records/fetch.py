@@ -10,7 +10,7 @@ from transforms.stores import storage
 from transforms.workers.memory import budget
 from transforms.workers.spool import Spool
 
-_REQUESTS_AT_ONCE = 32  # what a store at some distance answers while the first of them is on its way
+REQUESTS_AT_ONCE = 32  # what a store at some distance answers while the first of them is on its way
 _MOST_BYTES = 2 << 20  # of a request: so much is held by each of those under way
 
 
@@ -47,7 +47,7 @@ def fetch(ranges: Sequence[Range]) -> tuple[Spool, list[int]]:
         for asked, target in zip(ranges, offsets, strict=False)
         for start in range(0, asked.length, _MOST_BYTES)
     ]
-    with ThreadPoolExecutor(_REQUESTS_AT_ONCE, "shardmill-fetch") as pool:
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE, "shardmill-fetch") as pool:
         try:
             list(pool.map(fetch_part, parts))
         except BaseException:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from tests.support.clusters.installed import flink_jars
+from tests.support.clusters.installed import FLINK_DRIVER, flink_jars, flink_job_server
 from tests.support.clusters.plans import FlinkPlan
 
 # What bin/flink gives Java 17
@@ -47,8 +47,13 @@ _DEFAULTS = {
     "rest.bind-address": "localhost",
 }
 _OURS = "SHARDMILL_TEST_CLUSTER"  # in the environment of workers: which cluster's they are
-_POOL = "localhost:50000"
-_SECONDS = 120.0  # until a part of the cluster is there
+_SECONDS = 400.0  # until a part of the cluster is there, on a machine that is busy
+# For many jobs, one right after the other, on the same TaskManagers, see docs/clusters.md
+ROOMY = {
+    "taskmanager.memory.framework.off-heap.size": "512m",
+    "taskmanager.memory.jvm-metaspace.size": "512m",
+    "taskmanager.memory.process.size": "2368m",  # by what these two are more
+}
 
 
 @dataclass(eq=False)
@@ -105,7 +110,7 @@ class FlinkCluster:
         for _ in range(self.task_managers):
             self.add_task_manager()
         ports = [f"--job-port={jobs}", f"--artifact-port={artifacts}", f"--expansion-port={expansion}"]
-        driver = ["-Xmx400m", "-cp", f"{jars}/*", "org.apache.beam.runners.flink.FlinkJobServerDriver"]
+        driver = ["-Xmx400m", "-cp", f"{jars}/*", FLINK_DRIVER]
         staged = f"--artifacts-dir={self.folder / 'staged'}"
         self.run("jobserver", [*_JAVA, *driver, f"--flink-master={self.rest}", staged, *ports])
         self.wait_for_slots(self.task_managers * int(settings["taskmanager.numberOfTaskSlots"]))
@@ -176,12 +181,13 @@ class FlinkCluster:
         raise TimeoutError(f"{found} of {slots} slots; see the logs in {self.folder}")
 
     def flags(self) -> list[str]:
-        """Of a job on it. Beam's classes are in the cluster's own path: nothing but one small file is sent with a job,
-        in place of all jars, whose classes each job would load anew.
-        """
-        (small,) = flink_jars().glob("slf4j-simple-*.jar")
-        endpoint = ["--runner", "PortableRunner", "--job_endpoint", self.job_endpoint]
-        return [*endpoint, "--files_to_stage", str(small)]
+        """Of a job on it."""
+        return ["--runner", "PortableRunner", "--job_endpoint", self.job_endpoint, *_any_job()]
+
+    def flags_of_own_server(self) -> list[str]:
+        """Of a job that starts its job server itself."""
+        jar = flink_job_server(self.folder)
+        return ["--runner", "FlinkRunner", "--flink_master", self.rest, "--flink_job_server_jar", str(jar), *_any_job()]
 
     def plan(self) -> FlinkPlan:
         """Of the job that was started last."""
@@ -190,21 +196,28 @@ class FlinkCluster:
 
     def worker_processes(self, boot: Path) -> list[str]:
         """Flags of a job whose workers are processes that each TaskManager starts, by Beam's `boot`."""
+        config = json.dumps({"command": str(self._worker_program(boot)), "env": self.worker_environment()})
+        return ["--environment_type", "PROCESS", "--environment_config", config]
+
+    def start_pool(self, boot: Path) -> list[str]:
+        """Flags of a job whose workers are those of a pool, which is started as `boot --worker_pool` does it where it
+        lies in /opt/apache/beam, as in an image.
+
+        A pool knows its workers by names that each TaskManager gives from one on: it serves one TaskManager.
+        """
+        (port,) = free_ports(1)
+        pool = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={port}"]
+        self.run("pool", [*pool, f"--container_executable={self._worker_program(boot)}"], self.worker_environment())
+        wait_for_port(endpoint := f"localhost:{port}")
+        return ["--environment_type", "EXTERNAL", "--environment_config", endpoint]
+
+    def _worker_program(self, boot: Path) -> Path:
+        """Beam's `boot`, which keeps to the cluster's folder."""
         script = self.folder / "worker"
         command = f'"{boot}" --semi_persist_dir="{self.folder / "semi"}" "$@"'
         script.write_text(f'#!/bin/sh\nexec {command} >>"{self.log("workers")}" 2>&1\n')
         script.chmod(0o755)
-        config = json.dumps({"command": str(script), "env": self.worker_environment()})
-        return ["--environment_type", "PROCESS", "--environment_config", config]
-
-    def start_pool(self, boot: Path, env: Mapping[str, str] | None = None) -> list[str]:
-        """Flags of a job whose workers are those of a pool, which is started, at the one port that Beam's `boot` has.
-
-        A pool knows its workers by names that each TaskManager gives from one on: it serves one TaskManager.
-        """
-        command = [str(boot), "--worker_pool", f"--semi_persist_dir={self.folder / 'semi'}"]
-        self.run("pool", command, {**self.worker_environment(), **(env or {})})
-        return ["--environment_type", "EXTERNAL", "--environment_config", _POOL]
+        return script
 
     def worker_environment(self) -> dict[str, str]:
         """Of workers that `boot` starts: this Python, and this shardmill."""
@@ -231,6 +244,13 @@ class FlinkCluster:
         """Check that the JobManager runs."""
         if self.processes["jobmanager"].poll() is not None:
             raise RuntimeError(self.log("jobmanager").read_text()[-3000:])
+
+
+def _any_job() -> list[str]:
+    """Flags. Beam's classes are in the cluster's own path: nothing but one small file is sent with a job, in place of
+    all jars, whose classes each job would load anew. A busy machine takes minutes to start what a first job needs."""
+    (small,) = flink_jars().glob("slf4j-simple-*.jar")
+    return ["--files_to_stage", str(small), "--job_server_timeout", "500"]
 
 
 def free_ports(number: int) -> list[int]:

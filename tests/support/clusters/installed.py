@@ -6,12 +6,14 @@ import hashlib
 import os
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import apache_beam
 
+FLINK_DRIVER = "org.apache.beam.runners.flink.FlinkJobServerDriver"
 _POM = Path(__file__).with_name("pom.xml")
 _SPARK_POM = Path(__file__).with_name("spark.xml")
 _BOOT = f"github.com/apache/beam/sdks/v2/python/container@v{apache_beam.__version__}"
@@ -34,6 +36,17 @@ def flink_jars() -> Path:
 def spark_jars() -> Path:
     """The folder of the jars of Beam's job server for Spark and of Spark."""
     return _kept(f"spark-{_digest(_SPARK_POM.read_bytes())}", partial(_copy_jars, _SPARK_POM))
+
+
+def flink_job_server(folder: Path) -> Path:
+    """A jar of Beam's job server for Flink in `folder`, as `java -jar` starts it: it names those that it is made of."""
+    classes = " ".join(jar.as_uri() for jar in sorted(flink_jars().glob("*.jar")))
+    lines = ("Manifest-Version: 1.0", f"Main-Class: {FLINK_DRIVER}", f"Class-Path: {classes}")
+    # A line has at most 72 bytes. Source: https://docs.oracle.com/en/java/javase/17/docs/specs/jar/jar.html
+    wrapped = ("\r\n ".join(line[start : start + 70] for start in range(0, len(line), 70)) for line in lines)
+    with zipfile.ZipFile(jar := folder / "job_server.jar", "w") as file:
+        file.writestr("META-INF/MANIFEST.MF", "\r\n".join([*wrapped, "", ""]))
+    return jar
 
 
 def boot() -> Path | None:

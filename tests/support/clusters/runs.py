@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.support.clusters.flink import FlinkCluster
+from tests.support.clusters.flink import ROOMY, FlinkCluster
 from tests.support.clusters.installed import boot
 from tests.support.golden_cases import DIGESTS, command, digests_in
 from tests.support.golden_inputs import write_inputs
@@ -34,9 +34,7 @@ _RESTARTS = {
     "restart-strategy": "fixed-delay",
     "restart-strategy.fixed-delay.attempts": "5",
     "restart-strategy.fixed-delay.delay": "1 s",
-    "taskmanager.memory.framework.off-heap.size": "512m",
-    "taskmanager.memory.jvm-metaspace.size": "512m",
-    "taskmanager.memory.process.size": "2368m",  # by what these two are more
+    **ROOMY,
     "heartbeat.timeout": "10000",
     "heartbeat.interval": "2000",
 }
@@ -46,8 +44,7 @@ def launch(
     cluster: FlinkCluster, case: str, inputs: Path, output: Path, flags: Sequence[str]
 ) -> "subprocess.Popen[str]":
     """The command of a case, begun."""
-    endpoint = [*cluster.flags(), "--job_server_timeout", "500"]
-    words = [sys.executable, "-m", "pipelines", *command(case), "--output", str(output), *endpoint, *flags]
+    words = [sys.executable, "-m", "pipelines", *command(case), "--output", str(output), *cluster.flags(), *flags]
     env = {**os.environ, "PYTHONPATH": cluster.worker_environment()["PYTHONPATH"]}
     return subprocess.Popen(words, cwd=inputs, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 

@@ -1,0 +1,28 @@
+"""What docs/design.md says of a tebibyte is what the planning code says."""
+
+from fractions import Fraction
+
+import pytest
+
+from tests.support.command import REPOSITORY
+from tests.support.tebibyte import TOTAL, planned, rows_of, table
+from transforms.options.shards import DEFAULT_SHARD_SIZE
+from transforms.records.run_size import MOST_SLICES
+
+MOST_BYTES = 64 << 20  # of side inputs, all together: what a worker holds of them for as long as the job takes
+
+
+def test_the_table() -> None:
+    assert table() in (REPOSITORY / "docs" / "design.md").read_text()
+
+
+@pytest.mark.parametrize("growth", [1, 3])
+def test_side_inputs_are_small(growth: int) -> None:
+    _, sides = planned(TOTAL * growth, TOTAL * growth // DEFAULT_SHARD_SIZE)
+    assert 0 < sum(sides.values()) < MOST_BYTES
+
+
+def test_slices() -> None:
+    number, size = dict(rows_of(Fraction(1)))["slices"].split(" of ")
+    assert int(number.replace(",", "")) <= 1.01 * MOST_SLICES
+    assert float(size.removesuffix(" kB")) >= 64
