@@ -13,7 +13,7 @@ import pytest
 from tests.support.clusters.flink import ROOMY, FlinkCluster, free_ports
 from tests.support.clusters.installed import boot, missing
 from tests.support.command import Run, write_files
-from tests.support.golden_cases import DIGESTS, digests
+from tests.support.golden_cases import DIGESTS, command_from, digests, digests_in, of_any_input
 from tests.support.golden_inputs import write_inputs
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "a cluster can be started")
@@ -91,12 +91,14 @@ def test_flink_as_it_comes(
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_pool_of_workers_beside_the_task_manager(small: FlinkCluster, inputs: Path) -> None:
+def test_a_pool_of_workers_beside_the_task_manager(run: Run, small: FlinkCluster, inputs: Path, tmp_path: Path) -> None:
     """Beam's own, as deploy/flink/flinkdeployment.yaml has it."""
     if (found := boot()) is None:
         pytest.skip("needs Go, which builds Beam's program of the pool")
-    pool = small.start_pool(found)
-    check(small, inputs, "csv-label", [*small.flags(), *pool, "--parallelism", "2"], "pool")
+    flags = [*small.flags(), *small.start_pool(found), "--parallelism", "2"]
+    result = run(*command_from(inputs, "csv-label"), "--output", tmp_path / "out", *flags)
+    assert result.status == 0, result.err
+    assert of_any_input(digests_in(tmp_path / "out")) == of_any_input(GOLDEN["csv-label"])
     small.kill("pool")
 
 

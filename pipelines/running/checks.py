@@ -4,11 +4,11 @@ import os
 import re
 from typing import NoReturn
 
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
 from pipelines.config.job import JobConfig
 from pipelines.running import runner
-from pipelines.running.dataflow import check_paths
+from pipelines.running.dataflow import check_paths, local_paths
 from shardmill.errors import UserError
 from shardmill.metadata import naming
 from shardmill.reading.dataset import open_dataset
@@ -25,6 +25,7 @@ def check(config: JobConfig, options: PipelineOptions) -> None:
     """Check runner, input and output; raises UserError."""
     runner.check_runner(options)
     check_paths(config, options)
+    _check_whole(config, options)
     check_input(config)
     check_output(config, config.overwrite)
     check_baseline(config)
@@ -72,6 +73,19 @@ def _check_archive(config: JobConfig, path: str) -> None:
         f"--input {path} is an archive, and {config.kind.plural} in it are not read; unpack it, and give"
         f" --input the folder{tar}"
     )
+
+
+def _check_whole(config: JobConfig, options: PipelineOptions) -> None:
+    """Check that a path means the same to workers that are processes of their own, in folders of their own."""
+    environment = options.view_as(PortableOptions).environment_type
+    if environment in (None, "LOOPBACK"):
+        return
+    for flag, path in local_paths(config):
+        if not os.path.isabs(path):
+            raise UserError(
+                f"{flag} {path} begins in the folder of this process, where workers of --environment_type {environment}"
+                " do not run; expected a URL, or a whole path on a disk that they have, too"
+            )
 
 
 def _check_apart(config: JobConfig, path: str, directory: str, root: str) -> None:

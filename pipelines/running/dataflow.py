@@ -88,15 +88,21 @@ def check_paths(config: JobConfig, options: PipelineOptions) -> None:
     """
     if not is_dataflow(options):
         return
+    for flag, path in local_paths(config):
+        raise UserError(
+            f"{flag} {path} is a path of this machine, which Dataflow's workers cannot reach; expected a URL such as"
+            " gs://bucket/folder"
+        )
+
+
+def local_paths(config: JobConfig) -> Iterator[tuple[str, str]]:
+    """The flags that name what workers read and write, and their paths, of those that are no URLs."""
     manifests = [("--manifest", path) for _, path in getattr(config, "manifest", ())]
     masks = ("--masks", getattr(config, "masks", None))
     inputs = [("--input", path) for path in config.inputs]
     for flag, path in (*inputs, *manifests, masks, ("--output", config.output)):
         if path is not None and storage.is_local(path):
-            raise UserError(
-                f"{flag} {path} is a path of this machine, which Dataflow's workers cannot reach; expected a URL such"
-                " as gs://bucket/folder"
-            )
+            yield flag, path
 
 
 def _default_region() -> str | None:

@@ -11,12 +11,14 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from pipelines import cli
 from tests.support.golden_inputs import write_inputs
 
 DIGESTS = Path(__file__).with_name("golden.json")
+NAME_THE_INPUT = ("d/1.0.0/_SUCCESS", "d/1.0.0/dataset_info.json", "d/1.0.0/manifest.json")  # files, of what is there
 _SPLITS = ("--splits", "train=0.6,test=0.4")
 
 # Each case is the flags of one command, run in the folder of the inputs.
@@ -300,6 +302,19 @@ def command(case: str) -> tuple[str, ...]:
     # Some inputs are bad
     tolerance = () if "--max_reject_fraction" in CASES[case] else ("--max_reject_fraction", "0.9")
     return (*CASES[case], *tolerance, "--name", "d")
+
+
+def command_from(folder: Path, case: str) -> tuple[str, ...]:
+    """The command of a case whose only path is its input, which lies below `folder`."""
+    words = command(case)
+    place = words.index("--input") + 1
+    return (*words[:place], str(folder / words[place]), *words[place + 1 :])
+
+
+def of_any_input(found: Mapping[str, str]) -> dict[str, str]:
+    """Digests of the files that do not name the input, which must be the same wherever it lies."""
+    assert found.keys() >= set(NAME_THE_INPUT)
+    return {name: digest for name, digest in found.items() if name not in NAME_THE_INPUT}
 
 
 def digests_in(folder: Path) -> dict[str, str]:

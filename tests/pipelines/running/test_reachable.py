@@ -106,3 +106,30 @@ def test_beam_without_googles_clients_says_nothing_of_them(tmp_path: Path, progr
         (imports if line.startswith("import time:") else said).append(line)
     assert "apache_beam" in {line.rpartition("|")[2].strip() for line in imports}
     assert not [line for line in said if "apitools" in line]
+
+
+@pytest.mark.parametrize("environment", ["EXTERNAL", "PROCESS", "DOCKER"])
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("csv", "--input", "in", "--output", "{whole}"), "--input in"),
+        (("csv", "--input", "{whole}", "--output", "out/sets"), "--output out/sets"),
+        (("images", "--manifest", "names.csv", "--output", "{whole}"), "--manifest names.csv"),
+    ],
+)
+def test_paths_that_begin_in_the_launchers_folder(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: str, words: tuple[str, ...], named: str
+) -> None:
+    """Workers that are processes of their own run in other folders."""
+    monkeypatch.chdir(write_files(tmp_path, {"in/a.csv": b"a,b\n1,2\n", "names.csv": b"file_name\nin/a.csv\n"}))
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    given = [word.format(whole=tmp_path / "whole") for word in words]
+    flags = ("--runner", "PortableRunner", "--job_endpoint", f"localhost:{port}", "--environment_type", environment)
+    try:
+        result = run(*given, "--name", "n", *flags, "--environment_config", "host:1")
+    finally:
+        server.stop(None).wait()
+    check_mistake(result, f"{named} begins in the folder of this process, where workers of --environment_type")
+    assert not (tmp_path / "out").exists()
