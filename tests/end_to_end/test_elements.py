@@ -15,7 +15,10 @@ from tests.support.avro_files import avro, record
 from tests.support.command import Run, image, write_files
 from tests.support.elements import Sizes, sizes_of_elements
 from tests.support.framed_records import record as framed_record
+from tests.support.masks import write_pairs
 from tests.support.sounds import wav
+from tests.support.tars import tar
+from tests.support.tokenizer_files import texts, tokenizer_json
 from transforms.inputs import blocks
 from transforms.sharding import cuts
 from transforms.workers import batches
@@ -24,6 +27,7 @@ MOST = 4 << 20  # of any element
 SMALL = 20_000  # about, of those that grow with the input: references, tasks, keys
 TRANSFORM = b"x: z_score\ny: {vocabulary: {top_k: 3}}\n"
 SPLITS = ("--splits", "train=0.9,test=0.1")
+TOKENS = ("--tokenizer", "tokenizer.json", "--block_size", 20_000)
 GROWING = ("RecordBatch", "tuple", "BlockRef", "dict of tuple")
 
 
@@ -55,9 +59,17 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ),
             "parquet/rows.parquet": parquet(rows),
             "avro/rows.avro": avro(record(x="long", y="long"), rows, 5000),
+            "tokenizer.json": tokenizer_json(),
+            "texts/lines.txt": "\n".join(texts(20_000)).encode(),
+            "tars/samples.tar": tar(
+                member
+                for n in range(600)
+                for member in ((f"{'t' * 60}{n:04}.png", image(n)), (f"{'t' * 60}{n:04}.cls", b"%d" % (n % 3)))
+            ),
             "records/rows.tfrecord": b"".join(framed_record(1000 + row["x"] % 9000) for row in rows),
         },
     )
+    write_pairs(root / "pairs", 300)
     return root
 
 
@@ -95,6 +107,12 @@ def sizes(run: Run, monkeypatch: pytest.MonkeyPatch, *words: object) -> Sizes:
         ("parquet", "--input", "parquet", "--num_shards", 3),
         ("avro", "--input", "avro", "--num_shards", 3, "--block_size", 20_000),
         ("reshard", "--input", "records", "--num_shards", 3, "--block_size", 20_000),
+        ("webdataset", "--input", "tars", "--num_shards", 3, "--block_size", 20_000),
+        ("csv", "--input", "rows", "--num_shards", 3, "--sequence_by", "y", "--order_by", "x", "--block_size", 20_000),
+        ("text", "--input", "texts", "--num_shards", 3, "--tokenizer", "tokenizer.json", "--block_size", 20_000),
+        ("text", "--input", "texts", *TOKENS, "--pack_to", 64, "--num_shards", 3),
+        ("text", "--input", "texts", *TOKENS, "--balance", "tokens", "--num_shards", 3),
+        ("images", "--input", "pairs/images", "--masks", "pairs/masks", "--num_shards", 2),
     ],
 )
 def test_elements_are_small(

@@ -47,6 +47,8 @@ _DEFAULTS = {
     "rest.bind-address": "localhost",
 }
 _OURS = "SHARDMILL_TEST_CLUSTER"  # in the environment of workers: which cluster's they are
+# Where a worker takes a minute to start, as on a busy machine, Flink would end it before it is asked for anything
+_LASTING = ("--environment_cache_millis", "600000")
 _SECONDS = 400.0  # until a part of the cluster is there, on a machine that is busy
 # For many jobs, one right after the other, on the same TaskManagers, see docs/clusters.md
 ROOMY = {
@@ -197,7 +199,7 @@ class FlinkCluster:
     def worker_processes(self, boot: Path) -> list[str]:
         """Flags of a job whose workers are processes that each TaskManager starts, by Beam's `boot`."""
         config = json.dumps({"command": str(self._worker_program(boot)), "env": self.worker_environment()})
-        return ["--environment_type", "PROCESS", "--environment_config", config]
+        return ["--environment_type", "PROCESS", "--environment_config", config, *_LASTING]
 
     def start_pool(self, boot: Path) -> list[str]:
         """Flags of a job whose workers are those of a pool, which is started as `boot --worker_pool` does it where it
@@ -209,7 +211,7 @@ class FlinkCluster:
         pool = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={port}"]
         self.run("pool", [*pool, f"--container_executable={self._worker_program(boot)}"], self.worker_environment())
         wait_for_port(endpoint := f"localhost:{port}")
-        return ["--environment_type", "EXTERNAL", "--environment_config", endpoint]
+        return ["--environment_type", "EXTERNAL", "--environment_config", endpoint, *_LASTING]
 
     def _worker_program(self, boot: Path) -> Path:
         """Beam's `boot`, which keeps to the cluster's folder."""
