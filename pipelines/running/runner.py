@@ -1,8 +1,15 @@
 """Which runner runs, pinned: the in-process FnApiRunner for local jobs, whatever is installed or reachable."""
 
+import os
 from typing import TYPE_CHECKING, Any
 
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, PortableOptions, StandardOptions
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    PipelineOptions,
+    PortableOptions,
+    SetupOptions,
+    StandardOptions,
+)
 from apache_beam.runners.runner import create_runner
 
 from pipelines.running.dataflow import check_installed, check_submission
@@ -61,6 +68,7 @@ def check_runner_options(options: PipelineOptions) -> None:
     """
     check_running_mode(options)
     check_installed(options)
+    _check_setup(options)
     if is_local(options):
         if options.view_as(PortableOptions).job_endpoint is not None:
             raise UserError(
@@ -72,6 +80,17 @@ def check_runner_options(options: PipelineOptions) -> None:
         create_runner(options.view_as(StandardOptions).runner)
     except (AttributeError, ImportError, ValueError) as error:
         raise UserError(f"--runner: {error}") from None
+
+
+def _check_setup(options: PipelineOptions) -> None:
+    """Check that what workers are to install is there; Beam goes into its folder, and knows of none where only a name
+    is given."""
+    setup = options.view_as(SetupOptions)
+    if setup.setup_file is None:
+        return
+    if not os.path.isfile(setup.setup_file):
+        raise UserError(f"--setup_file {setup.setup_file}: no such file; expected that of shardmill's own folder")
+    setup.setup_file = os.path.abspath(setup.setup_file)
 
 
 def make_runner(options: PipelineOptions, workers: "WorkerProcesses | None" = None) -> Any:
