@@ -13,6 +13,7 @@ from transforms.options.manifests import parse_manifests
 from transforms.options.output import parse_path
 from transforms.options.reuse import NO, ReuseOptions
 from transforms.options.splits import SplitOptions
+from transforms.preprocessing.options import DeclaredOptions
 from transforms.stores import storage
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from transforms.inputs.manifests.given import ManifestFile
     from transforms.inputs.manifests.names import ManifestNames
     from transforms.layout.files import LayoutOptions
+    from transforms.preprocessing.gather import Analysis
 
 _REMOTE_THREADS = 32  # an object store answers after milliseconds, whatever the machine
 
@@ -92,6 +94,11 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
         return {}
 
     @property
+    def analysis(self) -> "Analysis | None":
+        """What --transform takes constants of."""
+        return None
+
+    @property
     def resolve_options(self) -> "ResolveOptions":
         """What keys and sizes are computed with."""
         from transforms.files.resolve import ResolveOptions
@@ -105,7 +112,7 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListedFilesConfig(FilesConfig, ABC):
+class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
     """The configuration of files that a --manifest may list."""
 
     title: ClassVar[str] = "input"
@@ -157,6 +164,8 @@ class ListedFilesConfig(FilesConfig, ABC):
                 )
         elif self.allow_outside and not self.annotations:
             raise UserError("--allow_outside is about the names in a --manifest; with --input it has no meaning")
+        elif self.transform is not None:
+            raise UserError("--transform is about the columns of a --manifest; with --input it has no meaning")
 
     @property
     def annotations(self) -> str:

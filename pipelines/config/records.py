@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from transforms.inputs.record_files import RecordFiles
     from transforms.layout.table_layout import MakeLayout
     from transforms.layout.table_options import TableOptions
-    from transforms.preprocessing.gather import Analysis
     from transforms.records.analyze import ModuleAnalysis
     from transforms.records.encode import KeyOptions, RecordEncoder
     from transforms.records.run_size import RunSize
@@ -414,15 +413,6 @@ class RecordsConfig(TransformOptions, TokenOptions, SequenceOptions, JobConfig):
         from transforms.records.encode import KeyOptions
 
         return KeyOptions(self._split, self.key or self.sequence_by, self.apart)
-
-    @property
-    def analysis(self) -> "Analysis | None":
-        """What --transform takes constants of."""
-        if self.transform is None:
-            return None
-        from transforms.preprocessing.gather import Analysis
-
-        return Analysis(self.transform, self.analyzed_splits, self.transform_graph)
 
     def module_analysis(self, features: Features) -> "ModuleAnalysis":
         """What --module_file is given of examples with `features`, by the names of the input."""

@@ -28,6 +28,9 @@ from transforms.inputs.read_manifests import ReadManifest
 from transforms.inputs.summary import InputSummary
 from transforms.layout.files import Layout, LayoutOptions, make_layout
 from transforms.layout.splits import DEFAULT_SPLITS
+from transforms.preprocessing.declaration import check_transform
+from transforms.preprocessing.files import transform_files, transform_notices
+from transforms.preprocessing.gather import Analysis, Gathered
 from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.rejects.gathered import gather
@@ -106,7 +109,7 @@ def plan_files(
     temporary = options.folder if options is not None else None
     indexed = root | "Index" >> route.index(temporary)
     layout = indexed.summary | "Layout" >> beam.Map(
-        _layout, config.layout_options, route.layout, route.describe, config.renames
+        _layout, config.layout_options, route.layout, route.describe, config.renames, config.analysis
     )
     if options is not None:
         layout = layout | "Prepare" >> beam.Map(prepared, options)
@@ -130,10 +133,16 @@ def _layout(
     make: Callable[[InputSummary, LayoutOptions], Layout],
     describe: Describe,
     renames: Renames,
+    analysis: Analysis | None,
 ) -> Layout:
     layout = make(summary, options)
     features, _ = describe(summary, layout, ())
     renames.check(feature.name for feature in features)
+    if analysis is not None:
+        check_transform(analysis.declaration, analysis.splits, features, layout.splits, renames)
+        for chain in analysis.declaration.analyzed:
+            if chain.feature not in layout.columns:
+                raise chain.wrong("constants are taken of the columns of the manifest, and it is none of them")
     return layout
 
 
@@ -165,6 +174,7 @@ def build_files(
         config.file_template,
         config.read_threads,
         progress_folder,
+        config.analysis,
     )
     written = plan.shards | "ByShard" >> beam.GroupByKey() | "Write" >> write
     rejects = (plan.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
@@ -178,6 +188,7 @@ def build_files(
         f"{config.kind.plural}, as they are stored",
         route.near_duplicates,
         options,
+        config.analysis,
     ).with_output_types(str)
 
 
@@ -220,6 +231,7 @@ def _publish(
     content: str,
     near_duplicates: str,
     options: PublishOptions,
+    analysis: Analysis | None,
 ) -> list[str]:
     written = list(shards)
     if (done := publish.published_before(written, options)) is not None:
@@ -242,5 +254,18 @@ def _publish(
         near_duplicates=find_near(near_duplicates, [shard.looks for shard in written if shard.looks is not None])
         if near_duplicates
         else None,
+        more=partial(transform_files, analysis, _gathered(written), features, Renames.of(options.configuration))
+        if analysis is not None
+        else None,
+        said_of_more=transform_notices,
     )
     return publish.publish(*renamed(build, features, options), options)
+
+
+def _gathered(shards: Iterable[ShardInfo]) -> Gathered:
+    """What --transform takes constants of, of all shards."""
+    found = Gathered()
+    for shard in shards:
+        if shard.gathered is not None:
+            found.merge(shard.gathered)
+    return found

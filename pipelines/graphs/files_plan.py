@@ -10,10 +10,11 @@ import pyarrow as pa
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipelines.config.files import FilesConfig
-from pipelines.graphs.files import FileRoute, plan_files
+from pipelines.graphs.files import Describe, FileRoute, plan_files
 from pipelines.reports.figures import from_to, human_size
 from pipelines.reports.summary import first_and_last, rejected_so_far, shortened
 from pipelines.reports.work import Work
+from shardmill.features.feature import Features
 from shardmill.printable import printable
 from transforms.files.plan import numpy_column
 from transforms.files.references import LABELS
@@ -33,6 +34,7 @@ class DryRun:
     Attributes:
       shards: (examples, bytes about) of each shard.
       labels: records by split and class id.
+      features: of the examples, as far as is known before files are read.
     """
 
     summary: InputSummary
@@ -40,6 +42,7 @@ class DryRun:
     shards: dict[ShardKey, tuple[int, int]]
     labels: Counter[tuple[str, int]]
     rejects: list[RejectsPart]
+    features: Features = ()
 
 
 def plan(root: beam.Pipeline, path: str, config: FilesConfig, route: FileRoute) -> None:
@@ -47,7 +50,7 @@ def plan(root: beam.Pipeline, path: str, config: FilesConfig, route: FileRoute) 
     planned = plan_files(root, config, route)
     shards = planned.shards | "CountShard" >> beam.MapTuple(_count)
     _ = planned.summary | "Save" >> beam.Map(
-        _save, AsSingleton(planned.layout), AsIter(shards), AsIter(planned.rejects), path
+        _save, AsSingleton(planned.layout), AsIter(shards), AsIter(planned.rejects), route.describe, path
     )
 
 
@@ -62,6 +65,7 @@ def _save(
     layout: Layout,
     counts: Iterable[tuple[ShardKey, int, int, Counter[int]]],
     rejects: Iterable[RejectsPart],
+    describe_features: Describe,
     path: str,
 ) -> None:
     shards: dict[ShardKey, tuple[int, int]] = {}
@@ -70,8 +74,9 @@ def _save(
         before = shards.get(shard, (0, 0))
         shards[shard] = (before[0] + examples, before[1] + size_bytes)
         labels.update({(shard[0], label): number for label, number in by_label.items()})
+    features, _ = describe_features(summary, layout, ())
     with open(path, "wb") as file:
-        pickle.dump(DryRun(summary, layout, shards, labels, list(rejects)), file)
+        pickle.dump(DryRun(summary, layout, shards, labels, list(rejects), features), file)
 
 
 def describe(plan: DryRun, config: FilesConfig) -> str:
@@ -93,6 +98,8 @@ def describe(plan: DryRun, config: FilesConfig) -> str:
             f" of {from_to(examples)} examples, {from_to(size_bytes, human_size)}"
         )
     lines += _classes(plan, config)
+    if config.analysis is not None:
+        lines += ["Transform:", *(f"  {line}" for line in config.analysis.declaration.sentences(plan.features))]
     return "\n".join(map(printable, [*lines, *(f"NOTE: {notice}" for notice in layout.notices)]))
 
 

@@ -17,6 +17,7 @@ from shardmill.tensors.shapes import Tensors
 
 _RAW = f"{naming.TRANSFORM_GRAPH}/metadata/schema.pbtxt"
 _TRANSFORMED = f"{naming.TRANSFORM_GRAPH}/transformed_metadata/schema.pbtxt"
+_DECODED = ("image", "mask")  # kinds that are decoded after the graph, which leaves them as they are
 _MODEL = f"{naming.TRANSFORM_GRAPH}/transform_fn"
 
 
@@ -76,14 +77,18 @@ def _outputs(
     """
     by_name = {feature.name: feature for feature in transformed}
     of_raw = {feature.name: feature for feature in raw}
-    roles = {feature.name: feature.role for feature in manifest.features}
+    described = {feature.name: feature for feature in manifest.features}
     found = []
     for output in outputs:
         feature = by_name[output.name]
         if not feature.required:
             feature = replace(feature, shape=(None,) if _is_list(output, of_raw) else ())
-        of_itself = not output.steps or output.name == output.feature
-        role = roles.get(output.feature or output.name, "input") if of_itself else "input"
+        before = described.get(output.feature or output.name)
+        if before is not None and before.kind in _DECODED and output.feature and not output.steps:
+            found.append(replace(before, name=output.name))
+            continue
+        of_itself = before is not None and (not output.steps or output.name == output.feature)
+        role = before.role if before is not None and of_itself else "input"
         found.append(replace(feature, kind="tensor", class_names=(), role=role))
     return tuple(found)
 

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import shardmill
-from pipelines import cli
+from pipelines import cli, configure
+from pipelines import convert as run_job
 from shardmill.metadata import naming
 from shardmill.metadata.transform_file import ModuleSummary, TransformFile
 from tests.support import houses
@@ -200,9 +201,13 @@ def test_the_module_travels_to_workers_with_what_it_defines(made: Path, tmp_path
     for part in range(3):
         pq.write_table(houses.rows().slice(part * 150, 150), tmp_path / "in" / f"{2 - part}.parquet", row_group_size=40)
     (tmp_path / "custom.py").write_text(CUSTOM)
+    given = {"input": str(tmp_path / "in"), "output": str(tmp_path / "out"), "name": "houses"}
+    flags = {"label": "label", "splits": "train=0.7,test=0.3", "key": "id", "module_file": str(tmp_path / "custom.py")}
+    config = configure("parquet", **given, **flags)
+    (tmp_path / "custom.py").unlink()  # before the job begins, whose workers are processes that are started by it
     workers = ("--direct_running_mode", "multi_processing", "--direct_num_workers", "2")
 
-    written = convert(tmp_path, "parquet", tmp_path / "in", *workers, module=tmp_path / "custom.py")
+    written = Path(run_job(config, workers).directory)
 
     texts = {split: [len(text) for text in parsed(made, split)["text"].numpy()] for split in ("train", "test")}
     shares = layer_of(written)(parsed(written, "test"))["share"].numpy()

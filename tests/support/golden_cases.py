@@ -67,6 +67,10 @@ CASES: dict[str, tuple[str, ...]] = {
         *("--jpeg_quality", "80"),
     ),
     "images-manifest": ("images", "--manifest", "manifest.csv", "--group_by", "patient", *_SPLITS),
+    "images-transform": (
+        *("images", "--manifest", "manifest.csv", *_SPLITS, "--num_shards", "train=2,test=1"),
+        *("--transform", "columns.yaml"),
+    ),
     "images-manifests-of-splits": (
         *("images", "--manifest", "train=manifests/a.parquet", "--manifest", "test=manifests/more/*.parquet"),
     ),
@@ -182,6 +186,10 @@ CASES: dict[str, tuple[str, ...]] = {
     "csv-gzip": ("csv", "--input", "tables/rows.csv", "--compression", "gzip", "--shard_size", "1KB"),
     "csv-blocks": ("csv", "--input", "tables/rows.csv", "--block_size", "1KiB"),
     "csv-transform": ("csv", "--input", "tables/rows.csv", *_SPLITS, "--transform", "transform.yaml"),
+    "csv-materialize": (
+        *("csv", "--input", "tables/rows.csv", *_SPLITS, "--num_shards", "train=2,test=1"),
+        *("--transform", "transform.yaml", "--materialize"),
+    ),
     "csv-latin": (
         *("csv", "--input", "tables/latin.txt", "--encoding", "latin-1", "--delimiter", ";", "--quote", "'"),
         *("--columns", "a,b,c"),

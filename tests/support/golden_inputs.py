@@ -27,11 +27,18 @@ id:
   - {min_max: [-1, 1], output: id_scaled}
 user: drop
 """
+_COLUMNS = """\
+age:
+  - {z_score: true, output: age_scaled}
+  - {bucketize: {num_buckets: 3}, output: age_bucket}
+patient: {vocabulary: {num_oov_buckets: 1}}
+"""
 
 
 def write_inputs(folder: Path) -> None:
     """Write the inputs of all cases, all the same each time; Parquet and Avro by pyarrow and fastavro."""
     _write(folder / "transform.yaml", _TRANSFORM.encode())
+    _write(folder / "columns.yaml", _COLUMNS.encode())
     for number in range(24):
         name = f"images/{('cat', 'dog', 'owl')[number % 3]}/{number:02}.png"
         _write(folder / name, _png(number, width=5 + number % 4, height=7))

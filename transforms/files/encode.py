@@ -18,7 +18,7 @@ from transforms.contents.looks import Looks
 from transforms.contents.of_files import FileContents
 from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.examples.framing import HEADER_BYTES, Framing
-from transforms.files.noted_columns import Columns, noted_stats
+from transforms.files.noted_columns import Columns, noted_columns, noted_stats
 from transforms.files.references import LABELS
 from transforms.inputs.manifests.given import line_of
 from transforms.layout.files import Layout
@@ -223,10 +223,16 @@ class FileEncoder(ABC):
             held.append((name, line, digest(file.value, file.entries), None if isinstance(label, list) else label))
             columns_of.append(entries or b"")
             count_labels(labels, label)
-        stats = self._with_columns(self.point_out(self.count(files, labels), files, laid), held, columns_of)
+        stats: SplitStats = self.point_out(self.count(files, labels), files, laid)
+        columns = noted_columns(self.columns, self.renames, columns_of) if self.columns else None
+        if columns is not None:
+            stats = _with_columns(stats, held, columns)
         contents = FileContents.of(*zip(*held, strict=True)) if held else None
         looks = self._looks(files, held, laid)
-        return EncodedChunk(framing.framed(), len(files), rejects, stats, contents=contents, looks=looks), places
+        chunk = EncodedChunk(
+            framing.framed(), len(files), rejects, stats, contents=contents, looks=looks, columns=columns
+        )
+        return chunk, places
 
     def _paths(self, batch: pa.RecordBatch) -> list[str]:
         root = storage.join(self.root, "")
@@ -251,15 +257,6 @@ class FileEncoder(ABC):
         except OSError as error:
             raise_if_store_failed(error, path)
             return error
-
-    def _with_columns(
-        self, stats: SplitStats, held: Sequence[tuple[str, int | None, bytes, int | None]], entries: Sequence[bytes]
-    ) -> SplitStats:
-        """The statistics of some files, with those of a manifest's columns, if it has any."""
-        if not self.columns:
-            return stats
-        names, lines, _, labels = zip(*held, strict=True) if held else ((),) * 4
-        return NotedStats(stats, noted_stats(self.columns, self.renames, entries, labels, names, lines))
 
     def _looks(
         self, files: Sequence[Encoded], held: Sequence[tuple[str, int | None, bytes, int | None]], laid: Sequence[Laid]
@@ -305,6 +302,14 @@ def label_entry(name: str, label: int | tuple[int, ...] | None) -> bytes:
 
 # Names of files are of few lengths, where their values' have as many as there are files.
 filename_header = lru_cache(maxsize=4096)(example.bytes_entry_header)
+
+
+def _with_columns(
+    stats: SplitStats, held: Sequence[tuple[str, int | None, bytes, int | None]], columns: pa.RecordBatch
+) -> SplitStats:
+    """The statistics of some files, with those of a manifest's columns."""
+    names, lines, _, labels = zip(*held, strict=True) if held else ((),) * 4
+    return NotedStats(stats, noted_stats(columns, labels, names, lines))
 
 
 def _reason(error: Exception) -> str:

@@ -17,33 +17,38 @@ _ARROW: dict[DType, pa.DataType] = {"int64": pa.int64(), "float32": pa.float32()
 _LABEL = "label"
 
 
-def noted_stats(
-    columns: Columns,
-    renames: Renames,
-    entries: Sequence[bytes],
-    labels: Sequence[int | None],
-    names: Sequence[str],
-    lines: Sequence[int | None],
-) -> GatheredStats:
-    """The statistics of what a manifest says of some files.
+def noted_columns(columns: Columns, renames: Renames, entries: Sequence[bytes]) -> pa.RecordBatch:
+    """What a manifest says of some files, by the names of its columns.
 
     Args:
       columns: of the manifest.
       renames: what they are called in `entries`.
       entries: what transforms.files.manifest_columns made of each row.
+    """
+    decode = ExampleDecoder(tuple(_flat(renames(name), column) for name, column in columns))
+    rows = [decode(example_header(len(entry)) + entry) for entry in entries]
+    return pa.record_batch(
+        {name: pa.array([row.get(renames(name)) for row in rows], _arrow(column)) for name, column in columns}
+    )
+
+
+def noted_stats(
+    columns: pa.RecordBatch, labels: Sequence[int | None], names: Sequence[str], lines: Sequence[int | None]
+) -> GatheredStats:
+    """The statistics of what a manifest says of some files.
+
+    Args:
+      columns: as `noted_columns` has them.
       labels: the class id of each; all None where files have no label.
       names, lines: of each file, and of the manifest.
     """
-    if not entries:
+    if not columns.num_rows:
         return GatheredStats()
-    decode = ExampleDecoder(tuple(_flat(renames(name), column) for name, column in columns))
-    rows = [decode(example_header(len(entry)) + entry) for entry in entries]
-    arrays = {name: pa.array([row.get(renames(name)) for row in rows], _arrow(column)) for name, column in columns}
     is_labelled = any(label is not None for label in labels)
     if is_labelled:
-        arrays[_LABEL] = pa.array(labels, pa.int64())
+        columns = columns.append_column(_LABEL, pa.array(labels, pa.int64()))
     ties = hash_strings([f"{name}\0{line}" for name, line in zip(names, lines, strict=True)], 0)
-    return GatheredStats.of(pa.record_batch(arrays), ties, [_LABEL] if is_labelled else ())
+    return GatheredStats.of(columns, ties, [_LABEL] if is_labelled else ())
 
 
 def _dtype(column: ColumnType) -> DType:

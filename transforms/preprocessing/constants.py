@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,6 +16,7 @@ from transforms.preprocessing.gather import Analysis, Gathered
 from transforms.preprocessing.spill import Spilled, merged_counts, ranges
 from transforms.preprocessing.steps import Bucketize, Vocabulary
 from transforms.statistics.values import RangeStats
+from transforms.workers.memory import return_freed
 
 _AT_ONCE = 1 << 25  # bytes of counts, as they lie compressed, that are merged at once
 
@@ -41,6 +43,7 @@ def find_constants(analysis: Analysis, gathered: Gathered) -> dict[str, Constant
       JobError: there are no examples, or no values, that they could be taken of, or all values are one.
     """
     chains = analysis.declaration.analyzed
+    return_freed()  # of what was staged: a vocabulary may need as much
     if analysis.former is not None:
         return dict(_where_there_are(chains, analysis, gathered))
     if chains and not any(gathered.examples[split] for split in analysis.splits):
@@ -99,10 +102,11 @@ def _vocabulary(chain: Chain, step: Vocabulary, mine: Sequence[Spilled], section
         if step.top_k is not None or step.frequency_threshold is not None:
             table = counted.most_frequent(table, step.top_k, step.frequency_threshold)
         found.append(table)
+        del table
+        return_freed()
     if not distinct:
         raise _no_values(chain)
-    entries = counted.most_frequent(pa.concat_tables(found), step.top_k)
-    del found
+    entries = counted.most_frequent(counted.joined(found), step.top_k)
     if not len(entries):
         raise _failed(
             chain,
@@ -114,14 +118,14 @@ def _vocabulary(chain: Chain, step: Vocabulary, mine: Sequence[Spilled], section
 
 def _unknown(entries: pa.Table, sections: Sequence[Spilled]) -> dict[str, tuple[int, int]]:
     """By split how many values there are, and how many are no entries."""
-    parts = counted.parted(entries)
+    parts = np.concatenate([counted.part_of(chunk) for chunk in entries["value"].chunks])
     found = {}
     for split in sorted({section.split for section in sections}):
         values = out = 0
         mine = [section for section in sections if section.split == split]
         for first, last in ranges(mine, _AT_ONCE):
             table = merged_counts(mine, first, last)
-            known = pa.concat_tables(parts[first:last])["value"].combine_chunks()
+            known = entries["value"].filter(pa.array((parts >= first) & (parts < last))).combine_chunks()
             is_out = pc.invert(pc.is_in(table["value"], value_set=known))
             values += pc.sum(table["count"]).as_py() or 0
             out += pc.sum(table["count"].filter(is_out)).as_py() or 0

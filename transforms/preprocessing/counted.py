@@ -50,6 +50,13 @@ def parted(table: pa.Table) -> list[pa.Table]:
     return [ordered.slice(start, end - start) for start, end in zip([0, *ends[:-1].tolist()], ends.tolist())]
 
 
+def joined(tables: list[pa.Table]) -> pa.Table:
+    """All of the tables in one, of which each is let go: they are held twice no longer than it takes."""
+    table = pa.concat_tables(tables).combine_chunks()
+    tables.clear()
+    return table
+
+
 def part_of(values: pa.LargeBinaryArray) -> np.ndarray:
     """The part of each value: uint8, shape (n,)."""
     values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
@@ -70,8 +77,11 @@ def most_frequent(table: pa.Table, top_k: int | None = None, threshold: int | No
     """The entries by falling count, and those of one count by their bytes."""
     if threshold is not None:
         table = table.filter(pc.greater_equal(table["count"], threshold))
-    order = pc.sort_indices(table.combine_chunks(), sort_keys=[("count", "descending"), ("value", "ascending")])
-    return table.take(order[:top_k] if top_k is not None else order)
+    table = table.combine_chunks()
+    order = pc.sort_indices(table, sort_keys=[("count", "descending"), ("value", "ascending")])[:top_k]
+    # In parts: to take all at once needs them once more
+    parts = [table.take(order[start : start + _LINES]) for start in range(0, len(order), _LINES)]
+    return pa.concat_tables(parts) if parts else SCHEMA.empty_table()
 
 
 def lines(table: pa.Table) -> Iterator[pa.Buffer]:

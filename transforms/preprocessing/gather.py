@@ -2,6 +2,7 @@
 in any order."""
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,8 +16,10 @@ from transforms.preprocessing.declaration import Chain, Declaration
 from transforms.preprocessing.spill import Spilled, SpillFile
 from transforms.preprocessing.values import analyzed_values, finite_floats
 from transforms.statistics.exact_sums import FLOAT32_FRACTION_BITS, ExactSums
+from transforms.statistics.tables import TableStats
 from transforms.statistics.values import RangeStats
 
+FOLDER = "gathered"  # in the job's temporary directory
 _MOST_ENTRIES = 1 << 20  # of counts that are held of one output and split
 _MOST_BYTES = 1 << 26  # of keys that are held
 
@@ -54,9 +57,12 @@ class Gathered:
         """Add what `other` has, which stays as it is."""
         self.examples.update(other.examples)
         for output, numbers in other.numbers.items():
-            mine = self.numbers.setdefault(output, replace(numbers, sums=ExactSums(numbers.sums.fraction_bits)))
-            mine.merge(numbers)
+            self.add_numbers(output, numbers)
         self.spilled += other.spilled
+
+    def add_numbers(self, output: str, found: RangeStats) -> None:
+        """Add range and sums of values of an output, which stay as they are."""
+        self.numbers.setdefault(output, replace(found, sums=ExactSums(found.sums.fraction_bits))).merge(found)
 
 
 class Gatherer:
@@ -74,12 +80,23 @@ class Gatherer:
         self._keys: dict[tuple[str, str], list[quantiles.Keys]] = defaultdict(list)
         self._bytes = 0
 
-    def add(self, features: pa.RecordBatch, split: str) -> None:
-        """Take examples of one split."""
+    def add_columns(self, columns: pa.RecordBatch | None, examples: int, split: str) -> None:
+        """Take so many examples of one split, by the columns they were made of, if there are any."""
+        if columns is not None:
+            self.add(columns, split)
+        else:
+            self._gathered.examples[split] += examples
+
+    def add(self, features: pa.RecordBatch, split: str, counted_before: TableStats | None = None) -> None:
+        """Take examples of one split; `counted_before` are their statistics, where these are known already."""
         self._gathered.examples[split] += features.num_rows
         is_analyzed = split in self._analysis.splits
         for chain in self._analysis.declaration.analyzed:
             if not is_analyzed and chain.needs != "vocabulary":
+                continue
+            numbers = counted_before.numbers_of(chain.feature) if counted_before is not None else None
+            if numbers is not None and not chain.before and chain.needs in ("moments", "range"):
+                self._gathered.add_numbers(chain.name, numbers)
                 continue
             values = analyzed_values(features[chain.feature], chain)
             if chain.needs == "vocabulary":
@@ -89,12 +106,18 @@ class Gatherer:
             else:
                 _add_numbers(self._gathered.numbers, chain, values)
 
-    def add_groups(self, features: pa.RecordBatch, groups: NDArray[np.int64], splits: tuple[str, ...]) -> None:
-        """Take examples of several splits, each by its number."""
+    def add_groups(
+        self,
+        features: pa.RecordBatch,
+        groups: NDArray[np.int64],
+        splits: tuple[str, ...],
+        counted_before: Mapping[str, TableStats] = {},
+    ) -> None:
+        """Take examples of several splits, each by its number; `counted_before` are their statistics by split."""
         present = np.unique(groups).tolist()
         for code in present:
             mine = features if len(present) == 1 else features.filter(pa.array(groups == code))
-            self.add(mine, splits[code])
+            self.add(mine, splits[code], counted_before.get(splits[code]))
 
     def close(self) -> Gathered:
         """All of it."""

@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
 from shardmill.installation.extras import install_hint
 from transforms.options.columns import parse_names
 from transforms.options.declare import Options, flag
 from transforms.options.splits import TRAINING
+
+if TYPE_CHECKING:
+    from transforms.preprocessing.gather import Analysis
 
 
 def read_transform(value: Any) -> Any:  # a Declaration, which takes a while to import, and few need
@@ -66,10 +69,11 @@ def _is_installed() -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformOptions(Options):
-    """Preprocessing that training and serving share."""
+class DeclaredOptions(Options):
+    """Preprocessing that training and serving share, as it is declared."""
 
     title: ClassVar[str] = "features"
+    analyzing: ClassVar[tuple[str, ...]] = ("transform",)  # the flags that take constants
 
     transform: Any = flag(
         None,
@@ -78,17 +82,9 @@ class TransformOptions(Options):
         told=False,
         to_json=lambda declaration: declaration.to_json(),
     )
-    module_file: Any = flag(
-        None,
-        "a preprocessing.py: its preprocessing_fn(inputs) makes TensorFlow Transform's graph by any of its analyzers",
-        parse=read_module,
-        told=False,
-        to_json=lambda module: module.to_json(),
-    )
-
     analyze_splits: tuple[str, ...] = flag(
         (),
-        "split,… whose examples --transform or --module_file takes constants of",
+        "split,… whose examples constants are taken of",
         parse=parse_names,
         told=False,
         to_json=list,
@@ -103,21 +99,10 @@ class TransformOptions(Options):
         to_json=lambda former: former.name,
     )
 
-    materialize: bool = flag(
-        False,
-        "write the examples that --transform makes, instead of raw ones",
-        told=False,
-    )
-
     def __post_init__(self) -> None:
         super().__post_init__()
-        for other in ("transform", "transform_graph"):
-            if self.module_file is not None and getattr(self, other) is not None:
-                raise UserError(f"--module_file and --{other}: each makes a transform graph; leave one of them out")
-        if self.materialize and self.transform is None and self.transform_graph is None and self.module_file is None:
-            raise UserError("--materialize needs --transform, --module_file, or --transform_graph")
-        if self.analyze_splits and self.transform is None and self.module_file is None:
-            raise UserError("--analyze_splits needs --transform or --module_file")
+        if self.analyze_splits and all(getattr(self, name) is None for name in self.analyzing):
+            raise UserError(f"--analyze_splits needs {' or '.join(f'--{name}' for name in self.analyzing)}")
         former = self.transform_graph
         if former is not None and self.transform is None:
             object.__setattr__(self, "transform", former.declaration)
@@ -130,7 +115,7 @@ class TransformOptions(Options):
                 f"--transform_graph {former.directory}: its graph was made by another transform than --transform says;"
                 " leave one of them out"
             )
-        for given in ("transform", "module_file"):
+        for given in self.analyzing:
             if getattr(self, given) is not None and not _is_installed():
                 raise UserError(f"--{given} needs TensorFlow Transform; {install_hint('transform')}")
 
@@ -138,3 +123,42 @@ class TransformOptions(Options):
     def analyzed_splits(self) -> tuple[str, ...]:
         """The splits whose examples constants are taken of."""
         return self.analyze_splits or (TRAINING,)
+
+    @property
+    def analysis(self) -> "Analysis | None":
+        """What --transform takes constants of."""
+        if self.transform is None:
+            return None
+        from transforms.preprocessing.gather import Analysis
+
+        return Analysis(self.transform, self.analyzed_splits, self.transform_graph)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformOptions(DeclaredOptions):
+    """The same of records, as it is declared or programmed; it may be applied to them, too."""
+
+    title: ClassVar[str] = "features"
+    analyzing: ClassVar[tuple[str, ...]] = ("transform", "module_file")
+
+    module_file: Any = flag(
+        None,
+        "a preprocessing.py: its preprocessing_fn(inputs) makes TensorFlow Transform's graph by any of its analyzers",
+        parse=read_module,
+        told=False,
+        to_json=lambda module: module.to_json(),
+    )
+
+    materialize: bool = flag(
+        False,
+        "write the examples that --transform makes, instead of raw ones",
+        told=False,
+    )
+
+    def __post_init__(self) -> None:
+        for other in ("transform", "transform_graph"):
+            if self.module_file is not None and getattr(self, other) is not None:
+                raise UserError(f"--module_file and --{other}: each makes a transform graph; leave one of them out")
+        if self.materialize and self.transform is None and self.transform_graph is None and self.module_file is None:
+            raise UserError("--materialize needs --transform, --module_file, or --transform_graph")
+        super().__post_init__()

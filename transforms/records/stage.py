@@ -20,6 +20,7 @@ from transforms.formats.base import BlockRef, RecordFormat, split_rows
 from transforms.inputs.blocks import Task, total_bytes
 from transforms.inputs.indexed import REJECTS
 from transforms.layout.table_layout import TableLayout
+from transforms.preprocessing import gather
 from transforms.preprocessing.gather import Analysis, Gathered, Gatherer
 from transforms.records.contents import ContentsOfTask
 from transforms.records.encode import KeyOptions, PreparedRows, RecordEncoder, join, keyed, split_stats, stratum_keys
@@ -44,7 +45,6 @@ MAX_ROWS = 1 << 19
 _HELD = 10  # times the size of a block: its bytes, the rows, the features, the records, and those sorted
 _RUNS = "runs"
 _CONTENTS = "contents"  # the folder of what records hold
-_GATHERED = "gathered"  # the folder of what --transform takes constants of
 
 
 class StagedRuns(NamedTuple):
@@ -236,14 +236,12 @@ def _stage_task(
     run = RunWriter(_new_path(temporary), self_contained)
     names = names_blob(dict.fromkeys(block.file.name for block in task))
     contents = ContentsOfTask(storage.join(temporary, _CONTENTS), names, layout.splits)
-    gatherer = Gatherer(staging.analysis, storage.join(temporary, _GATHERED)) if staging.analysis else None
+    gatherer = Gatherer(staging.analysis, storage.join(temporary, gather.FOLDER)) if staging.analysis else None
     rejects = RejectsWriter(temporary)
     for rows in _prepared(staging, task, layout, staged, rejects):
         encoded = staging.encoder.encode(rows.batch, layout)
         records, held = keyed(rows, encoded, layout, staging.options, strata)
         contents.add(held, records.groups)
-        if gatherer is not None:
-            gatherer.add_groups(encoded.features, records.groups, layout.splits)
         run.add(records)
         if staging.weighs:
             tokens = pc.list_value_length(encoded.features[INPUT_IDS]).to_numpy()
@@ -253,6 +251,8 @@ def _stage_task(
             out.append(run.close())
             run, size = RunWriter(_new_path(temporary), self_contained), 0
         stats = split_stats(rows, encoded, records.groups, layout)
+        if gatherer is not None:
+            gatherer.add_groups(encoded.features, records.groups, layout.splits, stats)
         images = formats_of(encoded.features)
         staged.take(
             Staged(

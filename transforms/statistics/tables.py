@@ -191,6 +191,11 @@ class TableStats:
         column = self.columns.get(feature)
         return 0 if column is None or column.lengths is None else column.lengths.sums.total
 
+    def numbers_of(self, feature: str) -> RangeStats | None:
+        """Range and exact sums of the finite values of a feature that was counted as numbers; None of another."""
+        column = self.columns.get(feature)
+        return column.values.range if column is not None and isinstance(column.values, NumericStats) else None
+
     def label_counts(self, feature: str) -> Counter[int]:
         """How many values of a feature that was counted as a label have each id."""
         values = self.columns[feature].values if feature in self.columns else None

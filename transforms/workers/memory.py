@@ -1,8 +1,11 @@
 """How many bytes of records, encoded or not, this process holds at once, whatever the number of its threads."""
 
+import ctypes
 import os
 from functools import cache
 from pathlib import Path
+
+import pyarrow as pa
 
 from transforms.workers.budget import Budget
 from transforms.workers.cgroups import CGROUPS, OWN, settings
@@ -17,6 +20,14 @@ def budget() -> Budget:
     from transforms.workers.memory_options import asked_bytes
 
     return _budget(asked_bytes() or container_bytes() // cores())
+
+
+def return_freed() -> None:
+    """Have what this process has freed go back to the system, which allocators keep for what is needed next: before
+    something else begins that needs much, in pieces of other sizes."""
+    pa.default_memory_pool().release_unused()
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc's
+        trim(0)
 
 
 @cache

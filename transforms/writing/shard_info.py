@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from shardmill.metadata.naming import ShardName
 from transforms.contents.looks import LooksSection
 from transforms.contents.section import Section
+from transforms.preprocessing.gather import Gathered
 from transforms.statistics.files import SplitStats
 from transforms.writing.remembered import Piece
 
@@ -25,6 +26,7 @@ class ShardInfo:
       made_of: records of the input that are in its examples; None where that is one each.
       noted: what was counted for what the user is told, by what it is.
       looks: how its pictures look, where anybody asked.
+      gathered: of its examples, what --transform takes constants of, where that was gathered in writing.
     """
 
     name: ShardName
@@ -40,6 +42,7 @@ class ShardInfo:
     looks: LooksSection | None = None
     made_of: int | None = None
     noted: Mapping[str, int] = field(default_factory=dict)
+    gathered: Gathered | None = None
 
     @property
     def done(self) -> int:

@@ -30,6 +30,8 @@ from shardmill.metadata import file_template
 from shardmill.metadata.naming import ShardName, shard_prefix
 from transforms.contents.looks import LooksWriter
 from transforms.contents.of_files import ContentsWriter
+from transforms.preprocessing import gather
+from transforms.preprocessing.gather import Analysis, Gatherer
 from transforms.rejects.part import RejectsWriter
 from transforms.sharding.divisions import Divisions
 from transforms.sharding.shards import ShardKey
@@ -72,6 +74,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         template: str = file_template.DEFAULT,
         threads: int = 1,
         progress_folder: str | None = None,
+        analysis: Analysis | None = None,
     ) -> None:
         """Args:
 
@@ -84,6 +87,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         template: by which they are called.
         threads: that encode in each worker; 1 encodes in those that write shards, 0 stands for the number of its cores.
         progress_folder: where workers on the launcher's machine report, or None.
+        analysis: what --transform takes constants of, of the columns of chunks; None where that is not done in writing.
         """
         # Compression is done here, not by the sink: the crc32c has to be that of the bytes on disk.
         super().__init__(
@@ -92,7 +96,7 @@ class WriteShards(beam.io.WriteToTFRecord):
             compression_type=CompressionTypes.UNCOMPRESSED,
         )
         self._divisions, self._temporary, self._source = divisions, temporary, source
-        self._write = _WriteShardFn(sink_of(self), name, codec, template, threads, progress_folder)
+        self._write = _WriteShardFn(sink_of(self), name, codec, template, threads, progress_folder, analysis)
 
     def expand(self, pcoll: beam.PCollection[tuple[ShardKey, Iterable[pa.RecordBatch]]]) -> Any:
         """One ParDo: references in, ShardInfo and rejects out."""
@@ -113,10 +117,11 @@ class _WriteShardFn(ThreadedFlatMap):
         template: str,
         threads: int,
         progress_folder: str | None,
+        analysis: Analysis | None,
     ) -> None:
         super().__init__(partial(patiently, self._write_shard), _SHARDS_AT_ONCE)
         self._sink, self._name, self._codec, self._template = sink, name, codec, template
-        self._wanted_encoders, self._progress_folder = threads, progress_folder
+        self._wanted_encoders, self._progress_folder, self._analysis = threads, progress_folder, analysis
         self._examples = Metrics.counter("shardmill", "examples_written")
         self._rejected = Metrics.counter("shardmill", "records_rejected")
         self._bytes = Metrics.counter("shardmill", "bytes_written")
@@ -180,6 +185,7 @@ class _WriteShardFn(ThreadedFlatMap):
         rejects = RejectsWriter(temporary)
         rejected = 0
         pieces, contents, looks = PieceWriter(), ContentsWriter(), LooksWriter()
+        gatherer = Gatherer(self._analysis, storage.join(temporary, gather.FOLDER)) if self._analysis else None
         try:
             for chunk in map_in_order(self._encoders, source.encode, tasks, self._window):
                 output.write(chunk.framed)
@@ -188,6 +194,8 @@ class _WriteShardFn(ThreadedFlatMap):
                 pieces.add(chunk, framed_bytes)
                 contents.add(chunk.contents)
                 looks.add(chunk.looks, framed_bytes)
+                if gatherer is not None:
+                    gatherer.add_columns(chunk.columns, chunk.examples, split)
                 framed_bytes += len(chunk.framed)
                 if stats is None:
                     stats = chunk.stats
@@ -219,6 +227,8 @@ class _WriteShardFn(ThreadedFlatMap):
         info = ShardInfo(name, path, planned, examples, rejected, *written)
         if is_made_of_others:
             info = replace(info, made_of=made_of, noted=dict(noted))
+        if gatherer is not None:
+            info = replace(info, gathered=gatherer.close())
         # While other shards are encoded, and not of all at once when they are published
         synced = self._syncing.submit(_synced, info)
         return [*(beam.pvalue.TaggedOutput(REJECTS, part) for part in left_out), synced]

@@ -22,6 +22,7 @@ class EncodedChunk:
       reused: files whose records, or rejects, came from an older version.
       contents: what the files hold, where that is gathered as shards are written.
       looks: how pictures look, where anybody asked.
+      columns: what a manifest says of the files, where it says anything.
       made_of: records of the input that are in the examples; None where that is one each.
       noted: what is counted for what the user is told, where `made_of` is not None.
       damaged: files whose records should have come from there, but were not whole.
@@ -38,6 +39,7 @@ class EncodedChunk:
     noted: Counter[str] = field(default_factory=Counter)
     contents: FileContents | None = None
     looks: Looks | None = None
+    columns: pa.RecordBatch | None = None
 
 
 class ShardSource(Protocol):
