@@ -1,14 +1,18 @@
-"""What --transform costs: the same table with it and without, in turns, start-up included; and, with --distinct, how
-much memory a vocabulary of so many different texts takes.
+"""What --transform costs: the same table with it and without, in turns, start-up included; with --stock, --materialize
+and --module_file against Beam's and TensorFlow Transform's own transforms (stock_transform.py), with their memory; and,
+with --distinct, how much memory a vocabulary of so many different texts takes.
 
 TensorFlow Transform writes the graph in a process of its own, so the command's peak is that of the larger of the two.
 """
 
 import argparse
+import shutil
+import statistics
+import sys
 from pathlib import Path
 
 from compare import Case, add_options, compare, report, shardmill_command
-from measure import machine, make_table, measure
+from measure import BENCHMARKS, Measured, machine, make_table, measure
 
 # Two z-scores, one bucketize, two vocabularies: columns of benchmarks/make_table.py.
 TRANSFORM = """\
@@ -35,10 +39,36 @@ def make_distinct(parent: Path, rows: int) -> Path:
     return path
 
 
+def against_stock(source: Path, output: Path, transform: Path, rounds: int) -> str:
+    """Each of our routes and its stock one, in turns: seconds, seconds of all cores, peak memory of one process."""
+    stock = (sys.executable, str(BENCHMARKS / "stock_transform.py"))
+    plain = shardmill_command("csv", source, output)
+    commands = {
+        "stock, dictionaries to transformed examples": (*stock, "dicts", str(source), str(output)),
+        "shardmill csv --transform --materialize": (*plain, "--transform", str(transform), "--materialize"),
+        "stock, record batches, analyzed": (*stock, "batches", str(source), str(output)),
+        "shardmill csv --module_file": (*plain, "--module_file", str(BENCHMARKS / "preprocessing.py")),
+    }
+    found: dict[str, list[Measured]] = {name: [] for name in commands}
+    for _ in range(rounds):
+        for name, command in commands.items():
+            shutil.rmtree(output, ignore_errors=True)
+            output.mkdir()
+            found[name].append(measure(command))
+            print(f"{name}: {found[name][-1]}", file=sys.stderr)
+    shutil.rmtree(output, ignore_errors=True)
+    lines = ["| | seconds | seconds of all cores | peak memory, MB |", "|---|---:|---:|---:|"]
+    for name, runs in found.items():
+        seconds, cores = (statistics.median(values) for values in zip(*((r.seconds, r.core_seconds) for r in runs)))
+        lines.append(f"| {name} | {seconds:.1f} | {cores:.1f} | {max(run.peak_bytes for run in runs) / 1e6:,.0f} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_options(parser)
     parser.add_argument("--distinct", type=int, default=0, help="texts of one vocabulary (default: not measured)")
+    parser.add_argument("--stock", action="store_true", help="against the stock routes")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     output, transform = args.folder / "output", args.folder / "transform.yaml"
@@ -52,6 +82,10 @@ def main() -> None:
         return
     transform.write_text(TRANSFORM)
     source = make_table(args.folder, "csv", args.rows)
+    if args.stock:
+        print(f"{args.rows:,} rows; medians of {args.rounds}; {machine()}\n")
+        print(against_stock(source, output, transform, args.rounds))
+        return
     plain = shardmill_command("csv", source, output)
     cases = {
         "shardmill csv": Case(plain, args.rounds),
