@@ -4,14 +4,16 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import shardmill
 from pipelines.flags.say import asked
-from pipelines.kinds.kind import Kind
 from pipelines.kinds.registry import KINDS
 from pipelines.reports import log
 from shardmill.errors import CorruptDataError, JobError, UserError
+
+if TYPE_CHECKING:
+    from pipelines.kinds.kind import Kind
 
 Command = Callable[[Sequence[str]], int]
 _GARBAGE_OBJECTS = 250_000  # new ones, at which garbage is looked for; 700 by default. A job makes as many in all
@@ -20,7 +22,7 @@ _GARBAGE_OBJECTS = 250_000  # new ones, at which garbage is looked for; 700 by d
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "1")
 
 
-def _convert(kind: Kind) -> Command:
+def _convert(kind: "Kind") -> Command:
     def command(arguments: Sequence[str]) -> int:
         from pipelines.commands import convert
 

@@ -6,7 +6,6 @@ frames of a video, chance reaches further.
 """
 
 import math
-from statistics import NormalDist
 
 _CHANCE = 1e-4  # of one comparison of two samples of the same data to be beyond the floor
 
@@ -45,16 +44,16 @@ def divergence_floor(bins: int, one: float, other: float, tried: int = 1) -> flo
 def _chi_squared(freedom: int, chance: float) -> float:
     """What chi-squared exceeds with this probability: Wilson and Hilferty's approximation, exact of one degree."""
     if freedom == 1:
-        return NormalDist().inv_cdf(1 - chance / 2) ** 2
+        return _quantile(1 - chance / 2) ** 2
     spread = 2 / (9 * freedom)
-    return float(freedom * (1 - spread + NormalDist().inv_cdf(1 - chance) * math.sqrt(spread)) ** 3)
+    return float(freedom * (1 - spread + _quantile(1 - chance) * math.sqrt(spread)) ** 3)
 
 
 def ratio_floor(examples: float) -> float:
     """To what share of `examples` their number sinks by chance, where a hash deals them out anew."""
     if not examples:
         return 0.0
-    reach = NormalDist().inv_cdf(1 - _CHANCE) ** 2 / examples
+    reach = _quantile(1 - _CHANCE) ** 2 / examples
     return max(1 - (math.sqrt(reach * (reach + 8)) - reach) / 2, 0.0)
 
 
@@ -62,5 +61,12 @@ def ratio_ceiling(examples: float) -> float:
     """To how many times `examples` their number rises by chance: where it would have sunk from."""
     if not examples:
         return math.inf
-    reach = NormalDist().inv_cdf(1 - _CHANCE) ** 2 / examples
+    reach = _quantile(1 - _CHANCE) ** 2 / examples
     return 1 + (math.sqrt(reach * (reach + 8)) + reach) / 2
+
+
+def _quantile(share: float) -> float:
+    """Of the standard normal distribution."""
+    from statistics import NormalDist  # whose module takes longer to import than most pages, which ask for none
+
+    return NormalDist().inv_cdf(share)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 Severity = Literal["ok", "warn", "error", "unknown"]
@@ -38,7 +38,7 @@ class CheckResult:
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in a build's record; what is not finite has no JSON, and is null."""
-        found = asdict(self)
+        found = {key: getattr(self, key) for key in self.__slots__}
         return {key: None if isinstance(value, float) and not math.isfinite(value) else value
                 for key, value in found.items()}  # fmt: skip
 

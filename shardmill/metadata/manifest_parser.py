@@ -6,7 +6,7 @@ format.
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args
 
 from shardmill.features import roles
@@ -32,26 +32,37 @@ def features(values: Value, configured: Mapping[str, Any]) -> Features:
 
 def _feature(value: Value) -> Feature:
     name = value["name"].text()
-    kind: Kind = value.get("kind", "tensor").one_of(*get_args(Kind))
     shape = value.get("shape", [])
     sizes = tuple(None if size.value is None else size.integer(0, _MAX_VALUES) for size in shape.items())
     if len(sizes) > _MAX_DIMENSIONS or math.prod(size for size in sizes if size is not None) > _MAX_VALUES:
         raise shape.wrong(f"{_MAX_DIMENSIONS} sizes and {_MAX_VALUES} values at most")
+    # Of all that a feature may have most have a third, and a wide table has thousands.
+    known = value.mapping()
+    others = {key: take(value[key]) for key, take in _OPTIONAL if key in known}
     return Feature(
         name=name,
         dtype=value["dtype"].one_of(*get_args(DType)),
-        kind=kind,
         shape=sizes,
-        required=value.get("required", True).flag(),
-        class_names=tuple(item.text() for item in value.get("class_names", []).items()),
-        encoding=value.get("encoding", "").text(),
-        element=value.get("element", "").one_of("", *ELEMENTS),
-        sample_rate=value.get("sample_rate", 0).integer(),
-        channels=value.get("channels", 0).integer(),
-        role=value.get("role", "input").one_of(*get_args(Role)),
-        original=value.get("original", "").text(),
-        sequence=value.get("sequence", "").text(),
+        **others,
     )
+
+
+def _texts(value: Value) -> tuple[str, ...]:
+    return tuple(item.text() for item in value.items())
+
+
+_OPTIONAL: tuple[tuple[str, Callable[[Value], Any]], ...] = (
+    ("kind", lambda value: value.one_of(*get_args(Kind))),
+    ("required", Value.flag),
+    ("class_names", _texts),
+    ("encoding", Value.text),
+    ("element", lambda value: value.one_of("", *ELEMENTS)),
+    ("sample_rate", Value.integer),
+    ("channels", Value.integer),
+    ("role", lambda value: value.one_of(*get_args(Role))),
+    ("original", Value.text),
+    ("sequence", Value.text),
+)
 
 
 def split_name(value: Value) -> str:

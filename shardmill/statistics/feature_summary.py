@@ -110,8 +110,9 @@ class FeatureSummary:
     @classmethod
     def from_json(cls, value: Value) -> "FeatureSummary":
         """What the file has; raises ValueError."""
-        own = attributes(value, OF_NUMBERS)
-        return cls(**attributes(value, _MEMBERS), numbers=Numbers(**own) if own else None)
+        found = attributes(value, _MEMBERS)
+        own = {name: found.pop(name) for name in _OF_NUMBERS if name in found}
+        return cls(**found, numbers=Numbers(**own) if own else None)
 
 
 def _object(part: Numbers | Distinct | None) -> Json | None:
@@ -140,7 +141,7 @@ _MEMBERS: Mapping[str, Member] = {
     "missing": Member("missing", *_COUNT),
     "values_per_example": Member("per_example", Numbers.from_json),
     "kind": Member("is_mixed", _is_mixed),
-    "distinct": Member("distinct", Distinct.from_json),
+    "distinct": Member("distinct", Distinct.from_json, plain=Distinct.of_plain),
     "formats": Member("formats", counts),
     "encodings": Member("encodings", counts),
     "seconds": Member("seconds", Value.number),
@@ -158,4 +159,6 @@ _MEMBERS: Mapping[str, Member] = {
     "top_values": Member("top_values", top_values_from_json),
     "top_values_from": Member("top_values_from", Value.text),
     "label_association": Member("label_association", Value.number, is_plain_number),
+    **OF_NUMBERS,
 }
+_OF_NUMBERS = tuple(member.attribute for member in OF_NUMBERS.values())

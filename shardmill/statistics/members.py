@@ -27,12 +27,20 @@ def optional(value: Value, key: str, take: Callable[[Value], T]) -> T | None:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of an object: the attribute that it is, what makes that of its value, and, where a plain value is the
-    attribute as it stands, what says so."""
+    """A member of an object.
+
+    Attributes:
+      attribute: that it is.
+      take: what makes that of its value.
+      is_plain: what says that a value is the attribute as it stands; None where none is.
+      plain: what makes the attribute of what JSON holds, without a word where that stands, or gives None of what `take`
+        has to look at; None where nothing does.
+    """
 
     attribute: str
     take: Callable[[Value], Any]
     is_plain: Callable[[Any], bool] | None = None
+    plain: Callable[[Any], Any] | None = None
 
 
 def attributes(value: Value, members: Mapping[str, Member]) -> dict[str, Any]:
@@ -50,6 +58,8 @@ def attributes(value: Value, members: Mapping[str, Member]) -> dict[str, Any]:
             continue
         if member.is_plain is not None and member.is_plain(item):
             found[member.attribute] = item
+        elif member.plain is not None and (made := member.plain(item)) is not None:
+            found[member.attribute] = made
         else:
             found[member.attribute] = member.take(value[key])
     return found

@@ -1,11 +1,10 @@
 """How numbers are distributed, as stats.json has it: range, mean, quantiles, histogram."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from shardmill.metadata.json_values import MAX_INTEGER, Value
 from shardmill.statistics.members import Json, Member, attributes, is_plain_count, is_plain_number, present
@@ -15,7 +14,7 @@ Number = int | float
 
 class Bucket(NamedTuple):
     """How many values lie from `low` to `high`, both included; the file has one of a histogram by powers of 2 as
-    `below`, the power above it. A tuple, for a wide table has a hundred thousand."""
+    `below`, the power above it."""
 
     low: Number
     high: Number
@@ -44,6 +43,37 @@ class Bucket(NamedTuple):
         return cls(value["low"].number(), value["high"].number(), value["count"].integer())
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Buckets(Sequence[Bucket]):
+    """Buckets as columns, none of them by powers of 2: a wide table has a hundred thousand, and who reads its
+    statistics looks at few."""
+
+    lows: tuple[Number, ...]
+    highs: tuple[Number, ...]
+    counts: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @overload
+    def __getitem__(self, index: int) -> Bucket: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Buckets": ...
+    def __getitem__(self, index: int | slice) -> "Bucket | Buckets":
+        if isinstance(index, slice):
+            return Buckets(self.lows[index], self.highs[index], self.counts[index])
+        return Bucket(self.lows[index], self.highs[index], self.counts[index])
+
+    def __iter__(self) -> Iterator[Bucket]:
+        return map(Bucket, self.lows, self.highs, self.counts)
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, (tuple, Buckets)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """How some numbers are distributed.
@@ -69,7 +99,7 @@ class Numbers:
     infinity: int = 0
     quantiles: Mapping[str, Number] | None = None
     relative_error: Number | None = None
-    histogram: tuple[Bucket, ...] | None = None
+    histogram: Sequence[Bucket] | None = None
 
     def to_json(self) -> Json:
         """As the file has it."""
@@ -93,12 +123,11 @@ class Numbers:
         return cls(**attributes(value, _MEMBERS))
 
 
-def _buckets_from_json(value: Value) -> tuple[Bucket, ...]:
-    plain = _plain_buckets(value.value)
-    return tuple(map(Bucket.from_json, value.items())) if plain is None else plain
+def _buckets_from_json(value: Value) -> Sequence[Bucket]:
+    return tuple(map(Bucket.from_json, value.items()))
 
 
-def _plain_buckets(found: Any) -> tuple[Bucket, ...] | None:
+def _plain_buckets(found: Any) -> Buckets | None:
     """The buckets of a list in which each has three members that are no other than they should be, looked at a member
     at a time; None of any other."""
     if type(found) is not list or not found:
@@ -113,14 +142,16 @@ def _plain_buckets(found: Any) -> tuple[Bucket, ...] | None:
         return None
     if not are_bounds or set(map(type, numbers)) != {int} or min(numbers) < 0 or max(numbers) > MAX_INTEGER:
         return None
-    return tuple(map(Bucket._make, zip(lows, highs, numbers, repeat(False))))
+    return Buckets(lows, highs, numbers)
 
 
 def _numbers_by_name(value: Value) -> dict[str, Number]:
-    found = value.value
-    if isinstance(found, dict) and all(map(is_plain_number, found.values())):
-        return dict(found)
     return {name: number.number() for name, number in value.entries().items()}
+
+
+def _plain_numbers(found: Any) -> dict[str, Number] | None:
+    """The numbers by name that `found` is; None where it is no such thing."""
+    return found if type(found) is dict and all(map(is_plain_number, found.values())) else None
 
 
 # How a feature's own numbers stand in the file, beside what else is said of it; of other numbers, `count` too.
@@ -132,8 +163,8 @@ OF_NUMBERS: Mapping[str, Member] = {
     "zeros": Member("zeros", Value.integer, is_plain_count),
     "nan": Member("nan", Value.integer, is_plain_count),
     "infinity": Member("infinity", Value.integer, is_plain_count),
-    "quantiles": Member("quantiles", _numbers_by_name),
+    "quantiles": Member("quantiles", _numbers_by_name, plain=_plain_numbers),
     "quantiles_relative_error": Member("relative_error", Value.number, is_plain_number),
-    "histogram": Member("histogram", _buckets_from_json),
+    "histogram": Member("histogram", _buckets_from_json, plain=_plain_buckets),
 }
 _MEMBERS: Mapping[str, Member] = {"count": Member("count", Value.integer, is_plain_count), **OF_NUMBERS}

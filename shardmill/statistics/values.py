@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardmill.metadata.json_values import Value
-from shardmill.statistics.members import Json, is_plain_count, is_plain_integer, present
+from shardmill.statistics.members import Json, is_plain_count, is_plain_integer, is_plain_number, present
 from shardmill.statistics.numbers import Number
 
 TOP_VALUES = 20  # the most frequent ones, that stats.json has of a feature
@@ -33,6 +33,16 @@ class Distinct:
     def from_json(cls, value: Value) -> "Distinct":
         """What the file has; raises ValueError."""
         return cls(value["count"].integer(), None if value["exact"].flag() else value["relative_error"].number())
+
+    @classmethod
+    def of_plain(cls, found: Any) -> "Distinct | None":
+        """What the file has, where it is plain; else None."""
+        if type(found) is not dict or not is_plain_count(count := found.get("count")):
+            return None
+        exact, error = found.get("exact"), found.get("relative_error")
+        if exact is True:
+            return cls(count)
+        return cls(count, error) if exact is False and is_plain_number(error) else None
 
 
 @dataclass(frozen=True, slots=True)

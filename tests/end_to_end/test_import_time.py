@@ -89,6 +89,14 @@ def test_the_page_of_a_build_without_images_imports_no_pillow() -> None:
     assert "PIL" not in modules
 
 
+@pytest.mark.parametrize("command", ["report", "inspect", "verify", "diff", "versions"])
+def test_what_looks_at_a_data_set_imports_no_command_that_converts(command: str) -> None:
+    modules = loaded(f"from pipelines import cli\ncli.main(['{command}', 'nowhere'])")
+
+    assert f"pipelines.commands.{command}" in modules
+    assert not {name for name in modules if name.startswith("pipelines.kinds.")} - {"pipelines.kinds.registry"}
+
+
 def test_the_command_starts_no_threads_for_matrices() -> None:
     code = (
         "import os\nfrom pipelines import cli\ndef main():\n    import numpy\n"

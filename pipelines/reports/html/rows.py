@@ -1,6 +1,7 @@
 """The rows of a page's tables of classes and of features, of what content says of each. Pure."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pipelines.reports.figures import QUANTILES, distinct_words, figure, measured, share
@@ -46,9 +47,35 @@ def label_rows(label: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class FeatureRow:
+    """A row of the table of features.
+
+    Attributes:
+      name, kind: of the feature.
+      of: what its numbers are, where they are not its values.
+      alerts: in words.
+      filled: the path of the first split's chart; "" where there is none.
+      lines: those of the others'.
+      splits: that are shown.
+      columns: the figures, by column and split.
+      top: the most frequent values: each, how often, and what share that is.
+    """
+
+    name: str
+    kind: str
+    of: str
+    alerts: Sequence[str]
+    filled: str
+    lines: Sequence[str]
+    splits: Sequence[str]
+    columns: Sequence[tuple[str, ...]]
+    top: Sequence[tuple[str, int, str]]
+
+
 def feature_row(
     feature: Mapping[str, Any], summaries: Mapping[str, FeatureSummary], splits: int, top_values: int, bins: int
-) -> dict[str, Any]:
+) -> FeatureRow:
     """A row: the first so many splits that have the feature in figures and in the chart, the first with its most
     frequent values."""
     first = next(iter(summaries.values()), FeatureSummary())
@@ -56,18 +83,17 @@ def feature_row(
     if not any(series):
         series = _value_shares(list(summaries.values()), bins)
     top = max((number for one in series for number in one), default=0.0)
-    return {
-        "name": feature["name"],
-        "kind": feature["kind"] if feature["kind"] != "tensor" else feature["dtype"],
-        "role": feature["role"],
-        "alerts": feature["alerts"],
-        "filled": bars(series[0], top) if series else "",
-        "lines": [path for one in series[1:3] if (path := bars(one, top))],
-        "splits": list(summaries)[:splits],
-        "columns": list(zip(*map(_figures, list(summaries.values())[:splits]))),
-        "of": measured(first)[0],
-        "top": _top_values(first, top_values),
-    }
+    return FeatureRow(
+        name=feature["name"],
+        kind=feature["kind"] if feature["kind"] != "tensor" else feature["dtype"],
+        of=measured(first)[0],
+        alerts=feature["alerts"],
+        filled=bars(series[0], top) if series else "",
+        lines=[path for one in series[1:3] if (path := bars(one, top))],
+        splits=list(summaries)[:splits],
+        columns=list(zip(*map(_figures, list(summaries.values())[:splits]))),
+        top=_top_values(first, top_values),
+    )
 
 
 def _figures(summary: FeatureSummary) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import pytest
 from shardmill.errors import CorruptDataError
 from shardmill.statistics.duplicates import Duplicates, Member, Pair, Repeated
 from shardmill.statistics.feature_summary import FeatureSummary
-from shardmill.statistics.numbers import Bucket, Numbers
+from shardmill.statistics.numbers import Bucket, Buckets, Numbers
 from shardmill.statistics.stats_file import SplitSummary, StatsFile
 from shardmill.statistics.values import Distinct, TopValue
 
@@ -108,6 +108,9 @@ def test_keys_of_later_versions_are_passed_over() -> None:
             "features.tags.top_values is an object; expected a",
         ),
         (("splits", "train", "features", "ids", "distinct", "exact"), 1, "distinct.exact is 1; expected true or false"),
+        (("splits", "train", "features", "ids", "distinct", "count"), -1, "distinct.count is -1; expected an integer"),
+        (("splits", "train", "features", "price", "distinct", "relative_error"), "x", 'relative_error is "x"; expected'),
+        (("splits", "train", "features", "price", "quantiles", "0.5"), None, "quantiles.0.5 is null; expected a finite"),
         (("splits", "train", "features", "channels", "files"), {"two": 1}, "files counts 'two'; expected integers"),
     ],
 )
@@ -122,6 +125,18 @@ def test_what_is_no_good_is_named(path: tuple[str, ...], value: Any, message: st
         StatsFile.from_json(json.dumps(content[""]), "d/1.0.0/stats.json")
     assert str(error.value).startswith("d/1.0.0/stats.json is damaged: ")
     assert message in str(error.value)
+
+
+def test_buckets_as_columns_are_those_buckets() -> None:
+    buckets = (Bucket(-1.5, 0, 2), Bucket(0.5, 1.0, 3), Bucket(7, 7, 1))
+    columns = Buckets((-1.5, 0.5, 7), (0, 1.0, 7), (2, 3, 1))
+
+    assert columns == buckets
+    assert columns != buckets[:2]
+    assert hash(columns) == hash(buckets)
+    assert (len(columns), columns[1], columns[-1]) == (3, buckets[1], buckets[2])
+    assert columns[1:] == buckets[1:]
+    assert Numbers(histogram=columns) == Numbers(histogram=buckets)
 
 
 def test_not_json() -> None:
