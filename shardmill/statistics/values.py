@@ -37,8 +37,9 @@ class Distinct:
     @classmethod
     def of_plain(cls, found: Any) -> "Distinct | None":
         """What the file has, where it is plain; else None."""
-        if type(found) is not dict or not is_plain_count(count := found.get("count")):
+        if type(found) is not dict or not is_plain_count(found.get("count")):
             return None
+        count: int = found["count"]
         exact, error = found.get("exact"), found.get("relative_error")
         if exact is True:
             return cls(count)

@@ -45,7 +45,7 @@ def _missing(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[st
 
 
 def _distinct(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[str]:
-    constant = [split for split, (_, one) in summaries.items() if one.distinct is not None and one.distinct.count == 1]
+    constant = [split for split, (_, one) in summaries.items() if _is_constant(one)]
     if constant and len(constant) == len(summaries):
         yield "constant"  # or one value a split, which the top values show
     elif constant:
@@ -54,6 +54,12 @@ def _distinct(summaries: Mapping[str, tuple[int, FeatureSummary]]) -> Iterator[s
     if unique and len(unique) == len(summaries):
         exact = all(one.distinct is not None and one.distinct.is_exact for _, one in summaries.values())
         yield "unique: every value differs" if exact else "unique or nearly so, by an estimate"
+
+
+def _is_constant(summary: FeatureSummary) -> bool:
+    """Whether there is one value; those that are not finite are not among the distinct ones."""
+    others = summary.numbers.infinity + summary.numbers.nan if summary.numbers is not None else 0
+    return summary.distinct is not None and summary.distinct.count == 1 and not others
 
 
 def _is_unique(summary: FeatureSummary, examples: int) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
+from unicodedata import bidirectional
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
@@ -14,12 +15,14 @@ from pipelines.reports.html.charts import HEIGHT, WIDTH
 from pipelines.reports.html.check_rows import check_rows
 from pipelines.reports.html.compiled import CompiledTemplates
 from pipelines.reports.html.content import Sources
+from pipelines.reports.html.made_rows import made_rows
 from pipelines.reports.html.picture_rows import PictureRows, picture_rows
 from pipelines.reports.html.rows import feature_row, label_rows
 from shardmill.checks.profile import Profile
 from shardmill.printable import printable
 from shardmill.statistics.feature_summary import FeatureSummary
 
+_RIGHT_TO_LEFT = ("R", "AL")  # classes of letters, of Unicode's Annex 9
 MAX_BYTES = 2_000_000  # of a page, which a mail or a ticket still takes
 
 
@@ -92,6 +95,8 @@ def render(content: Mapping[str, Any], profile: Profile, pictures: PictureRows, 
         odd=sum(bool(feature["alerts"]) for feature in content["features"]),
         examples=sum(split["examples"] for split in content["splits"]),
         size_bytes=sum(split["size_bytes"] for split in content["splits"]),
+        made_of=made_rows(content["made"]["input"]),
+        made_by=[row for group in ("configuration", "versions") for row in made_rows(content["made"][group])],
     )
 
 
@@ -121,9 +126,24 @@ def _environment(letters: int) -> Environment:
         "size": human_size,
         "short": lambda text: clip(str(text), letters),
         "sentence": lambda text: clip(str(text), 4 * letters),
-        "words": lambda text: Markup("_<wbr>").join(clip(str(text), letters).split("_")),  # lines break between them
+        "words": lambda text: isolated(Markup("_<wbr>").join(clip(str(text), letters).split("_"))),  # where lines break
+        "isolated": lambda text: isolated(clip(str(text), letters)),
+        "part": part,
     }
     return made
+
+
+def isolated(text: str) -> str:
+    """A text that may be written from the right to the left, so that what stands behind it stays there."""
+    if text.isascii() or not any(bidirectional(letter) in _RIGHT_TO_LEFT for letter in text):
+        return text
+    return Markup("<bdi>{}</bdi>").format(text)
+
+
+def part(words: str) -> str:
+    """The attributes of an element that shows a share, of its words, such as `2.5 %`: a bar beneath; else none."""
+    percent = words.removesuffix(" %").removeprefix("under ")
+    return Markup(' class="s" style="--s:{}%"').format(percent) if words.endswith(" %") else ""
 
 
 def clip(text: str, letters: int) -> str:

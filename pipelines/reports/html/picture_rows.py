@@ -7,6 +7,10 @@ from typing import Any
 from pipelines.reports.html.pictures import Picture, Pictures
 
 _BYTES = 450_000  # of all images on a page, as text
+_WHY_NONE = {
+    False: "cannot be read",
+    True: "does not decode",
+}  # there is nothing to look at, by whether there are bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +44,18 @@ def _images(shown: Sequence[Picture], left: int) -> tuple[list[dict[str, Any]], 
     for picture in shown:
         small = thumbnail(picture.image, picture.objects, picture.masks, picture.others)
         fits = len(small.source) <= left
-        size = f"{small.width:,} × {small.height:,}" if small.width else "of no known size"
+        size = f"{small.width:,} × {small.height:,} pixels" if small.width else "of no known size"
         label = f"{picture.label}, " if picture.label else ""
         images.append(
             {
                 "source": small.source if fits else "",
-                "instead": "no room on this page" if not fits else "does not decode",
-                "words": f"{label}{picture.file or 'an image'} in {picture.split}, {size} pixels",
+                "instead": "no room on this page" if not fits else _WHY_NONE[bool(picture.image)],
+                "words": f"{label}{picture.file or 'an image'} in {picture.split}, {size}",
                 "width": small.shown_width,
                 "height": small.shown_height,
                 "crisp": small.is_crisp,
                 "split": picture.split,
-                "size": size,
+                "size": size.removesuffix(" pixels"),
                 "file": picture.file,
             }
         )

@@ -7,7 +7,7 @@ the extreme ones lie stands in stats.json. The same version gives the same ones.
 import io
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, zip_longest
@@ -61,6 +61,7 @@ class Pictures:
       extremes: by what is extreme of them; none where all images are of one size.
       look_alikes: pairs that look alike, with the bits that their hashes are apart.
       notes: what could not be read, in sentences.
+      unreadable: the shards of which a part that was looked at cannot be read, by name, and why.
     """
 
     classes: tuple[tuple[str, tuple[Picture, ...]], ...] = ()
@@ -68,6 +69,7 @@ class Pictures:
     extremes: tuple[tuple[str, tuple[Picture, ...]], ...] = ()
     look_alikes: tuple[tuple[int, tuple[Picture, Picture]], ...] = ()
     notes: tuple[str, ...] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_pictures(dataset: Dataset, profile: Profile) -> Pictures:
@@ -76,7 +78,7 @@ def find_pictures(dataset: Dataset, profile: Profile) -> Pictures:
         return Pictures()
     finder = _Finder(dataset, profile)
     found = (finder.classes(), finder.number_of_classes, finder.extremes(), finder.look_alikes())
-    return Pictures(*found, tuple(dict.fromkeys(finder.notes)))
+    return Pictures(*found, tuple(dict.fromkeys(finder.notes)), finder.unreadable)
 
 
 class _Finder:
@@ -90,6 +92,7 @@ class _Finder:
         self._filename = Renames.of(manifest.configuration)("filename")
         self.number_of_classes = len(self._label.class_names) if self._label is not None else 0
         self.notes: list[str] = []
+        self.unreadable: dict[str, str] = {}
 
     def classes(self) -> tuple[tuple[str, tuple[Picture, ...]], ...]:
         """Some of each class, of as many splits as can be."""
@@ -166,20 +169,26 @@ class _Finder:
         except FileNotFoundError:
             self.notes.append(f"{shard.file} is missing")
         except (CorruptDataError, ValueError, OSError) as error:
-            self.notes.append(f"{shard.file} cannot be read: {error}")
+            told = str(error).removeprefix(f"{shard.file}: ")
+            self._cannot_read(shard.file, shard.file, told)
         return found
 
     def _at(self, split: str, file: str, lies: Extreme | Seen) -> Picture:
         """The image of `file` that lies where the statistics say."""
         nothing = Picture(b"", split, "", file)
+        path = storage.join(self._dataset.directory, lies.shard)
         try:
-            path = storage.join(self._dataset.directory, lies.shard)
             framed = storage.read_range(path, lies.offset, lies.length)
             record = next(self._profile.manifest.codec.records(io.BytesIO(framed), lies.shard), b"")
             return self._picture(decode_example(record), split) or nothing
         except (CorruptDataError, ValueError, OSError, EOFError) as error:
-            self.notes.append(f"{file} in {lies.shard} cannot be read: {error}")
+            told = str(error).removeprefix(f"{path}: ").removeprefix(f"{lies.shard}: ")
+            self._cannot_read(lies.shard, f"{file} in {lies.shard}", told)
             return nothing
+
+    def _cannot_read(self, shard: str, what: str, why: str) -> None:
+        self.notes.append(f"{what} cannot be read: {why}")
+        self.unreadable.setdefault(shard, why)
 
     def _picture(self, example: dict[str, FeatureValue], split: str) -> Picture | None:
         image = next((cast(bytes, example[name][0]) for name in self._images if len(example.get(name, ()))), None)

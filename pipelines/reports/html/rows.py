@@ -6,6 +6,7 @@ from typing import Any
 
 from pipelines.reports.figures import QUANTILES, distinct_words, figure, measured, share
 from pipelines.reports.html.charts import bars, shares_of_bins
+from shardmill.checks.profile import number_of_values
 from shardmill.statistics.feature_summary import FeatureSummary
 
 _MANY_CLASSES = 50  # more are shown by their ends
@@ -86,7 +87,7 @@ def feature_row(
     return FeatureRow(
         name=feature["name"],
         kind=feature["kind"] if feature["kind"] != "tensor" else feature["dtype"],
-        of=measured(first)[0],
+        of=measured(first)[0] or ("files" if first.files_by_channels else "frames" if first.frames_by_rate else ""),
         alerts=feature["alerts"],
         filled=bars(series[0], top) if series else "",
         lines=[path for one in series[1:3] if (path := bars(one, top))],
@@ -106,12 +107,17 @@ def _figures(summary: FeatureSummary) -> tuple[str, ...]:
     quantiles = numbers.quantiles or {}
     return (
         missing,
-        share(numbers.zeros, summary.count) if numbers.zeros and summary.count else "",
+        share(numbers.zeros, whole_values) if numbers.zeros and (whole_values := _values(summary)) else "",
         distinct_words(summary.distinct),
         figure(numbers.minimum),
         *(figure(quantiles.get(name)) for name in QUANTILES),
         figure(numbers.maximum),
     )
+
+
+def _values(summary: FeatureSummary) -> float:
+    """How many values there are, of lists all that are in them; 0 where nobody counted the examples."""
+    return number_of_values(summary, 0) if summary.count is not None else 0.0
 
 
 def _value_shares(summaries: Sequence[FeatureSummary], bins: int) -> list[list[float]]:
@@ -129,12 +135,15 @@ def _counts(summary: FeatureSummary) -> dict[str, int]:
         return dict(summary.classes)
     if summary.top_values is not None:
         return {str(entry.value): entry.count for entry in summary.top_values}
-    return dict(summary.formats or summary.encodings or {})
+    by_number = summary.files_by_channels or summary.frames_by_rate or {}
+    return dict(summary.formats or summary.encodings or {f"{key:,}": count for key, count in by_number.items()})
 
 
 def _top_values(summary: FeatureSummary, number: int) -> list[tuple[str, int, str]]:
     """The most frequent values: each, how often, and what share that is of all."""
     counts = _counts(summary) if summary.classes is None else {}
-    whole = summary.count if summary.count and summary.per_example is None and not summary.top_values_from else None
+    whole = sum(counts.values()) if summary.frames_by_rate or summary.files_by_channels else _values(summary)
+    if summary.top_values_from:  # a sample, of which nobody noted the size
+        whole = 0
     top = sorted(counts.items(), key=lambda item: -item[1])[:number]
     return [(name, count, share(count, whole) if whole else "") for name, count in top]

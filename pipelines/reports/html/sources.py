@@ -2,10 +2,11 @@
 
 import posixpath
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipelines.reports.html.content import Sources
 from pipelines.reports.html.pictures import find_pictures
+from pipelines.reports.html.shards import damaged_shards
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
 from shardmill.checks.run import run_checks
@@ -34,12 +35,16 @@ def read_sources(dataset: Dataset, against: str | None) -> Sources:
     parent, last = posixpath.split(dataset.directory)
     record = read_record(record_path(parent, last))
     if against is None:
-        return sources_of_build(dataset, parent, record)
+        sources = sources_of_build(dataset, parent, record)
+        damaged = damaged_shards(dataset, sources.pictures.unreadable)
+        return replace(sources, results=[*damaged, *sources.results])
     profile = _profile(dataset)
     version, _ = find_version(dataset.files, parent, against)
     baseline = _profile(open_dataset(storage.join(parent, version), dataset.files))
-    results, checked = run_checks(profile, baseline, CheckOptions().limits), f"Checked now, against {version}."
     pictures = find_pictures(dataset, profile)
+    damaged = damaged_shards(dataset, pictures.unreadable)
+    results = [*damaged, *run_checks(profile, baseline, CheckOptions().limits)]
+    checked = f"Checked now, against {version}."
     return Sources(profile, baseline, "", results, checked, record, _Rejects(dataset), pictures)
 
 

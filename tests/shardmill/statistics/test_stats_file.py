@@ -109,8 +109,16 @@ def test_keys_of_later_versions_are_passed_over() -> None:
         ),
         (("splits", "train", "features", "ids", "distinct", "exact"), 1, "distinct.exact is 1; expected true or false"),
         (("splits", "train", "features", "ids", "distinct", "count"), -1, "distinct.count is -1; expected an integer"),
-        (("splits", "train", "features", "price", "distinct", "relative_error"), "x", 'relative_error is "x"; expected'),
-        (("splits", "train", "features", "price", "quantiles", "0.5"), None, "quantiles.0.5 is null; expected a finite"),
+        (
+            ("splits", "train", "features", "price", "distinct", "relative_error"),
+            "x",
+            'relative_error is "x"; expected',
+        ),
+        (
+            ("splits", "train", "features", "price", "quantiles", "0.5"),
+            None,
+            "quantiles.0.5 is null; expected a finite",
+        ),
         (("splits", "train", "features", "channels", "files"), {"two": 1}, "files counts 'two'; expected integers"),
     ],
 )

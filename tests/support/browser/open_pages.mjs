@@ -27,6 +27,7 @@ async function opened(browser, { file, axe: checked = true, screenshot, at, widt
     scripts: document.scripts.length,
     handlers: [...document.querySelectorAll("*")].flatMap((e) => e.getAttributeNames()).filter((n) => n.startsWith("on")),
     images: [...document.images].map((image) => image.naturalWidth),
+    text: document.body.textContent.replace(/\s+/g, " "),
     overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
   }));
   if (at) await page.evaluate((text) => [...document.querySelectorAll("h2")].find((h) => h.textContent === text).scrollIntoView(), at);
@@ -38,7 +39,15 @@ async function opened(browser, { file, axe: checked = true, screenshot, at, widt
     violations = result.violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => node.html.slice(0, 200)).join(" | ")}`);
   }
   await page.emulateMediaType("print");
-  found.printed = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  await page.setViewport({ width: 1000, height });  // to which Chromium lays out what it prints on A4, and scales it
+  Object.assign(found, await page.evaluate(() => {
+    const [body, root] = [document.body, document.documentElement].map((element) => getComputedStyle(element));
+    return {
+      printed: body.backgroundColor,
+      printedInks: ["ink", "dim", "good", "warn", "bad", "fill", "other"].map((name) => root.getPropertyValue(`--${name}`)),
+      printedOverflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    };
+  }));
   await page.close();
   return { file, scheme, requests, messages, violations, ...found };
 }

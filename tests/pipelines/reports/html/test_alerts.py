@@ -13,6 +13,11 @@ from shardmill.statistics.values import Distinct
     [
         (FeatureSummary(missing=0), FeatureSummary(missing=0), []),
         (FeatureSummary(distinct=Distinct(1)), FeatureSummary(distinct=Distinct(1)), ["constant"]),
+        (
+            FeatureSummary(distinct=Distinct(1), numbers=Numbers(infinity=3)),
+            FeatureSummary(distinct=Distinct(1), numbers=Numbers(nan=1)),
+            ["3 infinite in train", "1 NaN in test"],
+        ),
         (FeatureSummary(distinct=Distinct(7)), FeatureSummary(distinct=Distinct(1)), ["one value in test"]),
         (
             FeatureSummary(distinct=Distinct(100)),

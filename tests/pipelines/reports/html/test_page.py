@@ -136,6 +136,24 @@ def test_lines_break_between_the_words_of_a_feature_s_name() -> None:
     assert "non_<wbr>&lt;b&gt;_<wbr>phenols" in text
 
 
+def test_values_from_the_right_to_the_left_stay_where_they_are() -> None:
+    top = (TopValue("\u05e9\u05dc\u05d5\u05dd", 3_000), TopValue("ascii", 1_000))
+    texts = FeatureSummary(count=4_000, missing=0, top_values=top)
+    text = shown(sources(profile({"x": (Feature("x", "bytes", "text"), texts)})))
+
+    assert "<bdi>\u05e9\u05dc\u05d5\u05dd</bdi> " in text
+    assert "<bdi>ascii" not in text
+
+
+def test_every_share_of_a_feature_has_a_bar() -> None:
+    text = shown(sources(profile(columns(["words", "numbers"]))))
+    shares = re.findall(r"<div([^>]*)>(?:[^<]*<span class=.dim.>[\d,]+, )?([\d.]+) %<", text)
+
+    assert {percent for _, percent in shares} >= {"2.4", "2.5", "2.6"}
+    assert text.count(" %</") > len(shares) >= 9
+    assert all(attributes == f' class="s" style="--s:{percent}%"' for attributes, percent in shares)
+
+
 def test_nothing_comes_from_elsewhere(hostile: str) -> None:
     tags = Tags(hostile)
 
@@ -270,4 +288,4 @@ def test_the_figures_of_the_other_splits() -> None:
 
     assert "<div>train</div><div>test</div>" in html
     assert "<div>1,234,567</div><div>77.5</div>" in html
-    assert "<div>2.5 %</div><div>none</div>" in html
+    assert ">2.5 %</div><div>none</div>" in html

@@ -43,6 +43,14 @@ def seen(colour: str, by: str) -> Linear:
     return lab((red, green, blue))
 
 
+def test_print_takes_no_colour_of_the_dark_page() -> None:
+    colours = {name: dict(re.findall(r"--(\w+):(#[0-9a-f]+)", root)) for name, root in ROOTS.items()}
+
+    assert colours["print"].keys() == colours["dark"].keys() == colours["light"].keys()
+    for name in ("good", "warn", "bad", "fill", "other", "paper"):
+        assert colours["print"][name] == colours["light"][name] != colours["dark"][name]
+
+
 @pytest.mark.parametrize("by", SEEN)
 @pytest.mark.parametrize("scheme", ROOTS)
 def test_the_colours_of_charts_differ(scheme: str, by: str) -> None:

@@ -78,6 +78,11 @@ def test_a_damaged_shard_is_named_on_the_page(built: Path, tmp_path: Path, run: 
     text = (tmp_path / "page.html").read_text()
     assert text.count("cannot be read: ") >= 3
     assert "n-test.tfrecord-00000-of-00002 is missing" in text
+    assert 'class="badge error">bad<' in text
+    assert "shards are not what was written: " in text
+    assert "fails its checksum)" in text
+    assert ">cannot be read</div>" in text
+    assert "does not decode" not in text
     assert text.rstrip().endswith("</html>")
     assert '<img src="data:image/' in text  # of the shard that is whole
 
