@@ -50,8 +50,10 @@ _OURS = "SHARDMILL_TEST_CLUSTER"  # in the environment of workers: which cluster
 # Where a worker takes a minute to start, as on a busy machine, Flink would end it before it is asked for anything
 _LASTING = ("--environment_cache_millis", "600000")
 _SECONDS = 400.0  # until a part of the cluster is there, on a machine that is busy
-# For many jobs, one right after the other, on the same TaskManagers, see docs/clusters.md
+# For many jobs, one right after the other, on the same TaskManagers, see docs/clusters.md. Beam's classes are in the
+# cluster's own path: so they are not loaded anew for each job, and workers last from one step to the next.
 ROOMY = {
+    "classloader.resolve-order": "parent-first",
     "taskmanager.memory.framework.off-heap.size": "512m",
     "taskmanager.memory.jvm-metaspace.size": "512m",
     "taskmanager.memory.process.size": "2368m",  # by what these two are more
