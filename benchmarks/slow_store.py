@@ -6,13 +6,15 @@ what was asked since that was last asked: how many requests, how many of them at
 there was one alone.
 """
 
-import hashlib
+import bisect
 import json
+import os
 import sys
 import threading
 import time
 import urllib.parse
 import uuid
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
@@ -102,16 +104,16 @@ class Store(BaseHTTPRequestHandler):
             self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
             return
         start, stop = self._range(path.stat().st_size)
+        self._head(206 if "Range" in self.headers else 200, stop - start, {"ETag": _etag(path)})
+        self.wfile.flush()
         with path.open("rb") as file:
-            file.seek(start)
-            data = file.read(stop - start)
-        self._answer(206 if "Range" in self.headers else 200, data, {"ETag": _etag(path)})
+            self.connection.sendfile(file, start, stop - start)
 
     def do_HEAD(self) -> None:
         """What is known of an object."""
         path, _ = self._asked()
         if path.is_file():
-            self._answer(200, b"", {"ETag": _etag(path), "Content-Length": str(path.stat().st_size)})
+            self._head(200, path.stat().st_size, {"ETag": _etag(path)})
         else:
             self._answer(404, b"")
 
@@ -119,16 +121,18 @@ class Store(BaseHTTPRequestHandler):
         """An object, a part of one, or a copy."""
         path, query = self._asked()
         data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        source = self.headers.get("x-amz-copy-source")
-        if source is not None:
-            data = (self.folder / urllib.parse.unquote(source).lstrip("/")).read_bytes()
         if "uploadId" in query:
             path = path.with_name(f".{query['uploadId']}-{int(query['partNumber']):05d}")
+        new = path.with_name(f".{uuid.uuid4().hex}")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        etag = f'"{hashlib.md5(data).hexdigest()}"'
-        body = f"<CopyObjectResult><ETag>{escape(etag)}</ETag></CopyObjectResult>".encode() if source else b""
-        self._answer(200, body, {"ETag": etag})
+        source = self.headers.get("x-amz-copy-source")
+        if source is None:
+            new.write_bytes(data)
+        else:  # what is there is never written to again, so another name is a copy
+            new.hardlink_to(self.folder / urllib.parse.unquote(source).lstrip("/"))
+        new.replace(path)
+        body = f"<CopyObjectResult><ETag>{escape(_etag(path))}</ETag></CopyObjectResult>".encode() if source else b""
+        self._answer(200, body, {"ETag": _etag(path)})
 
     def do_POST(self) -> None:
         """An upload's begin or end, or the deletion of several objects."""
@@ -142,11 +146,15 @@ class Store(BaseHTTPRequestHandler):
             upload = f"<InitiateMultipartUploadResult><UploadId>{uuid.uuid4().hex}</UploadId>"
             self._answer(200, f"{upload}</InitiateMultipartUploadResult>".encode())
         else:
-            parts = sorted(path.parent.glob(f".{query['uploadId']}-*"))
-            with path.open("wb") as file:
-                for part in parts:
-                    file.write(part.read_bytes())
+            first, *others = sorted(path.parent.glob(f".{query['uploadId']}-*"))
+            with first.open("r+b") as file:
+                file.seek(0, os.SEEK_END)
+                for part in others:
+                    with part.open("rb") as more:
+                        while os.copy_file_range(more.fileno(), file.fileno(), 1 << 30):
+                            pass
                     part.unlink()
+            first.replace(path)
             self._answer(200, b"<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>")
 
     def do_DELETE(self) -> None:
@@ -167,22 +175,20 @@ class Store(BaseHTTPRequestHandler):
         return int(start), min(int(last) + 1, size) if last else size
 
     def _list(self, bucket: Path, query: dict[str, str]) -> None:
-        prefix, after = query.get("prefix", ""), query.get("continuation-token", "")
-        with self.lock:  # of one listing, all pages are those of its first moment
-            if not after:
-                folder = bucket / prefix.rpartition("/")[0]  # what lies elsewhere takes a store no time
-                below = (str(path.relative_to(bucket)) for path in folder.rglob("*") if path.is_file())
-                self.listings[prefix] = sorted(name for name in below if name.startswith(prefix))
-            names = self.listings[prefix]
-        delimiter = query.get("delimiter")
-        if delimiter:
-            inner = {name[len(prefix) :].partition(delimiter)[0] for name in names if delimiter in name[len(prefix) :]}
+        prefix, token, after = (query.get(name, "") for name in ("prefix", "continuation-token", "start-after"))
+        if query.get("delimiter"):
+            folder = bucket / prefix
+            inner = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
             items = "".join(
-                f"<CommonPrefixes><Prefix>{escape(prefix + name)}/</Prefix></CommonPrefixes>" for name in sorted(inner)
+                f"<CommonPrefixes><Prefix>{escape(prefix + name)}/</Prefix></CommonPrefixes>" for name in inner
             )
             self._answer(200, f"<ListBucketResult>{items}</ListBucketResult>".encode())
             return
-        start = int(after or 0)
+        with self.lock:  # of one listing, all pages are those of its first moment
+            if not (token or (after and prefix in self.listings)):
+                self.listings[prefix] = sorted(name for name in _below(bucket, prefix) if name.startswith(prefix))
+            names = self.listings[prefix]
+        start = int(token) if token else bisect.bisect_right(names, after)
         items = "".join(_item(bucket, name) for name in names[start : start + _PAGE])
         more = start + _PAGE < len(names)
         token = f"<NextContinuationToken>{start + _PAGE}</NextContinuationToken>" if more else ""
@@ -190,12 +196,23 @@ class Store(BaseHTTPRequestHandler):
         self._answer(200, f"<ListBucketResult>{truncated}{items}</ListBucketResult>".encode())
 
     def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self._head(status, len(body), headers or {})
+        self.wfile.write(body)
+
+    def _head(self, status: int, length: int, headers: dict[str, str]) -> None:
         self.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+        for name, value in {"Content-Length": str(length), **headers}.items():
             self.send_header(name, value)
         self.send_header("Last-Modified", "Fri, 01 Jan 2021 00:00:00 GMT")
         self.end_headers()
-        self.wfile.write(body)
+
+
+def _below(bucket: Path, prefix: str) -> Iterator[str]:
+    """The names of objects in the folder that `prefix` is in; what lies elsewhere takes a store no time."""
+    top = str(bucket)
+    for folder, _, names in os.walk(f"{top}/{prefix.rpartition('/')[0]}".rstrip("/")):
+        before = f"{folder[len(top) + 1 :]}/".lstrip("/")
+        yield from (f"{before}{name}" for name in names)
 
 
 def _etag(path: Path) -> str:

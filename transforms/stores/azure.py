@@ -125,6 +125,9 @@ class AzureBlobs:
         with telling(url):
             self._blob(url).upload_blob(data, overwrite=True)
 
+    def upload(self, url: str) -> None:
+        """None: Beam's file system writes it."""
+
     def create(self, url: str, data: bytes) -> None:
         """Write an object if none is there."""
         with telling(url):

@@ -38,6 +38,9 @@ class BeamStore:
         with FileSystems.create(url, compression_type=CompressionTypes.UNCOMPRESSED) as file:
             file.write(data)
 
+    def upload(self, url: str) -> None:
+        """None: Beam's file system writes it."""
+
     def create(self, url: str, data: bytes) -> None:
         """Write a file that is not there yet; what FileSystems can do tells no better which of two came first."""
         if FileSystems.exists(url):

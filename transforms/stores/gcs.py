@@ -72,6 +72,9 @@ class GoogleStorage:
         with _errors(url):
             self._blob(url).upload_from_string(data, _TYPE, retry=self._retry)
 
+    def upload(self, url: str) -> None:
+        """None: Beam's file system writes it."""
+
     def create(self, url: str, data: bytes) -> None:
         """Write an object of generation 0: one that is not there yet."""
         with _errors(url):

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from transforms.stores.brief import ask_briefly, is_brief
 from transforms.stores.patience import patiently
-from transforms.stores.protocol import FileStat, ObjectStore, Rename
+from transforms.stores.protocol import FileStat, ObjectStore, Rename, Upload
 from transforms.stores.stored import ChangedError, Stored
 
 _DELETED = 1000  # at once: as many as one request of S3 deletes
@@ -32,6 +32,10 @@ class PatientStore:
     def write(self, url: str, data: bytes) -> None:
         """As ObjectStore says."""
         _ask(self._store.write, url, data)
+
+    def upload(self, url: str) -> Upload | None:
+        """As ObjectStore says; once: what has been written is gone, so whoever writes begins again."""
+        return self._store.upload(url)
 
     def create(self, url: str, data: bytes) -> None:
         """As ObjectStore says, which finds its own bytes where an answer was lost."""

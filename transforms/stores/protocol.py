@@ -38,6 +38,19 @@ class Rename(NamedTuple):
     size_bytes: int
 
 
+class Upload(Protocol):
+    """A new object that is written as its bytes come."""
+
+    def write(self, data: bytes) -> object:
+        """Take more bytes; raises OSError."""
+
+    def close(self) -> None:
+        """Wait until the object is there, whole; raises OSError."""
+
+    def abandon(self) -> None:
+        """Let there be none: no more bytes come."""
+
+
 class ObjectStore(Protocol):
     """Objects by URL. All raise FileNotFoundError for what is missing, a bucket too, PermissionError for an object that
     may not be read or written, and OSError for other failures."""
@@ -54,6 +67,9 @@ class ObjectStore(Protocol):
 
     def write(self, url: str, data: bytes) -> None:
         """Write an object, in one request: it is there whole or not at all."""
+
+    def upload(self, url: str) -> Upload | None:
+        """A new object; None where Beam's file system writes what is too large for one request."""
 
     def create(self, url: str, data: bytes) -> None:
         """As `write`, but raises FileExistsError if there is one already, wherever the store can tell."""

@@ -9,7 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 # In this mode botocore waits up to 0.05, 0.1, 0.2, … and at last 20 seconds before each further attempt (from 1 second
 # on where the answer is SlowDown), half of that in the mean: two minutes and a half in all, and less than one once in a
 # hundred thousand requests. It takes each repetition off a quota of the client's, so that no two threads may share one
-# (transforms/stores/s3.py; Beam makes one for each file); 24 attempts are two thirds of that.
+# (transforms/stores/s3_clients.py; Beam makes one for each file); 24 attempts are two thirds of that.
 _ATTEMPTS = 24
 _MODE = "standard"
 VARIABLES = ("AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS")  # what botocore reads them from

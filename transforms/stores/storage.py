@@ -17,7 +17,7 @@ from transforms.stores import local
 from transforms.stores.clients import object_store, prepare_clients
 from transforms.stores.error_text import NotAFileError
 from transforms.stores.object_file import open_object
-from transforms.stores.protocol import FileStat, Rename
+from transforms.stores.protocol import FileStat, Rename, Upload
 
 _WRITERS = 16  # threads: a write of a small object is a wait of some tens of milliseconds
 
@@ -152,6 +152,12 @@ def write_parts(path: str, parts: Sequence[Any]) -> None:
         object_store(path).write(path, b"".join(parts))
 
 
+def upload(path: str) -> Upload | None:
+    """A new object, to be written as its bytes come and then closed, where the store has a way of its own; None on a
+    local disk, and where Beam's file systems write it."""
+    return None if is_local(path) else object_store(path).upload(path)
+
+
 @contextmanager
 def open_write(path: str) -> Iterator[Any]:
     """A new file that takes bytes by `write`, as they come; as `write_parts`, a temporary one: what is interrupted may
@@ -159,6 +165,14 @@ def open_write(path: str) -> Iterator[Any]:
     if is_local(path):
         with local.open_new(path) as file:
             yield file
+        return
+    if (own := upload(path)) is not None:
+        try:
+            yield own
+            own.close()
+        except BaseException:
+            own.abandon()
+            raise
         return
     from apache_beam.io.filesystem import CompressionTypes
     from apache_beam.io.filesystems import FileSystems

@@ -26,25 +26,35 @@ def sink_of(write: beam.io.WriteToTFRecord) -> FileBasedSink:
 
 
 class TemporaryFile:
-    """A file of a sink, under its temporary name, written without the framing that the sink's own records get.
+    """A file under its temporary name, written without the framing that a sink's own records get: by the sink, or by
+    the store it lies on where that has a way of its own.
 
     Attributes:
       path: where it lies, but for a suffix.
     """
 
     def __init__(self, sink: FileBasedSink, directory: str, name: str) -> None:
-        """Create the file in `directory`; the sink puts its own name before `name`, or no more than a suffix after
-        it."""
-        self._writer = sink.open_writer(directory, name)
-        self._handle: Any = self._writer.temp_handle
+        """Create the file in `directory`; the sink puts no more than a suffix after `name`."""
         self.path = storage.join(directory, name)
+        self._upload = storage.upload(self.path)
+        self._writer: Any = sink.open_writer(directory, name) if self._upload is None else None
 
     def write(self, data: bytes) -> None:
         """Write more of it; raises OSError, which names the file."""
         with local.writing(self.path):
-            self._handle.write(data)
+            (self._writer.temp_handle if self._upload is None else self._upload).write(data)
 
     def close(self) -> str:
         """The path of the file, written whole; raises as `write`."""
         with local.writing(self.path):
-            return str(self._writer.close())
+            if self._upload is None:
+                return str(self._writer.close())
+            self._upload.close()
+            return self.path
+
+    def abandon(self) -> None:
+        """Let it be what it is: its folder is going to be deleted. Raises as `write`."""
+        if self._upload is None:
+            self.close()
+        else:
+            self._upload.abandon()

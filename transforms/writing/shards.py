@@ -50,7 +50,7 @@ from transforms.writing.source import ShardSource
 REJECTS = "rejects"
 # Local disks want large writes. What is this large is not copied to others before.
 _WRITE_BYTES = 1 << 18
-_PART_BYTES = 8 << 20  # Beam's client of S3 sends what it is given at once, from 5 MiB on, and waits for the answer
+_PART_BYTES = 8 << 20  # stores take what they are given as a request
 # The folders of what is remembered of files, of what they hold, and of how pictures look
 _PIECES, _CONTENTS, _LOOKS = "files", "contents", "looks"
 _SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time
@@ -213,8 +213,8 @@ class _WriteShardFn(ThreadedFlatMap):
                     self._progress.add(chunk.examples + len(chunk.rejects), len(chunk.framed))
             output.finish()
         except BaseException:
-            with suppress(Exception):  # which would hide why it is closed
-                file.close()
+            with suppress(Exception):  # which would hide why it is abandoned
+                file.abandon()
             raise
         path = file.close()
         if self._progress is not None:

@@ -37,6 +37,10 @@ from tests.end_to_end.object_stores.test_records import (
     test_a_failed_table_leaves_no_runs,
     test_records_inside_objects_give_the_bytes_of_a_local_run,
 )
+from tests.end_to_end.object_stores.test_uploads import (
+    test_an_input_all_of_whose_files_are_rejected_is_a_sentence,
+    test_shards_whose_files_are_all_rejected_are_published,
+)
 from tests.end_to_end.object_stores.test_versions import parent, test_deletion, test_versions_tags_and_rollback
 from tests.support.buckets import AzureBucket, Files, azure_connection, below, local_files, server
 from tests.support.command import Run, check_mistake

@@ -1,0 +1,141 @@
+"""What is written to stores as its bytes come: empty shards, large ones, and what breaks off."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions, S3Options
+from botocore.awsrequest import AWSResponse
+
+from tests.support.buckets import Bucket, S3Bucket, below, jpeg, local_files, make_images, upload, without_source
+from tests.support.command import write_files
+from transforms.stores import storage
+from transforms.stores.s3_clients import Clients
+from transforms.stores.s3_upload import PART_BYTES, S3Upload
+
+
+@pytest.fixture
+def s3(bucket: Bucket) -> S3Bucket:
+    """The bucket, of S3's emulator."""
+    if not isinstance(bucket, S3Bucket):
+        pytest.fail("of S3 alone")
+    return bucket
+
+
+class OneClient(Clients):
+    """One client for all threads."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    @contextmanager
+    def one(self) -> Iterator[Any]:
+        yield self._client
+
+
+class Answer(BytesIO):
+    """The body of an answer, as botocore reads it."""
+
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        yield self.read()
+
+
+def test_shards_whose_files_are_all_rejected_are_published(bucket: Bucket, tmp_path: Path) -> None:
+    """S3 completes no upload without parts."""
+    photos = {f"rose/{number}.jpg": jpeg(number) if number % 2 else b"no image" for number in range(8)}
+    flags = ("--num_shards", "8", "--max_reject_fraction", "0.6")
+    local = str(write_files(tmp_path / "photos", photos))
+    assert make_images(None, "--input", local, "--output", str(tmp_path / "sets"), *flags) == 0
+
+    source = upload(bucket, "photos", photos)
+    assert make_images(bucket, "--input", source, "--output", f"{bucket.url}/sets", *flags) == 0
+
+    made = below(bucket.files("sets/"), "sets")
+    assert without_source(made) == without_source(local_files(tmp_path / "sets"))
+    shards = [data for name, data in made.items() if "tfrecord" in name]
+    assert (len(shards), shards.count(b"")) == (8, 4)
+    assert not [name for name in made if "beam-temp" in name]
+
+
+def test_an_input_all_of_whose_files_are_rejected_is_a_sentence(
+    bucket: Bucket, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = upload(bucket, "photos", {f"rose/{number}.jpg": b"no image" for number in range(3)})
+    flags = ("--input", source, "--output", f"{bucket.url}/sets", "--num_shards", "2", "--max_reject_fraction", "0.99")
+    assert make_images(bucket, *flags) == 1
+    said = capsys.readouterr().err
+    assert "3 of 3 records were rejected, none is left" in said
+    left = bucket.files("sets/")
+    assert list(left) == ["sets/flowers/1.0.0-rejects.jsonl"]
+    assert len(list(map(json.loads, left["sets/flowers/1.0.0-rejects.jsonl"].splitlines()))) == 3
+
+
+def calls_of(s3: S3Bucket) -> list[str]:
+    """What was asked to write since this was last called: methods, and what of an upload."""
+    asked = (request for request in s3.requests()["requests"] if "/out/" in request)
+    return sorted(f"{request.partition(' ')[0]} {request.partition('?')[2][:7]}" for request in asked)
+
+
+@pytest.mark.parametrize("bucket", ["s3"], indirect=True)
+def test_an_object_is_one_request_until_it_is_large(s3: S3Bucket) -> None:
+    data = bytes(range(256)) * (PART_BYTES // 256)
+    in_parts = ["POST uploadI", "POST uploads", *["PUT uploadI"] * 6]
+    for name, parts, calls in (
+        ("empty", [], ["PUT "]),
+        ("small", [b"ab", b"", b"c"], ["PUT "]),
+        ("large", [data[:-1], b"xy", data, data, data, data, b"z"], in_parts),
+    ):
+        s3.requests()
+        with storage.open_write(f"{s3.url}/out/{name}") as file:
+            for part in parts:
+                file.write(part)
+        assert calls_of(s3) == calls, name
+        assert s3.files("out/")[f"out/{name}"] == b"".join(parts)
+
+
+@pytest.mark.parametrize("bucket", ["s3"], indirect=True)
+def test_what_breaks_off_leaves_nothing(s3: S3Bucket) -> None:
+    class Broken(Exception):
+        pass
+
+    for size in (3, PART_BYTES + 1):
+        with pytest.raises(Broken), storage.open_write(f"{s3.url}/out/a") as file:  # noqa: PT012
+            file.write(bytes(size))
+            raise Broken
+    assert s3.files("out/") == {}
+    assert "Uploads" not in s3.client.list_multipart_uploads(Bucket=s3.name)
+
+
+@pytest.mark.parametrize("bucket", ["s3"], indirect=True)
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_upload_that_was_completed_is_done(s3: S3Bucket, whole: bool) -> None:
+    """The store completed it, its answer was lost, the client asks again, and the store knows of no such upload."""
+    found = Clients(PipelineOptions(s3.flags).view_as(S3Options))
+    with found.one() as client:
+        uploading = S3Upload(OneClient(client), f"{s3.url}/out/a")
+
+        def complete(request: Any, **_: Any) -> AWSResponse:
+            (begun,) = s3.client.list_multipart_uploads(Bucket=s3.name)["Uploads"]
+            named = {"Bucket": s3.name, "Key": "out/a", "UploadId": begun["UploadId"]}
+            sent = [
+                {name: part[name] for name in ("PartNumber", "ETag")} for part in s3.client.list_parts(**named)["Parts"]
+            ]
+            s3.client.complete_multipart_upload(**named, MultipartUpload={"Parts": sent})
+            if not whole:
+                s3.put("out/a", b"of another process")
+            error = b"<Error><Code>NoSuchUpload</Code><Message>none</Message></Error>"
+            return AWSResponse(request.url, 404, {}, Answer(error))
+
+        client.meta.events.register("before-send.s3.CompleteMultipartUpload", complete)
+        uploading.write(bytes(PART_BYTES))
+        uploading.write(b"x")
+        if whole:
+            uploading.close()
+            assert s3.files("out/") == {"out/a": bytes(PART_BYTES) + b"x"}
+        else:
+            with pytest.raises(OSError, match="NoSuchUpload"):
+                uploading.close()

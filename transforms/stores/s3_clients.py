@@ -1,0 +1,87 @@
+"""Clients of boto3 that are kept, made from Beam's --s3_* options."""
+
+import functools
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+import botocore.session
+from apache_beam.options.pipeline_options import S3Options
+
+from transforms.stores.s3_pages import parse_pages
+from transforms.stores.s3_times import parse_time
+
+_create_loader = functools.cache(botocore.session.create_loader)
+
+
+class _Client:
+    """A client of boto3, and whether any of its requests had to be repeated."""
+
+    def __init__(self, client: Any) -> None:
+        self.client, self.is_spent = client, False
+        client.meta.events.register("after-call.s3", self._answered)
+        client.meta.events.register("after-call-error.s3", self._failed)
+
+    def _answered(self, parsed: Mapping[str, Any], **_: Any) -> None:
+        self.is_spent |= parsed["ResponseMetadata"].get("RetryAttempts", 0) > 0
+
+    def _failed(self, **_: Any) -> None:
+        self.is_spent = True
+
+
+class Clients:
+    """Those of one process: each serves one thread at a time, and none that had to repeat a request is used again.
+
+    A client repeats some dozens of requests, and then fails at the first error (botocore's quota: 500, at 14 each, or 5
+    of those that say SlowDown): threads that share one fail within seconds, whatever number of attempts they were
+    given. One more of the same session costs 0.3 MB and some milliseconds.
+    """
+
+    def __init__(self, options: S3Options) -> None:
+        self._options = options
+        _describe_once()
+        core = botocore.session.get_session()
+        core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse_time)
+        self._session = boto3.session.Session(botocore_session=core)
+        self._lock = threading.Lock()  # the session's: threads may share clients, but not that
+        self._idle = [self._make()]  # the first here: what is wrong with the options is said at once
+
+    @contextmanager
+    def one(self) -> Iterator[Any]:
+        """A client that nobody else uses meanwhile."""
+        try:
+            own = self._idle.pop()
+        except IndexError:
+            own = self._make()
+        try:
+            yield own.client
+        finally:
+            if not own.is_spent:
+                self._idle.append(own)
+
+    def _make(self) -> _Client:
+        options = self._options
+        with self._lock:
+            client = self._session.client(
+                "s3",
+                region_name=options.s3_region_name,
+                api_version=options.s3_api_version,
+                use_ssl=not options.s3_disable_ssl,
+                verify=options.s3_verify,
+                endpoint_url=options.s3_endpoint_url,
+                aws_access_key_id=options.s3_access_key_id,
+                aws_secret_access_key=options.s3_secret_access_key,
+                aws_session_token=options.s3_session_token,
+            )
+        parse_pages(client)
+        return _Client(client)
+
+
+def _describe_once() -> None:
+    """Let all sessions of this process share what they read of botocore's descriptions of services.
+
+    Beam makes a session for each shard that it writes, which would parse 3 MB of JSON: 0.3 s of a core.
+    """
+    botocore.session.create_loader = _create_loader
