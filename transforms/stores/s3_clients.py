@@ -4,14 +4,16 @@ import functools
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import botocore.session
-from apache_beam.options.pipeline_options import S3Options
 
 from transforms.stores.s3_pages import parse_pages
 from transforms.stores.s3_times import parse_time
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import S3Options
 
 _create_loader = functools.cache(botocore.session.create_loader)
 
@@ -39,7 +41,7 @@ class Clients:
     given. One more of the same session costs 0.3 MB and some milliseconds.
     """
 
-    def __init__(self, options: S3Options) -> None:
+    def __init__(self, options: "S3Options") -> None:
         self._options = options
         _describe_once()
         core = botocore.session.get_session()

@@ -36,6 +36,8 @@ def _attempts(text: str) -> int:
 
 def set_retries(options: PipelineOptions) -> None:
     """Let the clients of S3 that are made from now on repeat requests as `options` say, unless AWS's own variables
-    do."""
+    do. Before each request: what a view of options costs is a tenth of one."""
+    if all(name in os.environ for name in VARIABLES):
+        return
     os.environ.setdefault("AWS_RETRY_MODE", _MODE)
     os.environ.setdefault("AWS_MAX_ATTEMPTS", str(options.view_as(S3RetryOptions).s3_attempts))
