@@ -204,7 +204,7 @@ class S3:
         A courtesy that needs permissions of its own: without them, nothing happens.
         """
         bucket, start = split_url(prefix)
-        with suppress(ClientError), self._clients.one() as client:
+        with errors(prefix), suppress(ClientError), self._clients.one() as client:
             for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=start):
                 for upload in page.get("Uploads", ()):
                     client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])

@@ -13,8 +13,11 @@ from botocore.awsrequest import AWSResponse
 
 from tests.support.buckets import Bucket, S3Bucket, below, jpeg, local_files, make_images, upload, without_source
 from tests.support.command import write_files
+from tests.support.request_faults import struck
 from transforms.stores import storage
+from transforms.stores.clients import set_options
 from transforms.stores.s3_clients import Clients
+from transforms.stores.s3_retries import VARIABLES
 from transforms.stores.s3_upload import PART_BYTES, S3Upload
 
 
@@ -24,6 +27,21 @@ def s3(bucket: Bucket) -> S3Bucket:
     if not isinstance(bucket, S3Bucket):
         pytest.fail("of S3 alone")
     return bucket
+
+
+@pytest.mark.parametrize("bucket", ["s3"], indirect=True)
+@pytest.mark.parametrize("strike", ["refused", "answer lost"])
+def test_uploads_that_cannot_be_forgotten_are_an_error_of_the_store(
+    s3: S3Bucket, strike: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A publication says so; whatever is no OSError ends it with a stack of Python."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    set_options(PipelineOptions([*s3.flags, "--s3_attempts=1"]))
+    storage.abort_uploads(f"{s3.url}/out/")
+    with struck(0, strike) as requests, pytest.raises(OSError, match=f"{s3.url}/out/: "):
+        storage.abort_uploads(f"{s3.url}/out/")
+    assert requests.count == 1
 
 
 class OneClient(Clients):
