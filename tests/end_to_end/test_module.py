@@ -19,8 +19,9 @@ from pipelines import cli, configure
 from pipelines import convert as run_job
 from shardmill.metadata import naming
 from shardmill.metadata.transform_file import ModuleSummary, TransformFile
+from shardmill.reading.dataset import open_dataset
 from tests.support import houses
-from tests.support.command import Run
+from tests.support.command import Contents, Run
 from tests.support.houses import FLAGS, parsed, serialized, values_of
 
 MODULE = Path(__file__).parents[1] / "support/preprocessing.py"
@@ -345,6 +346,25 @@ def test_what_a_module_does_wrong(
     found, said = refused(run, tmp_path, source_of(made))
 
     assert (found, sentence in said) == (status, True), said
+
+
+def test_a_row_that_the_graph_does_not_take_is_a_reject_and_the_others_are_written(run: Run, tmp_path: Path) -> None:
+    for split, rooms in (("train", range(9)), ("test", (1, 99, 2, 3))):
+        (tmp_path / "in" / split).mkdir(parents=True)
+        (tmp_path / "in" / split / "a.csv").write_text("rooms\n" + "".join(f"{number}\n" for number in rooms))
+    (tmp_path / "m.py").write_text(TFT + ASSERTS)  # which holds for all that is analyzed
+    given = ("csv", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", "--materialize", "--quiet")
+
+    result = run(*given, "--module_file", tmp_path / "m.py", "--max_reject_fraction", "0.2")
+
+    written = tmp_path / "out/n/1.0.0"
+    assert result.status == 0, result.err
+    (reject,) = Contents(open_dataset(str(written)), {}, {}).rejects()
+    assert "rooms=[99]" in json.dumps(reject)
+    assert reject["reason"].startswith("the transform graph fails: assertion failed: [many rooms]")
+    found = sorted(float(row["a"][0]) for row in houses.examples(written, "test"))
+    assert found == pytest.approx([(value - 4) / np.std(range(9)) for value in (1, 2, 3)], abs=1e-5)
+    assert len(serialized(written, "train")) == 9
 
 
 def refused(run: Run, tmp_path: Path, source: Path, *flags: str, splits: str = "train=0.7,test=0.3") -> tuple[int, str]:
