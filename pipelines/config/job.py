@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from shardmill.errors import UserError
 from shardmill.features.renames import Renames
 from shardmill.metadata import naming
+from shardmill.printable import beginning
 from shardmill.versions.build_record import BuildRecord
 from transforms.inputs.file_kind import FileKind
 from transforms.inputs.folders import FolderRoles, parse_roles
@@ -17,7 +18,7 @@ from transforms.options.declare import Options, ValueMistake, flag, options_of
 from transforms.options.labels import LabelOptions
 from transforms.options.output import OutputOptions, parse_path
 from transforms.options.shards import DEFAULT_SHARD_SIZE, ShardOptions
-from transforms.options.splits import SplitOptions
+from transforms.options.splits import TRAINING, SplitOptions
 
 if TYPE_CHECKING:
     from transforms.sharding.balance import ShardCount
@@ -136,6 +137,17 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
         for name, count in self.split_shards:
             if names and name not in names:
                 raise UserError(f"--num_shards {name}={count}: no such split; --splits has {', '.join(names)}")
+        self._check_shard_names(max((*names, TRAINING), key=len))
+
+    def _check_shard_names(self, split: str) -> None:
+        """Check that files can be called as the shards of a split; of splits that folders say, none is known yet."""
+        name = str(naming.ShardName(self.name, split, 0, 1, self.codec, self.file_template))
+        if not naming.is_file_name(name):
+            raise UserError(
+                f"--file_template {beginning(self.file_template)}: a shard's name would have {len(name):,} bytes, and"
+                f" that of a file has {naming.MAX_NAME_BYTES - len(naming.TEMP_SUFFIX)} at most; give a shorter one, or"
+                " a shorter --name"
+            )
 
     @property
     def has_tokens(self) -> bool:

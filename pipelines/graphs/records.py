@@ -1,6 +1,6 @@
 """The graph of jobs over records inside files: index, infer, stage, plan, write, publish."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -31,7 +31,7 @@ from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.records.merge import RunShards
 from transforms.records.packed import PackedShards
-from transforms.records.run_file import read_distinct_keys, read_keys
+from transforms.records.run_file import Run, read_distinct_keys, read_keys
 from transforms.records.sequence_shards import SAME_TIME, SequenceShards
 from transforms.records.slices import SliceRuns
 from transforms.records.stage import KeyStrata, Staged, StagedRuns, StageRuns, Staging
@@ -43,6 +43,7 @@ from transforms.sharding.cuts import FindByteCuts, FindExampleCuts
 from transforms.sharding.divisions import Divisions, divide_by_keys
 from transforms.sharding.keys import stratum_cuts
 from transforms.sharding.shards import shard_count
+from transforms.sharding.shared_keys import Dealt, deal_out, shared_keys
 from transforms.statistics.files import SplitStats, merge_by_split
 from transforms.tokens.tokenize import INPUT_IDS, Tokenization
 from transforms.workers.merging import only
@@ -94,6 +95,10 @@ def build_records(
         )
     )
     report_divisions(divisions, progress_folder)
+    shared: Any = ()
+    if config.sequencing is not None:
+        dealt = staged.runs | "DealOutKeys" >> beam.FlatMap(_keys_of_folders, AsSingleton(layout))
+        shared = AsIter(dealt | "KeysMeet" >> beam.GroupByKey() | "SharedKeys" >> beam.MapTuple(_shared))
     rejects = (reading.indexed.rejects, staged.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
     return layout | "Publish" >> beam.FlatMap(
         _publish,
@@ -110,7 +115,17 @@ def build_records(
         config.tokenization,
         "" if config.pack_to is None else config.end[0],
         config.sequencing,
+        shared,
     ).with_output_types(str)
+
+
+def _keys_of_folders(run: Run, layout: TableLayout) -> Iterator[Dealt]:
+    """The keys of a run, where the folders of files say the split of their rows; else a key is in one alone."""
+    return deal_out(run, read_distinct_keys) if layout.fractions is None else iter(())
+
+
+def _shared(_: int, found: Iterable[tuple[str, bytes]]) -> int:
+    return shared_keys(found)
 
 
 def _stage(
@@ -179,6 +194,7 @@ def _publish(
     tokenization: Tokenization | None,
     end_of_text: str,
     sequencing: Sequencing | None,
+    shared: Iterable[int],
 ) -> list[str]:
     shards = list(shards)
     if (done := publish.published_before(shards, options)) is not None:
@@ -220,7 +236,9 @@ def _publish(
     if sequencing is not None:
         features = layout.features
         # What was staged are rows, whose contents are not those of examples
-        build = replace(build, duplicates=None, notices=(*build.notices, *_sequence_notices(shards, sequencing)))
+        build = replace(
+            build, duplicates=None, notices=(*build.notices, *_sequence_notices(shards, sum(shared), sequencing))
+        )
     if sequencing is not None or (tokenization is not None and tokenization.is_packed):
         build = replace(build, stats=_stats_of_shards(shards))
     if graph.features and analysis is None:
@@ -234,15 +252,22 @@ def _sequence_shards(layout: TableLayout, sequencing: Sequencing, renames: Renam
     return SequenceShards(layout.features, sequencing, layout.labels, layout.target, renames)
 
 
-def _sequence_notices(shards: Iterable[ShardInfo], how: Sequencing) -> list[str]:
+def _sequence_notices(shards: Iterable[ShardInfo], shared: int, how: Sequencing) -> list[str]:
+    said = []
     same = sum(shard.noted.get(SAME_TIME, 0) for shard in shards)
-    if not same:
-        return []
-    rows = "row has" if same == 1 else "rows have"
-    return [
-        f"{same:,} {rows} the {how.time} of another of the same {how.id}: such rows are in the order of their files and"
-        " lines"
-    ]
+    if same:
+        rows = "row has" if same == 1 else "rows have"
+        said.append(
+            f"{same:,} {rows} the {how.time} of another of the same {how.id}: such rows are in the order of their files"
+            " and lines"
+        )
+    if shared:
+        have = "value of it has" if shared == 1 else "values of it have"
+        said.append(
+            f"--sequence_by {how.id}: {shared:,} {have} rows in the folders of several splits, and a sequence in each;"
+            " --splits deals whole sequences out instead"
+        )
+    return said
 
 
 def _stats_of_shards(shards: Iterable[ShardInfo]) -> dict[str, SplitStats]:

@@ -30,7 +30,7 @@ REJECTS_FILE = "rejects-00000-of-00001.jsonl"
 TEMP_SUFFIX = ".tmp"  # of a metadata file on a local disk until it is whole
 TEMP_PREFIX = "beam-temp-"  # FileBasedSink's own prefix for temporary directories
 
-_MAX_NAME_BYTES = 255  # of a file, on all the usual file systems
+MAX_NAME_BYTES = 255  # of a file, on all the usual file systems
 # What parts of paths are separated by, controls, halves of characters, and what else ends a line.
 _NO_FILE_NAME = re.compile("[/\\\\\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
@@ -59,7 +59,7 @@ def is_file_name(name: str) -> bool:
     folder."""
     if name in ("", ".", "..") or _NO_FILE_NAME.search(name):
         return False
-    return len(name.encode()) + len(TEMP_SUFFIX) <= _MAX_NAME_BYTES
+    return len(name.encode()) + len(TEMP_SUFFIX) <= MAX_NAME_BYTES
 
 
 def is_inside(path: str) -> bool:
@@ -124,7 +124,7 @@ def labels_file(feature: str) -> str:
     return f"{feature.replace('/', '.')}.labels.txt"
 
 
-MAX_LABEL_BYTES = _MAX_NAME_BYTES - len(labels_file("")) - len(TEMP_SUFFIX)
+MAX_LABEL_BYTES = MAX_NAME_BYTES - len(labels_file("")) - len(TEMP_SUFFIX)
 
 
 def temporary_folder(name: str, job: str) -> str:

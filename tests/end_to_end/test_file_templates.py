@@ -130,3 +130,7 @@ def test_what_is_no_template_is_a_sentence(rows: Path, tmp_path: Path, run: Run)
 
     check_mistake(run(*words, "{SPLIT}/{SHARD_X_OF_Y}"), "--file_template {SPLIT}/{SHARD_X_OF_Y}: names a folder")
     check_mistake(run(*words, "{SPLIT}-{SHARD}"), "has {SHARD}; TFDS knows {DATASET}")
+    long = run(*words, f"{'x' * 240}{{SPLIT}}-{{SHARD_X_OF_Y}}")
+    check_mistake(
+        long, "--file_template xxx", "a shard's name would have 260 bytes, and that of a file has 251 at most"
+    )

@@ -100,6 +100,22 @@ def test_an_example_is_all_rows_of_an_id_in_order(source: Path, tmp_path: Path, 
     assert run("inspect", table.directory).status == 0
 
 
+def test_an_id_in_the_folders_of_two_splits_is_said(tmp_path: Path) -> None:
+    parts = {"train": [row for row in ROWS if row[0] < 25], "test": [row for row in ROWS if row[0] >= 22]}
+    files = {f"{split}/{n}.csv": _csv(rows[n::2]) for split, rows in parts.items() for n in range(2)}
+    source = write_files(tmp_path / "in", files)
+    said = "--sequence_by user: 3 values of it have rows in the folders of several splits, and a sequence in each"
+
+    table = convert("csv", source, tmp_path / "a", *BY)
+    assert [notice for notice in table.dataset.manifest.notices if said in notice]
+    users = {split: {row["user"] for row in rows} for split, rows in table.splits.items()}
+    assert users["train"] & users["test"] == {22, 23, 24}
+    again = convert("csv", source, tmp_path / "b", *BY, "--splits", "train=0.5,test=0.5")
+    assert not [notice for notice in again.dataset.manifest.notices if "--sequence_by" in notice]
+    assert {row["user"] for row in again.rows} == set(range(40))
+    assert len(again.rows) == 40
+
+
 @pytest.mark.parametrize("command", ["jsonl", "parquet", "avro"])
 def test_every_format_of_tables(command: str, tmp_path: Path) -> None:
     records = [dict(zip(COLUMNS, row, strict=True)) for row in ROWS]
