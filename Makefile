@@ -13,7 +13,7 @@ AZURITE := tests/support/azurite
 # and for processes that they started.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
 
-.PHONY: airflow azure demo flink lean next-beam page plain screenshots spark test lint format bench clean
+.PHONY: airflow azure demo flink lean next-beam page plain publications screenshots spark test lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -91,6 +91,10 @@ $(AZURITE)/node_modules/installed: $(AZURITE)/package-lock.json
 
 azure: $(VENV)/installed $(AZURITE)/node_modules/installed
 	$(BIN)/python -m pytest tests/end_to_end/object_stores/check_azure.py
+
+# Publications on stores, disturbed at every single request: hundreds of them.
+publications: $(VENV)/installed
+	$(BIN)/python -m pytest tests/end_to_end/object_stores/check_publications.py
 
 page: $(VENV)/installed $(BROWSER)/node_modules/installed
 	$(BIN)/python -m pytest tests/check_page.py
