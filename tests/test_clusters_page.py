@@ -4,6 +4,7 @@ Kubernetes does."""
 import json
 import re
 import shlex
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -90,8 +91,14 @@ def test_cluster() -> None:
     spec = cluster["spec"]
     assert (cluster["apiVersion"], cluster["kind"]) == ("flink.apache.org/v1beta1", "FlinkDeployment")
     assert spec["flinkVersion"] == "v" + spec["image"].partition(":")[2].replace(".", "_")
+    flink = spec["image"].partition(":")[2]
     job = (DEPLOY / "kubernetes" / "job.yaml").read_text()
-    assert f"beam_flink{spec['image'].partition(':')[2]}_job_server" in job
+    (server,) = re.findall(r"beam_flink([\d.]+)_job_server:([\d.]+)", job)
+    assert server == (flink, version("apache-beam"))
+    image = (DEPLOY / "flink" / "Dockerfile").read_text()
+    assert f"FROM flink:{flink}\n" in image
+    assert f"COPY beam-runners-flink-{flink}-job-server-{server[1]}.jar /opt/flink/lib/" in image
+    assert spec["flinkConfiguration"]["classloader.resolve-order"] == "parent-first"
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, **spec["taskManager"]["podTemplate"]}
     kubernetes_validate.validate(pod, "1.31", strict=True)
     main, workers = pod["spec"]["containers"]
