@@ -39,7 +39,7 @@ async function opened(browser, { file, axe: checked = true, screenshot, at, widt
     violations = result.violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => node.html.slice(0, 200)).join(" | ")}`);
   }
   await page.emulateMediaType("print");
-  await page.setViewport({ width: 1000, height });  // to which Chromium lays out what it prints on A4, and scales it
+  await page.setViewport({ width: 1588, height });  // A4 twice: Chromium shrinks what it prints to half at most
   Object.assign(found, await page.evaluate(() => {
     const [body, root] = [document.body, document.documentElement].map((element) => getComputedStyle(element));
     return {
