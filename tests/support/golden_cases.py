@@ -258,6 +258,7 @@ CASES: dict[str, tuple[str, ...]] = {
         *("--line_numbers", "--block_size", "1KiB"),
     ),
     "text-tokens": ("text", "--input", "texts", "--tokenizer", "tokenizer.json", "--keep_text", "--max_length", "3"),
+    "text-tokens-of-bytes": ("text", "--input", "sentences.txt", "--tokenizer", "bytes.json", "--pack_to", "64"),
     "text-tokens-balanced": (
         *("text", "--input", "texts", "--tokenizer", "tokenizer.json", "--balance", "tokens", "--num_shards", "3"),
     ),

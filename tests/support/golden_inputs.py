@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from shardmill.records.example import encode_example
 from shardmill.records.tfrecord import frame
-from tests.support.tokenizer_files import tokenizer_json
+from tests.support.tokenizer_files import byte_level_json, texts, tokenizer_json
 
 _TRANSFORM = """\
 score: z_score
@@ -49,6 +49,8 @@ def write_inputs(folder: Path) -> None:
     _write(folder / "images/cat/broken.png", b"\x89PNG\r\n\x1a\nno")
     _write(folder / "labels.txt", b"owl\ncat\n")
     _write(folder / "tokenizer.json", tokenizer_json())
+    _write(folder / "bytes.json", byte_level_json())
+    _write(folder / "sentences.txt", "\n".join(texts(60)).encode())
     _write(folder / "cities.txt", b"Rome\nOslo\n")
     _write(folder / "groups.txt", b"zero\none\ntwo\n")
     rows = [("file_name", "label", "patient", "age", "caption")]

@@ -51,6 +51,30 @@ def tokenizer_json(
     return json.dumps(content).encode()
 
 
+def byte_level_json() -> bytes:
+    """A tokenizer of bytes as GPT-2 has it, with three merges: what it makes of a word is the same in any text."""
+    kept = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    # The other bytes are shown as the characters from 256; source: bytes_to_unicode of GPT-2's encoder.py
+    symbols = [*map(chr, kept), *(chr(256 + place) for place in range(256 - len(kept)))]
+    space = chr(256 + ord(" "))
+    merges = [[space, "w"], ["1", "2"], [f"{space}w", "1"]]
+    vocabulary = {symbol: number for number, symbol in enumerate([*symbols, *map("".join, merges), END])}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    end = {"id": vocabulary[END], "content": END, "special": True}
+    content = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [end | dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)],
+        "normalizer": None,
+        "pre_tokenizer": byte_level,
+        "post_processor": None,
+        "decoder": byte_level,
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": merges},
+    }
+    return json.dumps(content).encode()
+
+
 def texts(number: int, longest: int = 40) -> list[str]:
     """So many texts of 1 to `longest` words, all different."""
     return [
