@@ -21,15 +21,19 @@ async function opened(browser, { file, axe: checked = true, screenshot, at, widt
   await page.setViewport({ width, height });
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
   await page.goto(url, { waitUntil: "load" });
-  const found = await page.evaluate(() => ({
-    title: document.title,
-    background: getComputedStyle(document.body).backgroundColor,
-    scripts: document.scripts.length,
-    handlers: [...document.querySelectorAll("*")].flatMap((e) => e.getAttributeNames()).filter((n) => n.startsWith("on")),
-    images: [...document.images].map((image) => image.naturalWidth),
-    text: document.body.textContent.replace(/\s+/g, " "),
-    overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
-  }));
+  const found = await page.evaluate(() => {
+    // Of closed details, too; cells are apart, which textContent lays together
+    const textsOf = (node) => (node.nodeType === Node.TEXT_NODE ? [node.data] : [...node.childNodes].flatMap(textsOf));
+    return {
+      title: document.title,
+      background: getComputedStyle(document.body).backgroundColor,
+      scripts: document.scripts.length,
+      handlers: [...document.querySelectorAll("*")].flatMap((e) => e.getAttributeNames()).filter((n) => n.startsWith("on")),
+      images: [...document.images].map((image) => image.naturalWidth),
+      text: textsOf(document.body).join(" ").replace(/\s+/g, " "),
+      overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    };
+  });
   if (at) await page.evaluate((text) => [...document.querySelectorAll("h2")].find((h) => h.textContent === text).scrollIntoView(), at);
   if (screenshot && scheme === "light") await page.screenshot({ path: screenshot });
   let violations = [];
