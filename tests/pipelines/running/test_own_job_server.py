@@ -15,6 +15,7 @@ from apache_beam.runners.runner import create_runner
 from pipelines.running.own_job_server import own_job_server
 from shardmill.errors import UserError
 from tests.support.command import Run, check_mistake, write_files
+from tests.support.processes import is_there
 
 # A thread that fails says so in the midst of what a job says
 pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
@@ -79,7 +80,7 @@ def test_it_runs_while_the_job_does(
     assert is_one
     assert arguments[arguments.index("-jar") :][:4] == ["-jar", str(tmp_path / "server.jar"), *told]
     assert signal.getsignal(signal.SIGINT) is on_interrupt
-    while Path(f"/proc/{pid}").exists():  # it was told to end
+    while is_there(int(pid)):  # it was told to end
         time.sleep(0.05)
 
 

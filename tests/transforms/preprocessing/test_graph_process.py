@@ -11,19 +11,10 @@ from pathlib import Path
 import pytest
 
 from shardmill.errors import JobError
+from tests.support.processes import is_there
 from transforms.preprocessing.graph_process import GraphProcess, begun_ahead, graph_process
 
 FOLDERS = "shardmill-transform-*"
-
-
-def is_there(pid: int) -> bool:
-    """Whether a process runs. One that has ended keeps its number until somebody asks how, which not every container's
-    first process does for those whose parent is gone. Source: proc(5), the state after the name in parentheses."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def test_the_process_that_was_begun_ahead_is_taken_once() -> None:
