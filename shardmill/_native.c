@@ -569,6 +569,51 @@ static PyObject *read_files(PyObject *self, PyObject *args) {
   return found;
 }
 
+/* Parts of many files in one call, for the same reason. */
+
+struct range {
+  PyObject *path; /* bytes */
+  const char *name;
+};
+
+/* Whether `size` bytes of a file from `offset` are all there. */
+static int read_range(const char *name, int64_t offset, uint8_t *target, int64_t size) {
+  int descriptor = name ? open(name, O_RDONLY | O_CLOEXEC) : -1;
+  if (descriptor < 0) return 0;
+  while (size > 0) {
+    ssize_t got = pread(descriptor, target, size, offset);
+    if (got <= 0) break;
+    target += got, offset += got, size -= got;
+  }
+  close(descriptor);
+  return !size;
+}
+
+static PyObject *read_ranges(PyObject *self, PyObject *args) {
+  PyObject *paths;
+  Py_buffer offsets, target, places;
+  if (!PyArg_ParseTuple(args, "O!y*w*y*", &PyList_Type, &paths, &offsets, &target, &places)) return NULL;
+  Py_ssize_t count = PyList_Size(paths), whole = 0;
+  const int64_t *from = offsets.buf, *to = places.buf;
+  int good = offsets.len == 8 * count && places.len == 8 * (count + 1) && to[0] >= 0 && to[count] <= target.len;
+  for (Py_ssize_t n = 0; good && n < count; n++) good = to[n] <= to[n + 1];
+  struct range *ranges = PyMem_Calloc(count ? count : 1, sizeof *ranges);
+  if (good && ranges) {
+    for (Py_ssize_t n = 0; n < count; n++) {
+      if (PyUnicode_FSConverter(PyList_GetItem(paths, n), &ranges[n].path)) ranges[n].name = PyBytes_AsString(ranges[n].path);
+      else PyErr_Clear(); /* no path: Python says so */
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    while (whole < count && read_range(ranges[whole].name, from[whole], (uint8_t *)target.buf + to[whole], to[whole + 1] - to[whole])) whole++;
+    Py_END_ALLOW_THREADS;
+    for (Py_ssize_t n = 0; n < count; n++) Py_XDECREF(ranges[n].path);
+  }
+  PyBuffer_Release(&offsets), PyBuffer_Release(&target), PyBuffer_Release(&places);
+  if (!ranges) return PyErr_NoMemory();
+  PyMem_Free(ranges);
+  return good ? PyLong_FromSsize_t(whole) : done(0);
+}
+
 static PyMethodDef methods[] = {
     {"checksums", checksums, METH_VARARGS, "checksums(data, starts, ends, out): crc32c of each data[start:end]."},
     {"hashes", hashes, METH_VARARGS, "hashes(data, starts, ends, seed, out): xxh3_64 of each data[start:end]."},
@@ -580,6 +625,7 @@ static PyMethodDef methods[] = {
     {"find_before", find_before, METH_VARARGS, "find_before(data, first, last, byte, after): where `byte` stands before one in `after`."},
     {"plain_jpeg", plain_jpeg, METH_VARARGS, "plain_jpeg(data): width, height, and from where to where its EXIF is, of a whole JPEG; else None."},
     {"read_files", read_files, METH_VARARGS, "read_files(paths, most): the bytes of files of at most `most`; None of any other."},
+    {"read_ranges", read_ranges, METH_VARARGS, "read_ranges(paths, offsets, target, places): target[places[n]:places[n + 1]] from path n; how many before one that is not there."},
     {NULL, NULL, 0, NULL}};
 
 static int prepare(PyObject *module) {

@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from shardmill.records import spans
 from transforms.records.fetch import Range, fetch
-from transforms.records.run_file import columns_of, key_order, read_keys_at
+from transforms.records.run_file import columns_of, key_order
 from transforms.records.self_contained import ENTRY, entries_of
 from transforms.records.slice import Slice, to_slices
 from transforms.sharding.key_histogram import Cuts
 from transforms.stores import storage
+from transforms.stores.ranges import read_ranges
 from transforms.workers.batches import concatenate
 from transforms.workers.memory import budget
 from transforms.writing.source import EncodedChunk
@@ -107,7 +108,7 @@ class RunShards:
 
 def pieces_of(slices: Sequence[Slice]) -> list[Piece]:
     """The records of some slices, those of an object store fetched."""
-    pieces = [_in_place(part, part.entries_at) for part in slices if part.entries_at is not None]
+    pieces = _in_place([part for part in slices if part.entries_at is not None])
     return pieces + _fetched([part for part in slices if part.entries_at is None])
 
 
@@ -121,16 +122,34 @@ def merged(pieces: Sequence[Piece]) -> tuple[Any, np.ndarray]:
     gaps = np.repeat([piece.gap for piece in pieces], [len(piece.sizes) for piece in pieces])
     ends = np.cumsum(sizes + gaps)
     data = np.empty(int(ends[-1]), np.uint8)
-    start = 0
-    for piece in pieces:
-        stop = start + piece.size_bytes
-        piece.source.read_into(piece.offset, data[start:stop].data)
-        start = stop
+    places = np.concatenate(([0], ends[np.cumsum([len(piece.sizes) for piece in pieces]) - 1]))
+    _read(pieces, data, places)
     return spans.gather(data, (ends - sizes).take(order), sizes.take(order))[0], order
 
 
-def _in_place(part: Slice, entries_at: int) -> Piece:
-    return Piece(RunFile(part.path), part.offset, *read_keys_at(part.path, entries_at, part.rows))
+def _read(pieces: Sequence[Piece], target: np.ndarray, places: np.ndarray) -> None:
+    """Fill `target` with the bytes of pieces, whose places begin at `places`."""
+    files = [piece.source.path for piece in pieces if isinstance(piece.source, RunFile)]
+    if len(files) == len(pieces):
+        read_ranges(files, np.array([piece.offset for piece in pieces], np.int64), target, places)
+        return
+    for piece, start, stop in zip(pieces, places[:-1], places[1:], strict=True):
+        piece.source.read_into(piece.offset, target[start:stop].data)
+
+
+def _in_place(slices: Sequence[Slice]) -> list[Piece]:
+    """The records of slices whose entries lie behind them all."""
+    if not slices:
+        return []
+    ends = np.cumsum([0, *(part.rows for part in slices)])
+    entries = np.empty(ends[-1], ENTRY)
+    offsets = np.array([part.entries_at for part in slices], np.int64)
+    read_ranges([part.path for part in slices], offsets, entries.view(np.uint8), ends * ENTRY.itemsize)
+    keys, ties, sizes = columns_of(entries)
+    return [
+        Piece(RunFile(part.path), part.offset, keys[start:stop], ties[start:stop], sizes[start:stop])
+        for part, (start, stop) in zip(slices, pairwise(ends.tolist()), strict=True)
+    ]
 
 
 def _fetched(slices: Sequence[Slice]) -> list[Piece]:
@@ -152,8 +171,11 @@ def segments(pieces: Sequence[Piece], segment_bytes: int, whole_keys: bool = Fal
     The cuts are found in a sample of the keys, so that nothing is sorted but within a segment.
     """
     total = sum(piece.record_bytes for piece in pieces)
-    number = -(-total // segment_bytes)
-    cuts = _sampled_cuts(pieces, max(number, 1))
+    if total <= segment_bytes:
+        if pieces:
+            yield list(pieces)
+        return
+    cuts = _sampled_cuts(pieces, -(-total // segment_bytes))
     if whole_keys:
         at = np.unique(cuts.keys)
         cuts = Cuts(at, np.zeros(len(at), np.uint64))

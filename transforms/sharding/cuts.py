@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import apache_beam as beam
@@ -12,17 +13,19 @@ from apache_beam.pvalue import AsSingleton, TaggedOutput
 
 from transforms.sharding.cut_bins import (
     BinRanks,
+    FoundKeys,
     Located,
     RanksOf,
     count_repeats,
     keys_in_bins,
     locate,
     locate_ties,
+    pick_cuts,
     tie_histograms,
     ties_in_bins,
 )
 from transforms.sharding.divisions import Division, Divisions, Grouped, divide, divide_by_bytes
-from transforms.sharding.key_histogram import Histogram, histogram, merge, pick, pick_keys
+from transforms.sharding.key_histogram import Histogram, histogram, merge, pick_keys
 from transforms.workers.threads import ThreadedFlatMap
 
 _REPEATED = "repeated"
@@ -35,7 +38,8 @@ MOST_KEYS = 1 << 18  # of a bin that are gathered on one worker: 4 MB, where 10^
 class FindExampleCuts(beam.PTransform):
     """Batches, or runs, -> one Divisions, cutting each group at the given ranks of its keys.
 
-    Keys are counted by prefix; only those in bins that hold a cut are looked at again, each bin on a worker of its own.
+    Keys are counted by prefix; only those in bins that hold a cut are looked at again, some megabytes of them on a
+    worker.
     A bin of very many keys holds equal ones, for keys are hashes: of these the ties are counted by prefix in their
     turn.
 
@@ -71,7 +75,7 @@ class FindExampleCuts(beam.PTransform):
         else:
             picked = found | "Pick" >> PickRanks(apart=located)
             cuts = (picked["cuts"], self._cuts_among_equals(found, picked[_REPEATED])) | "Picked" >> beam.Flatten()
-        return histograms | "Divide" >> beam.Map(divide, beam.pvalue.AsIter(cuts)).with_output_types(Any)
+        return histograms | "Divide" >> beam.Map(_divide, beam.pvalue.AsIter(cuts)).with_output_types(Any)
 
     def _cuts_among_equals(self, found: beam.PCollection[Any], cut: beam.PCollection[Any]) -> beam.PCollection[Any]:
         """The cuts in the bins of very many keys, by the ties of the records that share the key; there are none,
@@ -85,7 +89,7 @@ class FindExampleCuts(beam.PTransform):
         located = histograms | "LocateTies" >> beam.Map(locate_ties, AsSingleton(repeated)).with_output_types(Any)
         ties = found | "TiesInCutBins" >> self._look_again(_ties_in_bins, AsSingleton(located)).with_output_types(Any)
         picked = ties | "PickTies" >> PickRanks()
-        return picked["cuts"] | "OfGroup" >> beam.MapTuple(_of_group).with_output_types(Any)
+        return picked["cuts"] | "OfGroup" >> beam.Map(_of_groups).with_output_types(Any)
 
     def _look(self, function: Callable[..., Any], *side: Any) -> beam.ParDo:
         """What `function` finds in each batch or run, given the side inputs."""
@@ -149,8 +153,10 @@ def _look_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: Located)
         return []
     grouped = group(keyed)
     counted = count_repeats(lambda _: grouped, keyed, located)
-    found = [*_of_bins(False, keys_in_bins(lambda _: grouped, keyed, located)), *_of_bins(True, counted)]
-    return [*found, _Again(keyed)] if counted else found
+    found = _named(keys_in_bins(lambda _: grouped, keyed, located))
+    if not counted:
+        return found
+    return [*found, *(((True, *name), arrays) for name, arrays in counted), _Again(keyed)]
 
 
 def _again(function: Callable[..., Any], group: Callable[[Any], Grouped], item: Any, *side: Any) -> list[Any]:
@@ -158,11 +164,11 @@ def _again(function: Callable[..., Any], group: Callable[[Any], Grouped], item: 
 
 
 def _ties_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: Located) -> list[Any]:
-    return _of_bins(False, ties_in_bins(group, keyed, located))
+    return _named(ties_in_bins(group, keyed, located))
 
 
-def _of_bins(is_counted: bool, found: list[Any]) -> list[Any]:
-    return [((is_counted, *name), arrays) for name, arrays in found]
+def _named(found: list[tuple[int, FoundKeys]]) -> list[Any]:
+    return [((False, number), keys) for number, keys in found]
 
 
 def _grouped(group: Callable[[Any], Grouped], keyed: Any) -> list[Grouped]:
@@ -205,7 +211,7 @@ def _merged(parts: list[dict[Any, Histogram]]) -> dict[Any, Histogram]:
 
 @dataclass(eq=False)
 class PickRanks(beam.PTransform):
-    """What was found in bins, with the ranks at which they are cut -> `cuts`, (group, (key, tie)).
+    """What was found in bins, with the ranks at which they are cut -> `cuts`, lists of (group, (key, tie)).
 
     Of bins of which the repeats of keys were counted it is (group, (key, rank among its equals)), `repeated`.
 
@@ -218,7 +224,7 @@ class PickRanks(beam.PTransform):
 
     # Two PCollections; Beam wants one in an annotation
     def expand(self, pcoll: beam.PCollection[Any]) -> Any:
-        """Each bin on a worker of its own."""
+        """The bins that are gathered together, and each of the others, on a worker of their own."""
         apart = () if self.apart is None else (AsSingleton(self.apart),)
         binned = pcoll | "Pair" >> beam.FlatMap(_pairs, *apart).with_output_types(tuple[Any, Any])
         return (
@@ -232,11 +238,19 @@ def _pairs(item: Any, *_: Any) -> list[Any]:
     return [] if isinstance(item, _Again) else [item]
 
 
-def _pick(element: tuple[Any, Iterable[tuple[np.ndarray, ...]]]) -> Iterator[Any]:
-    (is_counted, group, _, ranks), parts = element
-    keys, others = (np.concatenate(column) for column in zip(*parts, strict=True))
-    for item in (pick_keys if is_counted else pick)(keys, others, ranks):
-        yield TaggedOutput(_REPEATED, (group, item)) if is_counted else (group, item)
+def _pick(element: tuple[Any, Iterable[Any]]) -> Iterator[Any]:
+    (is_counted, *name), parts = element
+    if not is_counted:
+        yield pick_cuts(parts)
+        return
+    group, _, ranks = name
+    keys, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
+    for item in pick_keys(keys, counts, ranks):
+        yield TaggedOutput(_REPEATED, (group, item))
+
+
+def _divide(histograms: dict[Any, Histogram], picked: Iterable[list[tuple[Any, tuple[int, int]]]]) -> Divisions:
+    return divide(histograms, chain.from_iterable(picked))
 
 
 def _gather_ranks(picked: Iterable[Any]) -> Any:  # BinRanks, whose keys Beam would take for signed
@@ -253,10 +267,9 @@ def _items(gathered: BinRanks) -> Iterator[tuple[Any, tuple[int, int]]]:
     return ((group, (key, rank)) for group, keys in gathered.items() for key, ranks in keys.items() for rank in ranks)
 
 
-def _of_group(name: tuple[Any, int], pair: tuple[int, int]) -> tuple[Any, tuple[int, int]]:
-    """A cut of ties as one of keys and ties."""
-    group, key = name
-    return group, (key, pair[1])
+def _of_groups(cuts: list[tuple[tuple[Any, int], tuple[int, int]]]) -> list[tuple[Any, tuple[int, int]]]:
+    """Cuts of ties as those of keys and ties."""
+    return [(group, (key, tie)) for (group, key), (tie, _) in cuts]
 
 
 def _divide_gathered(

@@ -107,9 +107,13 @@ class Cuts:
         return np.concatenate(([0], low, [len(keys)]))
 
 
-def pick(keys: np.ndarray, ties: np.ndarray, ranks: Sequence[int]) -> list[tuple[int, int]]:
-    """The (key, tie) at each of `ranks` in ascending order."""
-    order = np.lexsort((ties, keys))[np.asarray(ranks, dtype=np.int64)]
+def pick_in_bins(
+    bins: np.ndarray, keys: np.ndarray, ties: np.ndarray, ranks: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """The (key, tie) at each of some (bin, rank in it), in ascending order within the bin; `bins` of shape (n,)."""
+    order = np.lexsort((ties, keys, bins))
+    wanted = np.array(ranks, np.int64).reshape(-1, 2)
+    order = order[np.searchsorted(bins[order], wanted[:, 0]) + wanted[:, 1]]
     return list(zip(keys[order].tolist(), ties[order].tolist(), strict=True))
 
 

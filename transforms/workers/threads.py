@@ -4,6 +4,7 @@ own."""
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 import apache_beam as beam
@@ -69,13 +70,16 @@ Result = TypeVar("Result")
 def map_in_order(
     pool: Executor | None, function: Callable[[Item], Result], items: Iterable[Item], window: int
 ) -> Iterator[Result]:
-    """`map` with at most `window` calls under way in `pool`, results in the order of items; inline without a pool."""
-    if pool is None:
-        yield from map(function, items)
+    """`map` with at most `window` calls under way in `pool`, results in the order of items; inline without a pool, and
+    where there is but one item, which nothing would be done beside."""
+    items = iter(items)
+    first = list(islice(items, 2))
+    if pool is None or len(first) < 2:
+        yield from map(function, chain(first, items))
         return
     pending: deque[Any] = deque()
     try:
-        for item in items:
+        for item in chain(first, items):
             pending.append(pool.submit(function, item))
             if len(pending) >= window:
                 yield pending.popleft().result()

@@ -7,7 +7,7 @@ rest.
 
 import threading
 import uuid
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -42,6 +42,7 @@ from transforms.stores.patience import patiently
 from transforms.workers.cores import cores
 from transforms.workers.progress import ProgressReporter
 from transforms.workers.threads import ThreadedFlatMap, map_in_order
+from transforms.workers.windowed import windowed
 from transforms.writing.beam_sink import TemporaryFile, sink_of
 from transforms.writing.remembered import PIECE_SUFFIX, PieceWriter
 from transforms.writing.shard_info import ShardInfo
@@ -54,6 +55,7 @@ _PART_BYTES = 8 << 20  # stores take what they are given as a request
 # The folders of what is remembered of files, of what they hold, and of how pictures look
 _PIECES, _CONTENTS, _LOOKS = "files", "contents", "looks"
 _SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time
+_SYNC_BYTES = 8 << 20  # of shards whose disk is waited for together: of thousands of small ones, not of each
 
 
 class WriteShards(beam.io.WriteToTFRecord):
@@ -149,9 +151,38 @@ class _WriteShardFn(ThreadedFlatMap):
         # Read here: a long group comes in pages, which only the thread that Beam called may ask for.
         yield from super().process((shard, list(parts)), *side)
 
+    def start_bundle(self) -> None:
+        super().start_bundle()
+        self._written: list[ShardInfo] = []
+        self._written_bytes = 0
+        self._under_way: deque[Future[list[ShardInfo]]] = deque()
+
+    def finish_bundle(self) -> Iterator[Any]:
+        yield from super().finish_bundle()
+        self._sync()
+        while self._under_way:
+            yield from map(windowed, map(self._counted, self._under_way.popleft().result()))
+        if self._progress is not None:
+            self._progress.flush()
+
     def emit(self, items: Iterable[Any]) -> Iterator[Any]:
+        """Rejects at once, and shards once they are on their disk, for which nobody waits who writes others."""
         for item in items:
-            yield self._counted(item.result()) if isinstance(item, Future) else item
+            if not isinstance(item, ShardInfo):
+                yield item
+                continue
+            self._written.append(item)
+            self._written_bytes += item.size_bytes
+            if self._written_bytes >= _SYNC_BYTES:
+                self._sync()
+        while len(self._under_way) > _SHARDS_AT_ONCE:
+            yield from map(self._counted, self._under_way.popleft().result())
+
+    def _sync(self) -> None:
+        """Begin to wait for the disk of what was written, while others are encoded, and not of all at once when they
+        are published."""
+        self._under_way.append(self._syncing.submit(_synced, self._written))
+        self._written, self._written_bytes = [], 0
 
     def _counted(self, info: ShardInfo) -> ShardInfo:
         """`info`, counted: not in the thread that wrote the shard, whose metrics Beam does not know."""
@@ -169,7 +200,7 @@ class _WriteShardFn(ThreadedFlatMap):
         temporary: str,
         source: Any,  # a ShardSource; Beam checks annotations, and cannot check protocols
     ) -> list[Any]:
-        """The rejects of one shard, tagged, and its ShardInfo once it is on its disk, for which nobody waits here."""
+        """The rejects of one shard, tagged, and its ShardInfo."""
         (split, shard), parts = element
         name = ShardName(self._name, split, shard, divisions[split].parts, self._codec, self._template)
         planned, tasks = source.plan(parts)
@@ -217,8 +248,6 @@ class _WriteShardFn(ThreadedFlatMap):
                 file.abandon()
             raise
         path = file.close()
-        if self._progress is not None:
-            self._progress.flush()
         piece = pieces.write(storage.join(storage.join(temporary, _PIECES), f"{split}-{attempt}{PIECE_SUFFIX}"))
         section = contents.write(storage.join(storage.join(temporary, _CONTENTS), f"{split}-{attempt}"), split)
         seen = looks.write(storage.join(storage.join(temporary, _LOOKS), f"{split}-{attempt}"), split, str(name))
@@ -229,15 +258,13 @@ class _WriteShardFn(ThreadedFlatMap):
             info = replace(info, made_of=made_of, noted=dict(noted))
         if gatherer is not None:
             info = replace(info, gathered=gatherer.close())
-        # While other shards are encoded, and not of all at once when they are published
-        synced = self._syncing.submit(_synced, info)
-        return [*(beam.pvalue.TaggedOutput(REJECTS, part) for part in left_out), synced]
+        return [*(beam.pvalue.TaggedOutput(REJECTS, part) for part in left_out), info]
 
 
-def _synced(info: ShardInfo) -> ShardInfo:
-    """`info`, when its shard is on its disk."""
-    storage.sync_files([info.temporary])
-    return info
+def _synced(shards: list[ShardInfo]) -> list[ShardInfo]:
+    """Shards, when they are on their disk."""
+    storage.sync_files([info.temporary for info in shards])
+    return shards
 
 
 class _ShardFile:

@@ -16,7 +16,7 @@ from transforms.sharding import cuts as find_cuts
 from transforms.sharding.balance import example_cuts
 from transforms.sharding.cuts import FindByteCuts, FindExampleCuts
 from transforms.sharding.divisions import Division, Divisions, Grouped, divide_by_bytes
-from transforms.sharding.key_histogram import Cuts, pick, pick_keys, to_cuts
+from transforms.sharding.key_histogram import Cuts, histogram, pick_keys, to_cuts
 
 Rows = list[tuple[str, int, int, int]]  # (group, key, tie, size)
 
@@ -64,11 +64,17 @@ def five(_: str, examples: int, __: int) -> list[int]:
 REPEATED: Rows = [("train", (index % 7) << 40, RANDOM.getrandbits(64), 1 + index % 3) for index in range(3000)]
 
 
+@pytest.mark.parametrize("gathered", [1, 700, cut_bins.GATHERED_KEYS])
 @pytest.mark.parametrize(
     ("most_keys", "size", "repeats"), [(1, 370, True), (1 << 18, 370, True), (100, 10_000, True), (1, 370, False)]
 )
 @pytest.mark.parametrize("rows", [SPREAD, TIED, DENSE, REPEATED], ids=["spread", "tied", "dense", "repeated"])
-def test_example_cuts_are_those_of_a_sort(rows: Rows, size: int, most_keys: int, repeats: bool) -> None:
+def test_example_cuts_are_those_of_a_sort(
+    rows: Rows, size: int, most_keys: int, repeats: bool, gathered: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cut_bins, "GATHERED_KEYS", gathered)
+    monkeypatch.setattr(cut_bins, "_KEYS_AT_ONCE", max(1, gathered // 7))
+
     def check(divisions: Divisions) -> None:
         assert divisions.keys() == {row[0] for row in rows}
         for name, division in divisions.items():
@@ -96,9 +102,36 @@ def test_equal_keys_are_not_gathered() -> None:
     repeated = find_cuts._gather_ranks(("train", pair) for pair in pick_keys(keys, counts, name[-1]))
     in_ties = cut_bins.locate_ties(cut_bins.tie_histograms(grouped, None, repeated)[0], repeated)
     found = cut_bins.ties_in_bins(grouped, None, in_ties)
-    assert sum(len(part) for _, (part, _) in found) < 400
-    cuts = [tie for key, parts in found for tie, _ in pick(parts[0], parts[1], key[-1])]
+    assert sum(len(part.keys) for _, part in found) < 400
+    cuts = [tie for _, part in found for _, (tie, _) in cut_bins.pick_cuts([part])]
     assert sorted(cuts) == [int(np.sort(ties)[rank]) for rank in example_cuts(1 << 20, 5)]
+
+
+def test_bins_of_few_keys_are_gathered_together() -> None:
+    """A table of some thousand shards has as many bins of some keys: they travel as a few elements of each run."""
+    random = np.random.default_rng(6)
+    runs = [
+        {"train": (random.integers(0, 1 << 63, 50_000, np.uint64) * np.uint64(2), *np.zeros((2, 50_000), np.int64))}
+        for _ in range(4)
+    ]
+    histograms = find_cuts._merged([find_cuts._histograms(dict, run)[0] for run in runs])
+    located = cut_bins.locate(histograms, lambda *_: example_cuts(200_000, 4_000), 1 << 18)
+    assert sum(map(len, located.few)) > 3_000
+    assert len(located.few) == 1
+    found = [cut_bins.keys_in_bins(dict, run, located) for run in runs]
+    assert [len(parts) for parts in found] == [1] * len(runs)
+    cuts = cut_bins.pick_cuts([keys for parts in found for _, keys in parts])
+    every = np.sort(np.concatenate([run["train"][0] for run in runs]))
+    assert sorted(key for _, (key, _) in cuts) == every[example_cuts(200_000, 4_000)].tolist()
+
+
+def test_what_is_gathered_does_not_hang_on_what_was_counted_first() -> None:
+    """A step may run again, on histograms that were merged in another order: its bins must be called the same."""
+    keys = {name: np.arange(300, dtype=np.uint64) << np.uint64(55) for name in ("train", "test", "validation")}
+    counted = {name: histogram(found, np.ones(300, np.int64)) for name, found in keys.items()}
+    one = cut_bins.locate(counted, five, 1 << 18)
+    other = cut_bins.locate(dict(reversed(counted.items())), five, 1 << 18)
+    assert one == other
 
 
 def uneven(name: str, examples: int, _: int) -> list[int]:

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transforms.sharding.balance import example_cuts
-from transforms.sharding.key_histogram import BIN_BITS, Cuts, Histogram, bin_of, histogram, merge, pick, to_cuts
+from transforms.sharding.cut_bins import FoundKeys, keys_in_bins, locate, pick_cuts
+from transforms.sharding.divisions import Grouped
+from transforms.sharding.key_histogram import BIN_BITS, Cuts, Histogram, bin_of, histogram, merge, to_cuts
 
 TOP = (1 << 64) - 1
 BIN = 1 << 64 - BIN_BITS
@@ -31,14 +33,16 @@ def cuts_in_batches(batches: list[list[Pair]], order: list[int], shards: int) ->
     merged = Histogram(np.empty(0, np.uint32), np.empty(0, np.int64), 0)
     for index in order:
         merged = merge([counted[index], merged])
-    picked: list[Pair] = []
-    located: dict[int, list[int]] = {}
-    for key_bin, rank, _ in merged.locate(example_cuts(merged.total, shards)):
-        located.setdefault(key_bin, []).append(rank)
-    for key_bin, ranks in located.items():
-        inside = [pair for index in order for pair in batches[index] if pair[0] >> 64 - BIN_BITS == key_bin]
-        picked += pick(*arrays(inside), ranks)
-    return to_cuts(reversed(picked))
+    located = locate({"all": merged}, lambda _, examples, __: example_cuts(examples, shards), merged.total)
+    found: dict[int, list[FoundKeys]] = {}
+    for index in order:
+        for number, keys in keys_in_bins(grouped, batches[index], located):
+            found.setdefault(number, []).append(keys)
+    return to_cuts(reversed([pair for parts in found.values() for _, pair in pick_cuts(parts)]))
+
+
+def grouped(pairs: list[Pair]) -> Grouped:
+    return {"all": (*arrays(pairs), np.ones(len(pairs), np.int64))}
 
 
 def as_pairs(cuts: Cuts) -> list[Pair]:
@@ -77,17 +81,10 @@ def test_a_million_keys() -> None:
     keys = random.integers(0, TOP, 1_281_167, np.uint64, endpoint=True)
     ties = np.zeros_like(keys)
     counted = histogram(keys, np.ones(len(keys), np.int64))
-    bins = bin_of(keys)
-    located = counted.locate(example_cuts(len(keys), 1024))
-    wanted = np.isin(bins, np.array([key_bin for key_bin, _, _ in located], np.uint32))
-    inside, inside_bins = keys[wanted], bins[wanted]
-    pairs = [
-        pair
-        for key_bin, rank, _ in located
-        for pair in pick(
-            inside[inside_bins == key_bin], np.zeros(np.count_nonzero(inside_bins == key_bin), np.uint64), [rank]
-        )
-    ]
+    located = locate({"all": counted}, lambda *_: example_cuts(len(keys), 1024), len(keys))
+    found = keys_in_bins(lambda _: {"all": (keys, ties, ties.astype(np.int64))}, None, located)
+    assert {number for number, _ in found} == {0}
+    pairs = [pair for _, pair in pick_cuts([part for _, part in found])]
 
     shares = np.bincount(to_cuts(pairs).part_of(keys, ties))
 

@@ -34,6 +34,7 @@ from transforms.stores import storage
 from transforms.workers.batches import to_batch
 from transforms.workers.progress import Progress, read_progress
 from transforms.workers.threads import map_in_order
+from transforms.writing import shards as writing
 from transforms.writing.shard_info import ShardInfo
 from transforms.writing.shards import REJECTS, WriteShards
 from transforms.writing.source import EncodedChunk
@@ -238,10 +239,20 @@ def expect_synced(info: ShardInfo) -> None:
     assert info.temporary in Disk.synced
 
 
+def test_small_shards_are_synced_together(images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(storage, "sync_files", lambda paths: calls.append(len(paths)))
+
+    infos = write(images, tmp_path / "out")
+
+    assert calls == [len(infos)] == [len(ELEMENTS)]
+
+
 def test_a_shard_is_synced_while_others_are_written_and_before_anybody_hears_of_it(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storage, "sync_files", Disk.sync)
+    monkeypatch.setattr(writing, "_SYNC_BYTES", 1)
 
     with beam.Pipeline(runner=make_runner(PipelineOptions([]))) as pipeline:
         divisions = pipeline | "Divisions" >> beam.Create([DIVISIONS])
