@@ -19,6 +19,7 @@ COMMAND = "command"
 SEPARATOR = ";"  # of the values of a flag that repeats
 _PLACES = ("input", "manifest", "output")  # which the workers must reach
 _URL = r"^[a-z][a-z0-9]*://.+"  # POSIX, extended, as all regexes of the metadata
+_NAMED_URL = r"^([A-Za-z0-9_.-]+=)?[a-z][a-z0-9]*://.+"  # or several, of which the first is looked at
 _WHOLE_NUMBER = r"^-?[0-9]+$"
 _IMAGE = {  # Beam's, which a launch must be given to run its workers in the same image
     "name": "sdk_container_image",
@@ -53,17 +54,26 @@ def _parameters(kinds: Mapping[str, Kind]) -> Iterator[dict[str, Any]]:
     """Of all flags; one that most commands have comes before those of few."""
     known: dict[str, list[str]] = {}
     options: dict[str, Option] = {}
+    several: dict[str, list[str]] = {}  # the commands that take it more than once
     for command, kind in kinds.items():
         for option in _shown(kind):
             known.setdefault(option.name, []).append(command)
             options.setdefault(option.name, option)
+            if option.flag.repeats:
+                several.setdefault(option.name, []).append(command)
     needed = [name for name, option in options.items() if _is_required(option)]
     for name in sorted(known, key=lambda name: (name not in needed, name not in _PLACES, -len(known[name]))):
-        yield _parameter(options[name], [] if len(known[name]) == len(kinds) else known[name])
+        only = [] if len(known[name]) == len(kinds) else known[name]
+        yield _parameter(options[name], only, [] if several.get(name) == known[name] else several.get(name, []))
 
 
-def _parameter(option: Option, only: Sequence[str]) -> dict[str, Any]:
+def _parameter(option: Option, only: Sequence[str], several: Sequence[str]) -> dict[str, Any]:
+    """What the metadata says of a flag: `only` the commands that have it, if not all do; `several` those that take it
+    more than once, each with a name, if not all or none do."""
     told = [option.flag.help, f"several are separated by {SEPARATOR}" if option.flag.repeats else ""]
+    if several:
+        named = SEPARATOR.join(f"{name}=PATH" for name in ("NAME", "OTHER"))
+        told.append(f"of {', '.join(several)} also several: {named}")
     told.append(f"of {', '.join(only)}" if only else "")
     made: dict[str, Any] = {
         "name": option.name,
@@ -80,7 +90,7 @@ def _parameter(option: Option, only: Sequence[str]) -> dict[str, Any]:
     elif option.type is int and plain:
         made |= {"paramType": "NUMBER", "regexes": [_WHOLE_NUMBER]}
     elif option.name in _PLACES and not option.flag.repeats:  # several, or each with its split, are no one URL
-        made["regexes"] = [_URL]
+        made["regexes"] = [_NAMED_URL if several else _URL]
     return made
 
 

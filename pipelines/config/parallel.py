@@ -58,16 +58,26 @@ class ParallelConfig(RecordsConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.tokenizer is not None:
+        said = f"--input {self.texts[0][0]}=…"
+        if self.pack_to is not None:
             raise UserError(
-                f"--tokenizer and --input {self.texts[0][0]}=…: an example has {len(self.texts)} texts, and tokens are"
-                " made of one; leave it out, and tokenize where the reader maps examples"
+                f"--pack_to and {said}: blocks are of one text after the other, and an example has {len(self.texts)}"
+                " that belong together; leave it out, and pack where the reader maps examples"
+            )
+        if self.tokenize is not None:
+            raise UserError(
+                f"--tokenize {self.tokenize} and {said}: the texts of all files are tokenized; leave it out"
             )
 
     @property
     def languages(self) -> tuple[str, ...]:
         """What the texts are called, by the names of the input."""
         return tuple(name for name, _ in self.texts)
+
+    @property
+    def tokenized(self) -> tuple[str, ...]:
+        """As the base says."""
+        return self.languages
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -99,5 +109,6 @@ class ParallelConfig(RecordsConfig):
         return replace(super().table_options, texts=self.languages)
 
     def to_json(self) -> dict[str, Any]:
-        """As the base says, and what the texts are called."""
-        return super().to_json() | {LANGUAGES: list(self.languages)}
+        """As the base says, and what the texts are called, or their tokens."""
+        how = self.tokenization
+        return super().to_json() | {LANGUAGES: list(self.languages if how is None else how.ids.values())}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pipelines.config.given_schema import GivenSchema, read_schema
 from pipelines.config.job import JobConfig
 from shardmill.errors import UserError
-from shardmill.features.feature import Features, of_kind
+from shardmill.features.feature import Features, TimeUnit, of_kind
 from shardmill.features.renames import Renames
 from transforms.formats.csv.dialect import MISSING
 from transforms.inputs.file_kind import FileKind
@@ -168,7 +168,7 @@ class RecordsConfig(TransformOptions, TokenOptions, SequenceOptions, JobConfig):
         to_json=list,
         told=False,
     )
-    timestamp: tuple[tuple[str, str], ...] = flag(
+    timestamp: tuple[tuple[str, TimeUnit], ...] = flag(
         (),
         "a column of dates or times as int64, in s, ms, us or ns since 1970 in UTC; repeat",
         parse=parse_timestamps,
@@ -235,8 +235,7 @@ class RecordsConfig(TransformOptions, TokenOptions, SequenceOptions, JobConfig):
     def _check_tokens(self) -> None:
         if self.tokenizer is None:
             return
-        if self.schema is not None:
-            raise UserError(f"--tokenizer: {self.schema.said} says what columns are, and not tokens; leave it out")
+        _ = self._own_schema  # undone to be checked
         for other in ("transform", "module_file", "transform_graph"):
             if getattr(self, other) is not None:
                 raise UserError(
@@ -259,10 +258,6 @@ class RecordsConfig(TransformOptions, TokenOptions, SequenceOptions, JobConfig):
     def _check_sequences(self) -> None:
         if self.sequence_by is None:
             return
-        if self.schema is not None:
-            raise UserError(
-                f"--sequence_by: {self.schema.said} says what columns are, and not sequences of them; leave it out"
-            )
         for other in ("tokenizer", "transform", "module_file", "transform_graph", "key", "label_separator"):
             if getattr(self, other) is not None:
                 raise UserError(f"--sequence_by and --{other}: rows are gathered as they are; leave one of them out")
@@ -352,8 +347,19 @@ class RecordsConfig(TransformOptions, TokenOptions, SequenceOptions, JobConfig):
 
     @property
     def _own_schema(self) -> Features | None:
-        """The features of --schema by the names of the input."""
-        return None if self.schema is None else self.renames.undone(self.schema.features)
+        """The features of --schema as the input has them, and by its names: texts, not tokens; rows, not sequences."""
+        if self.schema is None:
+            return None
+        features = self.renames.undone(self.schema.features)
+        if self.tokenization is not None:
+            from transforms.layout.tokens import untokenized
+
+            features = untokenized(features, self.tokenization, self.schema.said)
+        if self.sequencing is not None:
+            from transforms.layout.sequences import ungathered
+
+            features = ungathered(features)
+        return features
 
     @property
     def asked(self) -> str:

@@ -142,7 +142,7 @@ def _stage(
         config.block_size,
         config.run_size,
         config.analysis,
-        weighs=config.balance == "tokens" and config.pack_to is None,
+        weighs=_weighed(config),
     )
     strata = None
     if config.stratify_by is not None:
@@ -150,6 +150,12 @@ def _stage(
         fractions = tuple(fraction for _, fraction in config.splits or DEFAULT_SPLITS)
         strata = keys | "CutStrata" >> FindExampleCuts(read_keys, partial(_stratum_ranks, fractions), config.threads)
     return tasks | "Stage" >> StageRuns(staging, layout, temporary, strata, config.threads, progress_folder)
+
+
+def _weighed(config: RecordsConfig) -> tuple[str, ...]:
+    if config.balance != "tokens" or config.pack_to is not None or config.tokenization is None:
+        return ()
+    return tuple(config.tokenization.ids.values())
 
 
 def _stratum_ranks(fractions: tuple[Fraction, ...], stratum: str, examples: int, size_bytes: int) -> list[int]:

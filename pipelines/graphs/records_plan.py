@@ -152,4 +152,5 @@ def _describe(feature: Feature) -> str:
         if kind_of(feature).has_classes
         else ""
     )
-    return f"{feature.name}: {feature.dtype}{shape}{classes}{'' if feature.required else ', may be missing'}"
+    unit = f", {feature.time} since 1970 in UTC" if feature.time else ""
+    return f"{feature.name}: {feature.dtype}{shape}{unit}{classes}{'' if feature.required else ', may be missing'}"

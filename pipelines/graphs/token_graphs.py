@@ -55,15 +55,14 @@ def _packed_count(counts: Mapping[str, ShardCount], block: int, split: str, docu
 
 def packed_documents(staged: Staged) -> dict[str, tuple[int, int]]:
     """How many documents each split has, and how many tokens in all with one behind each."""
-    return {
-        split: (stats.examples, stats.values_of(INPUT_IDS) + stats.examples) for split, stats in staged.stats.items()
-    }
+    lengths = {split: stats.numbers_of(INPUT_IDS) for split, stats in staged.stats.items()}
+    return {split: (each.sums.count, each.sums.total + each.sums.count) for split, each in lengths.items() if each}
 
 
 def tokens_by_split(staged: Staged, shards: Sequence[ShardInfo], how: Tokenization) -> dict[str, int]:
     """How many tokens the examples of each split have."""
     if how.pack_to is None:
-        return {split: stats.values_of(INPUT_IDS) for split, stats in staged.stats.items()}
+        return {split: sum(stats.values_of(name) for name in how.ids.values()) for split, stats in staged.stats.items()}
     tokens = dict.fromkeys(staged.stats, 0)
     for shard in shards:
         tokens[shard.name.split] += shard.examples * how.pack_to
@@ -79,8 +78,9 @@ def token_notices(staged: Staged, tokens: Mapping[str, int], how: Tokenization, 
     said = []
     if cut := staged.tokens[CUT]:
         lost = staged.tokens[LOST]
+        texts = len(how.columns) * sum(stats.examples for stats in staged.stats.values())
         said.append(
-            f"{cut:,} of {sum(stats.examples for stats in staged.stats.values()):,} texts had more than --max_length"
+            f"{cut:,} of {texts:,} texts had more than --max_length"
             f" {how.max_length} tokens and were cut: {lost:,} tokens were lost"
         )
     if how.pack_to is None:

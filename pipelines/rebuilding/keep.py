@@ -76,7 +76,8 @@ def keep(recipe: Recipe, parent: str) -> Kept:
         said += [odd] if odd else []
     dataset = open_dataset(parent, storage.StorageFiles(), like)
     changes: dict[str, Any] = {}
-    made = next((what for flag, what in _MADE.items() if dataset.manifest.configuration.get(flag)), "")
+    flags = dataset.manifest.configuration
+    made = next((what for flag, what in _MADE.items() if flags.get(flag) and not _undoes(recipe, flag)), "")
     if types and _has(recipe, "schema") and made:
         if recipe.build.schema == "keep":
             raise UserError(
@@ -137,6 +138,11 @@ def _check(recipe: Recipe, labels: bool, types: bool) -> None:
             )
         if wanted and given == key and not _has(recipe, field_):
             raise recipe.located(UserError(f"{key}: keep has no meaning for {command}, which has no --{flag}"))
+
+
+def _undoes(recipe: Recipe, flag: str) -> bool:
+    """Whether what a version was made by is in the recipe, too, so that its schema says what the input has."""
+    return flag != "materialize" and recipe.options.get(flag) is not None
 
 
 def _has(recipe: Recipe, name: str) -> bool:

@@ -47,10 +47,11 @@ def some(names: Iterable[str]) -> str:
 
 
 def type_in_words(feature: Feature) -> str:
-    """What readers must know to parse a feature: its type, kind and shape."""
+    """What readers must know to parse a feature: its type, kind, shape and unit."""
     kind = f" {name}" if (name := kind_of(feature).own_name) else ""
     shape = "" if feature.shape == () else f"{[-1 if size is None else size for size in feature.shape]}"
-    return f"{feature.element or feature.dtype}{kind}{shape}"
+    unit = f" in {feature.time}" if feature.time else ""
+    return f"{feature.element or feature.dtype}{kind}{shape}{unit}"
 
 
 def presence(new: Profile, old: Profile, limits: LimitsByCheck, own: ByFeature = ALIKE) -> Iterator[CheckResult]:

@@ -7,6 +7,7 @@ from typing import Literal
 Kind = Literal["tensor", "bool", "text", "image", "class_label", "array", "audio", "bbox", "mask"]
 DType = Literal["int64", "float32", "bytes"]
 Role = Literal["input", "label", "source"]
+TimeUnit = Literal["", "s", "ms", "us", "ns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Feature:
         another; "" where it has that name.
       sequence: of what is said of each of several objects, such as `objects/bbox`, the name of the list of them,
         `objects`; all features of a sequence have as many values, an object's at one place. "" of all others.
+      time: of int64 that are times, the unit in which they are counted since 1970 in UTC; "" of all others.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Feature:
     role: Role = "input"
     original: str = ""
     sequence: str = ""
+    time: TimeUnit = ""
 
     def __post_init__(self) -> None:
         if None in self.shape[1:]:
@@ -59,6 +62,8 @@ class Feature:
                 f"feature {self.name!r} is {self.kind} of {self.element or self.dtype}; an array is bytes with an"
                 " element type"
             )
+        if self.time and (self.dtype != "int64" or self.kind != "tensor"):
+            raise ValueError(f"feature {self.name!r} is times of {self.dtype}, {self.kind}; expected int64")
         if self.kind in ("bool", "class_label") and self.dtype != "int64":
             raise ValueError(
                 f"feature {self.name!r} is a {self.kind.replace('_', ' ')} of {self.dtype}; expected int64"

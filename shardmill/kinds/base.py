@@ -75,7 +75,7 @@ class FeatureKind:
 
     def words(self, feature: Feature) -> str:
         """The kind in words, for the table of features."""
-        return self.name
+        return f"time in {feature.time}" if feature.time else self.name
 
     def column_type(self, feature: Feature) -> DType | Literal["bool"]:
         """The type of a table's column that holds such values."""

@@ -10,6 +10,7 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from shardmill.kinds.notes import NOTE
+from shardmill.metadata.time_domains import unit_of
 
 _OF_FEATURES = ("sparse_feature", "weighted_feature", "tensor_representation_group")  # which name features
 
@@ -38,6 +39,8 @@ def asked_of(text: str, renamed: Callable[[str], str] = str) -> str:
 
 def _strip(feature: schema_pb2.Feature) -> None:
     """Leave out what says no more than what the feature is."""
+    if unit_of(feature):
+        feature.ClearField("time_domain")
     feature.ClearField("type")
     feature.ClearField("shape")
     if feature.presence.min_fraction == 1.0 and feature.presence.min_count <= 1:

@@ -146,9 +146,9 @@ class Manifest:
 
 
 def _told(feature: dict[str, Any]) -> dict[str, Any]:
-    """A feature without what only audio, renamed features and objects have: the manifests of others stay as they
+    """A feature without what only audio, renamed features, objects and times have: the manifests of others stay as they
     were."""
-    rare = ("sample_rate", "channels", "original", "sequence")
+    rare = ("sample_rate", "channels", "original", "sequence", "time")
     return {key: value for key, value in feature.items() if value or key not in rare}
 
 

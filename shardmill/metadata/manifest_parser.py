@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from shardmill.features import roles
 from shardmill.features.arrays import ELEMENTS
-from shardmill.features.feature import DType, Feature, Features, Kind, Role
+from shardmill.features.feature import DType, Feature, Features, Kind, Role, TimeUnit
 from shardmill.metadata import file_template, naming
 from shardmill.metadata.json_values import Value
 
@@ -62,6 +62,7 @@ _OPTIONAL: tuple[tuple[str, Callable[[Value], Any]], ...] = (
     ("role", lambda value: value.one_of(*get_args(Role))),
     ("original", Value.text),
     ("sequence", Value.text),
+    ("time", lambda value: value.one_of(*get_args(TimeUnit))),
 )
 
 

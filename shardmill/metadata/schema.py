@@ -16,6 +16,7 @@ from shardmill.features.feature import DType, Feature, Features
 from shardmill.kinds.notes import notes_of, shape_note, shape_of
 from shardmill.kinds.registry import KINDS, kind_of
 from shardmill.metadata.asked_schema import with_asked
+from shardmill.metadata.time_domains import set_unit, unit_of
 
 _TYPES: dict[DType, int] = {"int64": schema_pb2.INT, "float32": schema_pb2.FLOAT, "bytes": schema_pb2.BYTES}
 
@@ -57,7 +58,7 @@ def _feature(proto: schema_pb2.Feature) -> Feature:
     notes = notes_of(proto)
     if "shape" in notes and not proto.HasField("shape"):
         shape = shape_of(notes["shape"])
-    plain = Feature(proto.name, dtype, "tensor", shape, required)
+    plain = Feature(proto.name, dtype, "tensor", shape, required, time=unit_of(proto))
     found = (kind.from_schema(proto, plain, notes) for kind in KINDS.values())
     return next(feature for feature in found if feature is not None)
 
@@ -77,4 +78,5 @@ def _add(proto: schema_pb2.Feature, feature: Feature) -> None:
         proto.value_count.min = proto.value_count.max = math.prod(size for size in shape if size is not None)
     if feature.is_packed or (len(shape) > 1 and not feature.is_dense):
         proto.annotation.tag.append(shape_note(feature))
+    set_unit(proto, feature.time)
     kind_of(feature).annotate(proto, feature)

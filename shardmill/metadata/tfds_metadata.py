@@ -29,7 +29,8 @@ class SplitInfo:
 def to_features_json(features: Features, languages: Sequence[str] = ()) -> str:
     """The text of `features.json`: a Translation, as TFDS's data sets of such have it, where all features are texts of
     `languages`."""
-    if languages and {feature.name for feature in features} == set(languages):
+    are_texts = all(feature.dtype == "bytes" for feature in features)
+    if languages and are_texts and {feature.name for feature in features} == set(languages):
         return dump_json(tfds_entries.translation(languages))
     entries: dict[str, dict[str, Any]] = {}
     members: dict[str, dict[str, dict[str, Any]]] = {}

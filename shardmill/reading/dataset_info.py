@@ -81,5 +81,6 @@ def _describe(feature: Feature) -> str:
     sizes = "".join(f"[{'any number' if size is None else size}]" for size in feature.shape)
     element = feature.element or feature.dtype
     kind = f", {name.replace('_', ' ')}" if (name := kind_of(feature).own_name) else ""
+    kind = f", {feature.time} since 1970 in UTC" if feature.time else kind
     classes = f" of {len(feature.class_names)}" if feature.class_names else ""
     return f"{element}{sizes}{kind}{classes}{'' if feature.required else ', may be missing'}"

@@ -5,11 +5,13 @@ import json
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
 
 import shardmill
 from tests.support.command import Run, check_mistake, write_files
 from tests.support.later import Later
 from tests.support.table_results import contents, convert, read_table
+from tests.support.tokenizer_files import WORDS, tokenizer_json
 
 tf, tfds = Later("tensorflow"), Later("tensorflow_datasets")
 
@@ -44,7 +46,8 @@ def args(folder: Path, de: str, en: str) -> tuple[str, ...]:
 def make(run: Run, output: Path, *flags: object) -> Path:
     done = run("text", *flags, "--output", output, "--name", "n")
     assert done.status == 0, done.err
-    assert "Classes: none; 'de' and 'en' are parallel texts" in done.out or "copy=" in str(flags)
+    de, en = ("input_ids_de", "input_ids_en") if "--tokenizer" in flags else ("de", "en")
+    assert f"Classes: none; {de!r} and {en!r} are parallel texts" in done.out or "copy=" in str(flags)
     return output / "n"
 
 
@@ -152,13 +155,60 @@ def test_mistakes(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fla
     assert not (tmp_path / "out").exists()
 
 
-def test_a_tokenizer_is_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.support.tokenizer_files import tokenizer_json
+WORDY = [(" ".join(WORDS[: n % 9 + 1]), " ".join(WORDS[n % 50 : n % 50 + n % 4 + 1])) for n in range(300)]
 
-    monkeypatch.chdir(write_files(tmp_path / "in", {**BAD, "t.json": tokenizer_json()}))
-    inputs = ("--input", "de=a.de", "--input", "en=a.en", "--tokenizer", "t.json")
-    done = run("text", *inputs, "--output", tmp_path / "out", "--name", "n")
-    check_mistake(done, "--tokenizer and --input de=…: an example has 2 texts, and tokens are made of one")
+
+@pytest.fixture
+def wordy(tmp_path: Path) -> Path:
+    files = {name: "".join(f"{pair[part]}\n" for pair in WORDY).encode() for part, name in enumerate(("a.de", "a.en"))}
+    return write_files(tmp_path / "in", {**files, "t.json": tokenizer_json()})
+
+
+def test_each_language_has_its_tokens(run: Run, wordy: Path, tmp_path: Path) -> None:
+    flags = (*args(wordy, "a.de", "a.en"), "--tokenizer", wordy / "t.json", "--max_length", 5, "--num_shards", 3)
+    directory = make(run, tmp_path, *flags, "--balance", "tokens")
+
+    table = read_table(directory)
+    assert table.features == {"input_ids_de": "int64[]", "input_ids_en": "int64[]"}
+    alone = Tokenizer.from_str(tokenizer_json().decode())
+    expected = [tuple(tuple(alone.encode(text).ids[:5]) for text in pair) for pair in WORDY]
+    assert sorted((tuple(row["input_ids_de"]), tuple(row["input_ids_en"])) for row in table.rows) == sorted(expected)
+    counted = json.loads((table.directory / "stats.json").read_text())["splits"]["train"]["tokens"]
+    assert counted == sum(len(ids) for pair in expected for ids in pair)
+    long = [len(text.split()) - 5 for pair in WORDY for text in pair if len(text.split()) > 5]
+    assert list(table.dataset.manifest.notices) == [
+        f"{len(long)} of 600 texts had more than --max_length 5 tokens and were cut: {sum(long)} tokens were lost"
+    ]
+    builder = tfds.builder_from_directory(table.directory)
+    assert type(builder.info.features) is tfds.features.FeaturesDict
+    assert builder.info.supervised_keys == ("input_ids_de", "input_ids_en")
+    found = [
+        (tuple(de.tolist()), tuple(en.tolist()))
+        for de, en in tfds.as_numpy(builder.as_dataset("train", as_supervised=True))
+    ]
+    assert sorted(found) == sorted(expected)
+    assert run("verify", directory).status == 0
+
+
+def test_texts_beside_their_tokens(run: Run, wordy: Path, tmp_path: Path) -> None:
+    flags = (*args(wordy, "a.de", "a.en"), "--tokenizer", wordy / "t.json", "--keep_text")
+    directory = make(run, tmp_path, *flags)
+    assert list(read_table(directory).features) == ["de", "input_ids_de", "en", "input_ids_en"]
+    assert run("verify", directory).status == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--pack_to", 8), "--pack_to and --input de=…: blocks are of one text after the other, and an example has 2"),
+        (("--tokenize", "de"), "--tokenize de and --input de=…: the texts of all files are tokenized; leave it out"),
+    ],
+)
+def test_what_tokens_of_pairs_are_not(
+    flags: tuple[object, ...], said: str, run: Run, wordy: Path, tmp_path: Path
+) -> None:
+    inputs = (*args(wordy, "a.de", "a.en"), "--tokenizer", wordy / "t.json", *flags)
+    check_mistake(run("text", *inputs, "--output", tmp_path / "out", "--name", "n"), said)
 
 
 def test_bad_lines_are_rejects(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

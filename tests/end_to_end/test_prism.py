@@ -94,6 +94,20 @@ def test_prism_writes_the_same_table(prism: str, tmp_path: Path) -> None:
     assert filecmp.cmpfiles(local, remote, names, shallow=False) == (names, [], [])
 
 
+def test_prism_pairs_the_same_lines(prism: str, tmp_path: Path) -> None:
+    for language in ("de", "en"):
+        (tmp_path / f"a.{language}").write_text("".join(f"{language} {n} {'x' * (n % 50)}\n" for n in range(3000)))
+    portable = ["--runner", "PortableRunner", "--job_endpoint", prism, "--environment_type", "LOOPBACK"]
+    inputs = [word for language in ("de", "en") for word in ("--input", f"{language}={tmp_path}/a.{language}")]
+    flags = ["--splits", "train=0.8,test=0.2", "--num_shards", "3", "--block_size", "4KiB"]
+    for name, more in (("local", []), ("prism", portable)):
+        assert main(["text", *inputs, "--output", str(tmp_path / name), "--name", "tiny", *flags, *more]) == 0
+    local, remote = (tmp_path / name / "tiny" / "1.0.0" for name in ("local", "prism"))
+    names = sorted(path.name for path in local.iterdir())
+    assert sorted(path.name for path in remote.iterdir()) == names
+    assert filecmp.cmpfiles(local, remote, names, shallow=False) == (names, [], [])
+
+
 def test_mistake_found_by_a_worker_is_one_sentence(
     prism: str, tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,8 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
 
 from tests.support.command import Run, check_mistake, write_files
 from tests.support.later import Later
@@ -129,13 +131,35 @@ def test_a_sequence_is_in_the_order_of_the_moments(tmp_path: Path) -> None:
     assert row == {"user": b"a", "created": [first, first + 5400, first + 10800]}
 
 
-def test_a_schema_and_a_transform(tmp_path: Path) -> None:
+def test_a_schema_says_the_unit(tmp_path: Path, run: Run) -> None:
     source = write_files(tmp_path / "in", {"a.csv": as_csv(rows(MOMENTS))})
     flags = (*FLAGS, "--splits", "train=0.7,test=0.3")
     first = convert("csv", source, tmp_path / "a", *flags)
     schema = first.directory / "schema.pbtxt"
     again = convert("csv", source, tmp_path / "b", *flags, "--schema", schema)
     assert stored(again) == stored(first)
+    (created,) = (
+        feature
+        for feature in text_format.Parse(schema.read_text(), schema_pb2.Schema()).feature
+        if feature.name == "created"
+    )
+    assert created.time_domain.integer_format == schema_pb2.TimeDomain.UNIX_MILLISECONDS
+    assert (again.directory / "schema.pbtxt").read_text() == schema.read_text()
+    done = run(
+        "csv", "--input", source, "--timestamp", "created=s", "--schema", schema, "--output", tmp_path, "--name", "n"
+    )
+    check_mistake(done, "--timestamp created=s: --schema says that its times are in ms")
+
+
+def test_the_unit_is_shown_and_another_is_another_type(tmp_path: Path, run: Run) -> None:
+    source = write_files(tmp_path / "in", {"a.csv": as_csv(rows(MOMENTS))})
+    table = convert("csv", source, tmp_path / "a", *FLAGS)
+    (created,) = (feature for feature in table.dataset.manifest.features if feature.name == "created")
+    assert created.time == "ms"
+    assert "time in ms" in run("inspect", table.directory).out
+    other = convert("csv", source, tmp_path / "b", "--timestamp", "created=s", "--key", "id")
+    done = run("diff", table.directory, other.directory)
+    assert "created (int64 in ms -> int64 in s)" in done.out or "int64 in ms" in done.out, done
 
 
 @pytest.mark.parametrize(
@@ -167,7 +191,7 @@ def test_lists_of_times_are_refused(tmp_path: Path, run: Run) -> None:
 def test_dry_run_and_a_recipe(tmp_path: Path, run: Run) -> None:
     source = write_files(tmp_path / "in", {"a.csv": as_csv(rows(MOMENTS))})
     done = run("csv", "--input", source, *FLAGS, "--output", tmp_path / "out", "--name", "n", "--dry_run")
-    assert "  created: int64, may be missing" in done.out, done
+    assert "  created: int64, ms since 1970 in UTC, may be missing" in done.out, done
     recipe = tmp_path / "r.yaml"
     recipe.write_text(
         f"name: n\noutput: {tmp_path / 'sets'}\nschema: keep\ncsv:\n  input: {source}\n  timestamp: {{created: ms}}\n"

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from shardmill.errors import UserError
-from shardmill.features.feature import Feature
+from shardmill.features.feature import Feature, Features
 from transforms.layout.column_names import nearest
 from transforms.layout.table_layout import TableLayout
 from transforms.sequences.options import Sequencing
@@ -40,6 +40,11 @@ def sequence_layout(layout: TableLayout, how: Sequencing, source: str) -> TableL
         _constant(each) if each.name in constant else _listed(each, layout.images) for each in layout.features
     )
     return replace(layout, features=features)
+
+
+def ungathered(features: Features) -> Features:
+    """What rows hold whose sequences have these features; features of rows stay as they are."""
+    return tuple(replace(each, shape=each.shape[1:]) if each.shape[:1] == (None,) else each for each in features)
 
 
 def _constant(feature: Feature) -> Feature:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shardmill.features.feature import Feature, Features
+from shardmill.features.feature import Feature, Features, TimeUnit
 from shardmill.kinds.registry import kind_of
 from transforms.columns.inferred import ValuesOf
 from transforms.inputs.folders import FolderRoles
@@ -55,7 +55,7 @@ class TableOptions:
     says_label: tuple[str, ...] = ()
     schema_said: str = "--schema"
     key_said: str = "--key"
-    times: Mapping[str, str] = field(default_factory=dict)
+    times: Mapping[str, TimeUnit] = field(default_factory=dict)
     texts: tuple[str, ...] = ("text",)
 
     @property

@@ -24,7 +24,7 @@ def with_times(columns: Columns, inferred: Inferred, options: TableOptions) -> C
         if feature.name in options.times:
             _check(feature, columns.types[feature.name], inferred, options)
             types[feature.name] = ColumnType("bytes", None, 0)
-            feature = replace(feature, dtype="int64", kind="tensor")
+            feature = replace(feature, dtype="int64", kind="tensor", time=options.times[feature.name])
         features.append(feature)
     return replace(columns, types=types, features=tuple(features))
 
@@ -34,6 +34,8 @@ def _check(feature: Feature, column: ColumnType, inferred: Inferred, options: Ta
     for flag, names in (("--label", options.label_columns), ("--image", options.images)):
         if feature.name in names:
             raise UserError(f"{said} is also in {flag}; drop the one or the other")
+    if feature.time not in ("", options.times[feature.name]):
+        raise UserError(f"{said}: {options.schema_said} says that its times are in {feature.time}")
     told = inferred.told.get(feature.name)
     wanted = "bytes" if options.schema is None else "int64"
     if feature.shape or column.dtype != wanted or feature.kind == "class_label" or (told and told.kind == "image"):

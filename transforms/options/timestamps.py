@@ -1,14 +1,15 @@
 """Columns of times that become numbers, as a user writes it."""
 
-from typing import Any
+from typing import Any, cast
 
+from shardmill.features.feature import TimeUnit
 from transforms.options.declare import ValueMistake
 
 # Of numpy.datetime64, and how many of each are a second
-UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+UNITS: dict[str, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
-def parse_timestamps(value: Any) -> tuple[tuple[str, str], ...]:
+def parse_timestamps(value: Any) -> tuple[tuple[str, TimeUnit], ...]:
     """(column, unit) of each `created=ms`; or pairs, or a mapping.
 
     Raises:
@@ -23,4 +24,4 @@ def parse_timestamps(value: Any) -> tuple[tuple[str, str], ...]:
             raise ValueMistake(f"{shown} is not column=unit, such as created=ms; units are {', '.join(UNITS)}")
         if columns.count(column) > 1:
             raise ValueMistake(f"{column}=… is given twice")
-    return tuple((column, unit) for column, unit in pairs)
+    return tuple((column, cast(TimeUnit, unit)) for column, unit in pairs)

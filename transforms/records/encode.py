@@ -95,6 +95,7 @@ class EncodedRows:
       kinds: of existing records' features, as they are: `inferred` says which holds all of them.
       pictures: of columns of images, what is known of each, as transforms.statistics.pictures counts it.
       ties: uint64, shape (rows,), what orders records of one key, where it is not the place of their rows.
+      part: what is counted of rows that are not examples yet; None of those that are, whose features are.
     """
 
     framed: pa.LargeBinaryArray
@@ -104,10 +105,13 @@ class EncodedRows:
     kinds: Kinds = field(default_factory=dict)
     pictures: Mapping[str, pa.Array] = field(default_factory=dict)
     ties: np.ndarray | None = None
+    part: pa.RecordBatch | None = None
 
     @property
     def counted(self) -> pa.RecordBatch:
         """The features as statistics count them: of images, what is known of them."""
+        if self.part is not None:
+            return self.part
         batch = self.features
         for name, pictures in self.pictures.items():
             batch = batch.set_column(batch.schema.get_field_index(name), name, pictures)
@@ -220,14 +224,15 @@ class TableEncoder:
 
     def encode(self, batch: pa.RecordBatch, layout: TableLayout) -> EncodedRows:
         """Encode the features."""
-        features = batch.select([feature.name for feature in layout.features])
+        features, part = batch.select([feature.name for feature in layout.features]), None
         if self.tokens is not None and self.tokens.is_packed:
             framed = frame(documents(features[INPUT_IDS], self.tokens.end))
+            part = pa.RecordBatch.from_arrays([pc.list_value_length(features[INPUT_IDS])], names=[INPUT_IDS])
         else:
             framed = encode_framed(features.rename_columns(list(map(self.renames, features.schema.names))))
         helpers = {name: batch[key_column(name)] for name in self.helpers if key_column(name) in batch.schema.names}
         pictures = {name: batch[pictures_column(name)] for name in layout.images}
-        return EncodedRows(framed, features, helpers, pictures=pictures)
+        return EncodedRows(framed, features, helpers, pictures=pictures, part=part)
 
 
 @dataclass(frozen=True)

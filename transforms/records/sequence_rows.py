@@ -70,7 +70,8 @@ class SequenceRowEncoder(TableEncoder):
         helpers = {name: batch[key_column(name)] for name in self.helpers if key_column(name) in batch.schema.names}
         ids = helpers[self.sequencing.id]
         records = row_records(batch[_FILE], batch[_LINE], ids, features.columns, widths_of(layout.features))
-        return EncodedRows(frame(records), features, helpers, ties=batch[_ORDER].to_numpy())
+        ties, labels = batch[_ORDER].to_numpy(), features.select(list(layout.labels))
+        return EncodedRows(frame(records), features, helpers, ties=ties, part=labels)
 
 
 _EXPECTED = "neither a number nor a date or time as ISO 8601 has it without an offset, such as 2024-01-31T09:00:00"

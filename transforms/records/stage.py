@@ -32,7 +32,6 @@ from transforms.sharding.divisions import Divisions
 from transforms.statistics.tables import TableStats
 from transforms.stores import storage
 from transforms.stores.patience import patiently
-from transforms.tokens.tokenize import INPUT_IDS
 from transforms.workers.memory import budget
 from transforms.workers.merging import Merging
 from transforms.workers.progress import ProgressReporter
@@ -121,7 +120,7 @@ class Staging:
       block_size: bytes of input that are encoded at once, about.
       run_size: and that become one run, by the bytes of all of it.
       analysis: what --transform takes constants of; None without it.
-      weighs: whether each record's tokens are counted for the plan of shards.
+      weighs: the lists of tokens that are counted of each record for the plan of shards; () where none are.
     """
 
     format: RecordFormat
@@ -130,7 +129,7 @@ class Staging:
     block_size: int
     run_size: RunSize
     analysis: Analysis | None = None
-    weighs: bool = False
+    weighs: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -244,7 +243,7 @@ def _stage_task(
         contents.add(held, records.groups)
         run.add(records)
         if staging.weighs:
-            tokens = pc.list_value_length(encoded.features[INPUT_IDS]).to_numpy()
+            tokens = sum(pc.list_value_length(encoded.features[name]).to_numpy() for name in staging.weighs)
             out.append(TaggedOutput(WEIGHED, write_keys(_new_path(temporary), records, tokens)))
         size += rows.batch.nbytes
         if size >= most or most <= staging.block_size:  # no run is put together of what was encoded apart

@@ -51,7 +51,7 @@ class _Column:
             if self.pairs is not None and (lengths != 1).any():  # then a value is not an example's
                 self.pairs.give_up()
                 labels = None
-            ties = _value_ties(ties, lengths)
+            ties = _value_ties(ties, lengths) if isinstance(self.values, StringStats) else _no_ties(lengths)
             column = column.flatten()
         if column.null_count:
             valid = _is_valid(column)
@@ -263,6 +263,11 @@ def _is_list(dtype: pa.DataType) -> bool:
 
 def _is_valid(column: pa.Array) -> NDArray[np.bool_]:
     return column.is_valid().to_numpy(zero_copy_only=False)
+
+
+def _no_ties(lengths: NDArray[np.int64]) -> Ties:
+    """For the values of lists of which no sample is drawn; no memory."""
+    return np.broadcast_to(np.uint64(0), (int(lengths.sum()),))
 
 
 def _value_ties(ties: Ties, lengths: NDArray[np.int64]) -> Ties:

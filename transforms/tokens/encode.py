@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from transforms.columns.buffers import offsets_of
+from transforms.tokens.known_words import tokens_of
 from transforms.tokens.tokenizer import TokenizerFile
 from transforms.tokens.words import are_apart, cut
 
@@ -44,7 +45,7 @@ def encode(file: TokenizerFile, texts: pa.LargeStringArray, special: bool, most:
     if len(long):
         found = _replaced(found, long, _ids(file.load(most), texts.take(pa.array(long)), special))
     highest = _highest(found.flat, found.offsets)
-    return Tokens(pa.LargeListArray.from_arrays(pa.array(found.offsets), pa.array(found.flat)), lost, highest)
+    return Tokens(_array(found), lost, highest)
 
 
 class _Lists(NamedTuple):
@@ -55,14 +56,16 @@ class _Lists(NamedTuple):
 
 
 def _lists(file: TokenizerFile, texts: pa.LargeStringArray, special: bool) -> _Lists:
-    """The tokens of whole texts: of each word once, where tokens do not reach from word to word."""
+    """The tokens of whole texts: of each word once, where tokens do not reach from word to word, and of none again that
+    this process has met."""
     tokenizer = file.load()
     around = special and tokenizer.num_special_tokens_to_add(False)
     words = cut(texts) if _are_apart(file.text) and not around else None
     if words is None:
         return _ids(tokenizer, texts, special)
-    known = _ids(tokenizer, words.different, special)
-    lists = pa.LargeListArray.from_arrays(pa.array(known.offsets), pa.array(known.flat)).take(words.codes)
+    key = f"{file.sha256} {special}"
+    known = tokens_of(words.different, key, lambda new: _array(_ids(tokenizer, new, special)))
+    lists = known.take(words.codes)
     return _Lists(lists.values.to_numpy(), offsets_of(lists)[words.firsts])
 
 
@@ -77,13 +80,16 @@ def _ids(tokenizer: "Tokenizer", texts: pa.LargeStringArray, special: bool) -> _
     return _Lists(np.fromiter(chain.from_iterable(lists), np.int64, int(offsets[-1])), offsets)
 
 
+def _array(lists: _Lists) -> pa.LargeListArray:
+    return pa.LargeListArray.from_arrays(pa.array(lists.offsets), pa.array(lists.flat))
+
+
 def _replaced(lists: _Lists, places: np.ndarray, by: _Lists) -> _Lists:
     """`lists` with those at `places`, which ascend, replaced."""
     chosen = np.arange(len(lists.offsets) - 1)
     chosen[places] = len(chosen) + np.arange(len(places))
     offsets = np.concatenate((lists.offsets[:-1], lists.offsets[-1] + by.offsets))
-    both = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate((lists.flat, by.flat))))
-    taken = both.take(pa.array(chosen))
+    taken = _array(_Lists(np.concatenate((lists.flat, by.flat)), offsets)).take(pa.array(chosen))
     return _Lists(taken.values.to_numpy(), offsets_of(taken))
 
 

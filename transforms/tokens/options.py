@@ -116,4 +116,9 @@ class TokenOptions(Options):
         from transforms.tokens.tokenize import Tokenization
 
         end = self.end[1] if self.pack_to is not None else None
-        return Tokenization(self.tokenizer, self.tokenize or "text", self.max_length, self.pack_to, end, self.keep_text)
+        return Tokenization(self.tokenizer, self.tokenized, self.max_length, self.pack_to, end, self.keep_text)
+
+    @property
+    def tokenized(self) -> tuple[str, ...]:
+        """The columns that hold texts."""
+        return (self.tokenize or "text",)

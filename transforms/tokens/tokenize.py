@@ -1,4 +1,4 @@
-"""The texts of a column as lists of token ids: what a user asks for, and what becomes of a batch of rows. Pure."""
+"""The texts of columns as lists of token ids: what a user asks for, and what becomes of a batch of rows. Pure."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.tokens.encode import encode
+from transforms.tokens.encode import Tokens, encode
 from transforms.tokens.tokenizer import TokenizerFile
 
 INPUT_IDS = "input_ids"  # as Hugging Face's models call them
@@ -22,7 +22,7 @@ class Tokenization:
 
     Attributes:
       file: the tokenizer.
-      column: that holds the texts.
+      columns: that hold the texts: one, or those of parallel texts.
       max_length: tokens of an example, at most.
       pack_to: tokens of each block that documents are packed into; None where each example is one text.
       end: the id of the token behind each document, where they are packed.
@@ -30,7 +30,7 @@ class Tokenization:
     """
 
     file: TokenizerFile
-    column: str
+    columns: tuple[str, ...]
     max_length: int | None = None
     pack_to: int | None = None
     end: int | None = None
@@ -41,24 +41,33 @@ class Tokenization:
         """Whether examples are blocks of documents."""
         return self.pack_to is not None
 
+    @property
+    def ids(self) -> dict[str, str]:
+        """What the tokens of each column are called."""
+        if len(self.columns) == 1:
+            return {self.columns[0]: INPUT_IDS}
+        return {column: f"{INPUT_IDS}_{column}" for column in self.columns}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tokenized:
     """The rows of a batch with their tokens.
 
     Attributes:
-      batch: with the column `input_ids` beside.
-      lost: int64, shape (rows,), tokens cut off each.
+      batch: with the columns of tokens beside.
+      lost: by what these are called, tokens cut off each text: int64, shape (rows,).
     """
 
     batch: pa.RecordBatch
-    lost: np.ndarray
+    lost: dict[str, np.ndarray]
 
     def counts(self, good: np.ndarray) -> Counter[str]:
         """What is counted of those rows that are good, bool of shape (rows,)."""
-        lost = self.lost[good]
-        sizes = pc.list_value_length(self.batch[INPUT_IDS]).to_numpy()
-        return Counter({TOKENS: int(sizes[good].sum()), CUT: int((lost > 0).sum()), LOST: int(lost.sum())})
+        counts: Counter[str] = Counter()
+        for name, every in self.lost.items():
+            lost, sizes = every[good], pc.list_value_length(self.batch[name]).to_numpy()
+            counts.update({TOKENS: int(sizes[good].sum()), CUT: int((lost > 0).sum()), LOST: int(lost.sum())})
+        return counts
 
 
 def tokenize(batch: pa.RecordBatch, how: Tokenization, reject: Reject) -> Tokenized:
@@ -67,22 +76,31 @@ def tokenize(batch: pa.RecordBatch, how: Tokenization, reject: Reject) -> Tokeni
     A row without text is left empty and rejected; so is one whose text is not UTF-8, of which no token is made, or one
     of whose tokens has an id that the vocabulary does not reach, for which a model has no embedding.
     """
-    column = batch[how.column]
+    lost = {}
+    for column, name in how.ids.items():
+        made = _tokens(batch[column], column, how, reject)
+        batch = batch.append_column(name, made.ids)
+        lost[name] = made.lost
+    return Tokenized(batch, lost)
+
+
+def _tokens(column: pa.Array, name: str, how: Tokenization, reject: Reject) -> Tokens:
     missing = column.is_null().to_numpy(zero_copy_only=False)
-    reject(missing, lambda _: f"no text: column {how.column!r} has no value")
+    reject(missing, lambda _: f"no text: column {name!r} has no value")
     texts, invalid = _texts(column)
-    reject(invalid, lambda _: f"the text in column {how.column!r} is not UTF-8, which a tokenizer reads")
+    reject(invalid, lambda _: f"the text in column {name!r} is not UTF-8, which a tokenizer reads")
     made = encode(how.file, texts, special=not how.is_packed, most=how.max_length)
     vocabulary = how.file.size
-    reject(made.highest < 0, lambda _: f"an empty text: {how.file.name} makes no token of it")
+    said = f"{name!r}: " if len(how.columns) > 1 else ""
+    reject(made.highest < 0, lambda _: f"{said}an empty text: {how.file.name} makes no token of it")
     reject(
         made.highest >= vocabulary,
         lambda row: (
-            f"{how.file.token(int(made.highest[row]))} is above the vocabulary of {how.file.name}, whose {vocabulary:,}"
-            " tokens have the ids from 0"
+            f"{said}{how.file.token(int(made.highest[row]))} is above the vocabulary of {how.file.name}, whose"
+            f" {vocabulary:,} tokens have the ids from 0"
         ),
     )
-    return Tokenized(batch.append_column(INPUT_IDS, made.ids), made.lost)
+    return made
 
 
 def _texts(column: pa.Array) -> tuple[pa.LargeStringArray, np.ndarray]:

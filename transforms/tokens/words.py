@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from shardmill.records import spans
 from transforms.columns.buffers import text_buffers
 
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -26,6 +27,11 @@ _SPACE = ord(" ")
 # White space beyond ASCII is of these first bytes in UTF-8 alone (Unicode's property White_Space: U+0085 and U+00A0,
 # U+1680, U+2000 to U+205F, U+3000); no text is cut beside any character of theirs
 _TWO, _THREE = 0xC2, (0xE1, 0xE2, 0xE3)
+_BYTES = np.arange(256)
+_OF_THREE = np.isin(_BYTES, _THREE)
+_SEEN = (_BYTES > _SPACE) & (_BYTES < 0x7F)
+_ENDS = _SEEN | (_BYTES >= 0x80)  # what a character may end with before a cut, if its first byte is none of those
+_BEGINS = _SEEN | ((_BYTES > _TWO) & ~_OF_THREE)  # and begin with behind it
 
 
 class Words(NamedTuple):
@@ -83,9 +89,9 @@ def cut(texts: pa.LargeStringArray) -> Words | None:
     """The words of texts, none of them null; None where most words are different, as in languages without spaces:
     there is nothing to be had by it."""
     data, bounds = text_buffers(texts)
-    starts = _after(data)
-    starts[bounds[:-1][np.diff(bounds) > 0]] = True
-    begins = np.append(np.flatnonzero(starts), len(data))
+    begins = np.concatenate((_cuts(data), bounds[:-1][np.diff(bounds) > 0], [len(data)]))
+    begins.sort(kind="stable")  # of what is ascending twice, it takes no longer than to read it
+    begins = begins[np.diff(begins, append=-1) != 0]
     buffers = [None, pa.py_buffer(begins), pa.py_buffer(data)]
     words = pa.Array.from_buffers(pa.large_string(), len(begins) - 1, buffers).dictionary_encode()
     if 2 * len(words.dictionary) > len(words):
@@ -93,13 +99,13 @@ def cut(texts: pa.LargeStringArray) -> Words | None:
     return Words(words.dictionary, words.indices, np.searchsorted(begins, bounds))
 
 
-def _after(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Where a cut is: at a space that stands alone."""
-    ascii_ = (data > _SPACE) & (data < 0x7F)
-    ends = ascii_ | (data >= 0x80)  # the last byte of a character, if a space follows
-    ends[1:] &= ascii_[1:] | (data[:-1] != _TWO)
-    ends[2:] &= ascii_[2:] | ~np.isin(data[:-2], _THREE)
-    begins = ascii_ | ((data > _TWO) & ~np.isin(data, _THREE))  # its first byte
-    cuts = np.zeros(len(data), bool)
-    cuts[1:-1] = (data[1:-1] == _SPACE) & ends[:-2] & begins[2:]
-    return cuts
+def _cuts(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """Where cuts are, ascending: at spaces that stand alone."""
+    spaces = spans.find(data, _SPACE)
+    spaces = spaces[np.searchsorted(spaces, 1) : np.searchsorted(spaces, len(data) - 1)]
+    before = data[spaces - 1]
+    good = _BEGINS[data[spaces + 1]] & _ENDS[before]
+    high = np.flatnonzero(good & (before >= 0x80))  # the last bytes of characters of two or more
+    at = spaces[high]
+    good[high] = (data[at - 2] != _TWO) & ~_OF_THREE[data[np.maximum(at - 3, 0)]]
+    return spaces[good]

@@ -40,7 +40,14 @@ def test_google_reads_it() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value", "matches"),
-    [("input", "gs://b/p/*.jpg", True), ("output", "here", False), ("seed", "7", True), ("seed", "x", False)],
+    [
+        ("input", "gs://b/p/*.jpg", True),
+        ("input", "de=gs://b/a.de;en=gs://b/a.en", True),
+        ("input", "de=a.de", False),
+        ("output", "here", False),
+        ("seed", "7", True),
+        ("seed", "x", False),
+    ],
 )
 def test_regexes_are_of_egrep(name: str, value: str, matches: bool) -> None:
     (pattern,) = next(parameter["regexes"] for parameter in PARAMETERS if parameter["name"] == name)
@@ -61,6 +68,13 @@ def test_every_flag_of_a_command_is_a_parameter(command: str) -> None:
         line = command_line([f"--command={command}", *needed, f"--{option.name}={value}"])
         parsed, rest = parser.parse_known_args(line[1:])
         assert (line[0], rest, option.field in vars(parsed)) == (command, [], True)
+
+
+def test_parallel_texts_are_launched_with_all_of_their_files() -> None:
+    line = command_line(["--command=text", "--input=de=gs://b/a.de;en=gs://b/a.en", "--name=n"])
+    assert line == ["text", "--input=de=gs://b/a.de", "--input=en=gs://b/a.en", "--name=n"]
+    (said,) = (parameter["helpText"] for parameter in PARAMETERS if parameter["name"] == "input")
+    assert "of text also several: NAME=PATH;OTHER=PATH" in said
 
 
 def test_a_launch_is_a_command_line() -> None:

@@ -21,6 +21,8 @@ feature {
   skew_comparator { infinity_norm { threshold: 0.01 } }
   int_domain { min: 0 max: 2 is_categorical: true }
 }
+feature { name: "when" type: INT value_count { min: 1 max: 1 } time_domain { integer_format: UNIX_MICROSECONDS } }
+feature { name: "day" type: INT value_count { min: 1 max: 1 } time_domain { integer_format: UNIX_DAYS } }
 feature { name: "words" type: BYTES value_count { min: 1 max: 9 } domain: "words" lifecycle_stage: BETA }
 feature { name: "plain" type: INT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 3 } } }
 string_domain { name: "words" value: "a" value: "b" }
@@ -86,4 +88,4 @@ def test_of_features_that_are_left_out_nothing_is_asked() -> None:
 def test_names_are_those_that_features_get() -> None:
     asked = parsed(asked_of(GIVEN, lambda name: {"amount": "price"}.get(name, name)))
 
-    assert [feature.name for feature in asked.feature] == ["price", "kind", "words"]
+    assert [feature.name for feature in asked.feature] == ["price", "kind", "day", "words"]

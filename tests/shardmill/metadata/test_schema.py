@@ -50,6 +50,17 @@ schema_utils = Later("tensorflow_transform.tf_metadata.schema_utils")
             Feature("a", "bytes", "array", (), required=False, element="float32"),
             'name: "a" type: BYTES value_count { min: 1 max: 1 } annotation { tag: "shape:" tag: "element:float32" }',
         ),
+        (
+            Feature("t", "int64", required=False, time="ms"),
+            'name: "t" type: INT value_count { min: 1 max: 1 } time_domain { integer_format: UNIX_MILLISECONDS }',
+        ),
+        (
+            Feature("t", "int64", shape=(None,), time="ns"),
+            (
+                'name: "t" type: INT presence { min_fraction: 1.0 min_count: 1 }'
+                " time_domain { integer_format: UNIX_NANOSECONDS }"
+            ),
+        ),
         (Feature("o", "bytes", "text", required=False), 'name: "o" type: BYTES value_count { min: 1 max: 1 }'),
         (Feature("o", "int64", shape=(3,), required=False), 'name: "o" type: INT value_count { min: 3 max: 3 }'),
         (
@@ -112,6 +123,7 @@ def test_tensorflow_transform_reads_all_of_them() -> None:
         Feature("boxes", "float32", shape=(None, 4)),
         Feature("array", "bytes", "array", (28, 28), element="uint8"),
         Feature("n", "int64"),
+        Feature("t", "int64", time="s"),
     )
 
     assert schema_utils.schema_as_feature_spec(to_schema(chosen)).feature_spec == {
@@ -119,6 +131,7 @@ def test_tensorflow_transform_reads_all_of_them() -> None:
         "boxes": tf.io.VarLenFeature(tf.float32),
         "array": tf.io.FixedLenFeature([], tf.string),
         "n": tf.io.FixedLenFeature([], tf.int64),
+        "t": tf.io.FixedLenFeature([], tf.int64),
     }
 
 

@@ -84,7 +84,7 @@ def test_the_tokens_of_words_are_those_of_texts(name: str, composes: bool, text:
 def _words(text: str) -> list[str]:
     """Cut as `cut` does, however many are different."""
     data = text.encode()
-    starts = [0, *np.flatnonzero(words._after(np.frombuffer(data, np.uint8))).tolist(), len(data)]
+    starts = [0, *words._cuts(np.frombuffer(data, np.uint8)).tolist(), len(data)]
     return [data[start:end].decode() for start, end in pairwise(starts)]
 
 
