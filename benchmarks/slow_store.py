@@ -4,30 +4,34 @@ It speaks as much of S3 as reading, listing and writing objects takes, serves th
 answers each request after so many milliseconds, as a store at some distance does. `GET /requests` tells, and forgets,
 what was asked since that was last asked: how many requests, how many of them at once at most, and for how many seconds
 there was one alone.
+
+Whoever is measured shares the cores with it, so one thread serves all connections: one of Python's for each would take
+a core's millisecond for an image of 25 KB, as much as who reads it.
 """
 
+import asyncio
 import bisect
 import json
 import os
 import sys
-import threading
 import time
 import urllib.parse
 import uuid
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
 from xml.sax.saxutils import escape
 
 _PAGE = 1000  # objects in an answer to a listing, as S3 has it
+_HEAD_BYTES = 64 << 10  # of a request line and headers at most
+_SENDFILE_BYTES = 256 << 10  # from which on the system copies an object to its connection by itself
+_DATE = "Last-Modified: Fri, 01 Jan 2021 00:00:00 GMT\r\n"
 
 
 class _Counts:
     """What is counted of requests."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._now, self._since = 0, 0.0
         self._clear()
 
@@ -37,144 +41,89 @@ class _Counts:
 
     def change(self, by: int) -> None:
         """A request begins, or ends."""
-        with self._lock:
-            moment = time.monotonic()
-            if self._now == 1:
-                self._alone += moment - self._since
-            self._since = moment
-            self._now += by
-            self._requests += by > 0
-            self._most = max(self._most, self._now)
+        moment = time.monotonic()
+        if self._now == 1:
+            self._alone += moment - self._since
+        self._since = moment
+        self._now += by
+        self._requests += by > 0
+        self._most = max(self._most, self._now)
 
     def take(self) -> bytes:
         """All of it as JSON."""
-        with self._lock:
-            answer = json.dumps({"requests": self._requests, "at_once": self._most, "seconds_alone": self._alone})
-            self._clear()
+        answer = json.dumps({"requests": self._requests, "at_once": self._most, "seconds_alone": self._alone})
+        self._clear()
         return answer.encode()
 
 
-class Store(BaseHTTPRequestHandler):
-    """A request each."""
+class Store:
+    """The objects below a folder, and how many seconds an answer takes."""
 
-    protocol_version = "HTTP/1.1"
-    wbufsize = 1 << 16
-    disable_nagle_algorithm = True
-    folder = Path()
-    seconds = 0.0
-    listings: ClassVar[dict[str, list[str]]] = {}
-    lock = threading.Lock()
-    counts = _Counts()
+    def __init__(self, folder: Path, seconds: float) -> None:
+        self.folder, self.seconds, self.counts = folder, seconds, _Counts()
+        self._listings: dict[str, list[str]] = {}
 
-    def parse_request(self) -> bool:
-        """Let each request take its time, but that for what was asked."""
-        parsed = super().parse_request()
-        if parsed and self.path != "/requests":
-            self._counted = True
-            self.counts.change(1)
-            time.sleep(self.seconds)
-        return parsed
+    def path(self, target: str) -> tuple[Path, dict[str, str]]:
+        """The file that a request is about, and its query."""
+        path, _, query = target.partition("?")
+        asked = dict(urllib.parse.parse_qsl(query, keep_blank_values=True)) if query else {}
+        return self.folder / urllib.parse.unquote(path).lstrip("/"), asked
 
-    def handle_one_request(self) -> None:
-        """One request, counted until it is answered."""
-        self._counted = False
-        try:
-            super().handle_one_request()
-        finally:
-            if self._counted:
-                self.counts.change(-1)
+    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes | bytearray) -> list[bytes]:
+        """An answer to anything but GET of an object, whole."""
+        path, query = self.path(target)
+        if method == "GET":
+            return _answer(200, self._list(path, query))
+        if method == "HEAD":
+            if not path.is_file():
+                return _answer(404, b"")
+            return [_head(200, path.stat().st_size, f"ETag: {_etag(path)}\r\n")]
+        if method == "PUT":
+            return self._put(path, query, headers, body)
+        if method == "POST":
+            return _answer(200, self._post(path, query, bytes(body).decode()))
+        path.unlink(missing_ok=True)
+        return _answer(204, b"")
 
-    def handle_expect_100(self) -> bool:
-        """Say at once that a client may send what it holds back until then: boto3 waits a second for that word."""
-        self.send_response_only(100)
-        self.end_headers()
-        self.wfile.flush()
-        return True
-
-    def do_GET(self) -> None:
-        """An object, a range of it, or a page of a listing."""
-        path, query = self._asked()
-        if self.path == "/requests":
-            self._answer(200, self.counts.take())
-            return
-        if "list-type" in query:
-            self._list(path, query)
-            return
-        if not path.is_file():
-            self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
-            return
-        start, stop = self._range(path.stat().st_size)
-        self._head(206 if "Range" in self.headers else 200, stop - start, {"ETag": _etag(path)})
-        self.wfile.flush()
-        with path.open("rb") as file:
-            self.connection.sendfile(file, start, stop - start)
-
-    def do_HEAD(self) -> None:
-        """What is known of an object."""
-        path, _ = self._asked()
-        if path.is_file():
-            self._head(200, path.stat().st_size, {"ETag": _etag(path)})
-        else:
-            self._answer(404, b"")
-
-    def do_PUT(self) -> None:
+    def _put(
+        self, path: Path, query: Mapping[str, str], headers: Mapping[str, str], body: bytes | bytearray
+    ) -> list[bytes]:
         """An object, a part of one, or a copy."""
-        path, query = self._asked()
-        data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if "uploadId" in query:
             path = path.with_name(f".{query['uploadId']}-{int(query['partNumber']):05d}")
         new = path.with_name(f".{uuid.uuid4().hex}")
         path.parent.mkdir(parents=True, exist_ok=True)
-        source = self.headers.get("x-amz-copy-source")
+        source = headers.get("x-amz-copy-source")
         if source is None:
-            new.write_bytes(data)
+            new.write_bytes(body)
         else:  # what is there is never written to again, so another name is a copy
             new.hardlink_to(self.folder / urllib.parse.unquote(source).lstrip("/"))
         new.replace(path)
-        body = f"<CopyObjectResult><ETag>{escape(_etag(path))}</ETag></CopyObjectResult>".encode() if source else b""
-        self._answer(200, body, {"ETag": _etag(path)})
+        answer = f"<CopyObjectResult><ETag>{escape(_etag(path))}</ETag></CopyObjectResult>".encode() if source else b""
+        return _answer(200, answer, f"ETag: {_etag(path)}\r\n")
 
-    def do_POST(self) -> None:
+    def _post(self, path: Path, query: Mapping[str, str], body: str) -> bytes:
         """An upload's begin or end, or the deletion of several objects."""
-        path, query = self._asked()
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
         if "delete" in query:
             for key in body.split("<Key>")[1:]:
                 (path / _unescaped(key.partition("</Key>")[0])).unlink(missing_ok=True)
-            self._answer(200, b"<DeleteResult></DeleteResult>")
-        elif "uploads" in query:
+            return b"<DeleteResult></DeleteResult>"
+        if "uploads" in query:
             upload = f"<InitiateMultipartUploadResult><UploadId>{uuid.uuid4().hex}</UploadId>"
-            self._answer(200, f"{upload}</InitiateMultipartUploadResult>".encode())
-        else:
-            first, *others = sorted(path.parent.glob(f".{query['uploadId']}-*"))
-            with first.open("r+b") as file:
-                file.seek(0, os.SEEK_END)
-                for part in others:
-                    with part.open("rb") as more:
-                        while os.copy_file_range(more.fileno(), file.fileno(), 1 << 30):
-                            pass
-                    part.unlink()
-            first.replace(path)
-            self._answer(200, b"<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>")
+            return f"{upload}</InitiateMultipartUploadResult>".encode()
+        first, *others = sorted(path.parent.glob(f".{query['uploadId']}-*"))
+        with first.open("r+b") as file:
+            file.seek(0, os.SEEK_END)
+            for part in others:
+                with part.open("rb") as more:
+                    while os.copy_file_range(more.fileno(), file.fileno(), 1 << 30):
+                        pass
+                part.unlink()
+        first.replace(path)
+        return b"<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>"
 
-    def do_DELETE(self) -> None:
-        """An object."""
-        self._asked()[0].unlink(missing_ok=True)
-        self._answer(204, b"")
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
-
-    def _asked(self) -> tuple[Path, dict[str, str]]:
-        url = urllib.parse.urlsplit(self.path)
-        query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
-        return self.folder / urllib.parse.unquote(url.path).lstrip("/"), query
-
-    def _range(self, size: int) -> tuple[int, int]:
-        start, _, last = self.headers.get("Range", "bytes=0-").removeprefix("bytes=").partition("-")
-        return int(start), min(int(last) + 1, size) if last else size
-
-    def _list(self, bucket: Path, query: dict[str, str]) -> None:
+    def _list(self, bucket: Path, query: Mapping[str, str]) -> bytes:
+        """A page of a listing."""
         prefix, token, after = (query.get(name, "") for name in ("prefix", "continuation-token", "start-after"))
         if query.get("delimiter"):
             folder = bucket / prefix
@@ -182,29 +131,137 @@ class Store(BaseHTTPRequestHandler):
             items = "".join(
                 f"<CommonPrefixes><Prefix>{escape(prefix + name)}/</Prefix></CommonPrefixes>" for name in inner
             )
-            self._answer(200, f"<ListBucketResult>{items}</ListBucketResult>".encode())
-            return
-        with self.lock:  # of one listing, all pages are those of its first moment
-            if not (token or (after and prefix in self.listings)):
-                self.listings[prefix] = sorted(name for name in _below(bucket, prefix) if name.startswith(prefix))
-            names = self.listings[prefix]
+            return f"<ListBucketResult>{items}</ListBucketResult>".encode()
+        names = self._listings.get(prefix)
+        if names is None or not (token or after):  # of one listing, all pages are those of its first moment
+            names = self._listings[prefix] = sorted(name for name in _below(bucket, prefix) if name.startswith(prefix))
         start = int(token) if token else bisect.bisect_right(names, after)
         items = "".join(_item(bucket, name) for name in names[start : start + _PAGE])
         more = start + _PAGE < len(names)
         token = f"<NextContinuationToken>{start + _PAGE}</NextContinuationToken>" if more else ""
         truncated = f"<IsTruncated>{str(more).lower()}</IsTruncated>{token}"
-        self._answer(200, f"<ListBucketResult>{truncated}{items}</ListBucketResult>".encode())
+        return f"<ListBucketResult>{truncated}{items}</ListBucketResult>".encode()
 
-    def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
-        self._head(status, len(body), headers or {})
-        self.wfile.write(body)
 
-    def _head(self, status: int, length: int, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Length": str(length), **headers}.items():
-            self.send_header(name, value)
-        self.send_header("Last-Modified", "Fri, 01 Jan 2021 00:00:00 GMT")
-        self.end_headers()
+class _Connection(asyncio.BufferedProtocol):
+    """One request after the other: its head, then its body, which the system puts where it stays."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._loop = store, asyncio.get_running_loop()
+        self._head, self._filled = memoryview(bytearray(_HEAD_BYTES)), 0
+        self._body: bytearray | None = None
+        self._come = 0  # of the body
+        self._at_work: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client is there."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where what comes next is put."""
+        if self._body is not None:
+            return memoryview(self._body)[self._come :]
+        return self._head[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So much came."""
+        if self._body is not None:
+            self._come += nbytes
+            if self._come == len(self._body):
+                self._wait(self._body)
+            return
+        self._filled += nbytes
+        head = bytes(self._head[: self._filled])
+        end = head.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        first, *lines = head[:end].decode("latin-1").split("\r\n")
+        self._method, self._target, _ = first.split(" ", 2)
+        pairs = (line.partition(":") for line in lines)
+        self._headers = {name.lower(): value.strip() for name, _, value in pairs}
+        self._begun = self._target != "/requests"
+        if self._begun:
+            self._store.counts.change(1)
+        length, came = int(self._headers.get("content-length", 0)), head[end + 4 :]
+        self._filled = 0
+        if length == len(came):
+            self._wait(came)
+            return
+        self._body, self._come = bytearray(length), len(came)
+        self._body[: len(came)] = came
+        if "expect" in self._headers:  # said at once: boto3 waits a second for that word
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _wait(self, body: bytes | bytearray) -> None:
+        self._body = None
+        self._transport.pause_reading()
+        if self._begun:
+            self._loop.call_later(self._store.seconds, self._answer, body)
+        else:
+            self._end(_answer(200, self._store.counts.take()))
+
+    def _answer(self, body: bytes | bytearray) -> None:
+        if self._transport.is_closing():
+            self._store.counts.change(-1)
+        elif self._method == "GET" and "list-type=" not in self._target:
+            self._get()
+        else:
+            self._at_work = self._loop.create_task(self._work(body))
+
+    async def _work(self, body: bytes | bytearray) -> None:
+        """An answer that takes the disk some time."""
+        asked = (self._method, self._target, self._headers, body)
+        self._end(await self._loop.run_in_executor(None, self._store.answer, *asked))
+
+    def _get(self) -> None:
+        """An object, or a range of it."""
+        path, _ = self._store.path(self._target)
+        if not path.is_file():
+            self._end(_answer(404, b"<Error><Code>NoSuchKey</Code></Error>"))
+            return
+        descriptor = os.open(path, os.O_RDONLY)
+        status = os.fstat(descriptor)
+        start, stop = _range(self._headers.get("range"), status.st_size)
+        said = f"ETag: {_etag_of(status)}\r\n"
+        if "range" in self._headers:
+            said += f"Content-Range: bytes {start}-{stop - 1}/{status.st_size}\r\n"
+        head = _head(206 if "range" in self._headers else 200, stop - start, said)
+        if stop - start < _SENDFILE_BYTES:
+            data = os.pread(descriptor, stop - start, start)
+            os.close(descriptor)
+            self._end([head, data])
+        else:
+            self._transport.write(head)
+            self._at_work = self._loop.create_task(self._send(descriptor, start, stop))
+
+    async def _send(self, descriptor: int, start: int, stop: int) -> None:
+        """The bytes of a large range."""
+        with open(descriptor, "rb") as file, suppress(ConnectionError):
+            await self._loop.sendfile(self._transport, file, start, stop - start)
+        self._end([])
+
+    def _end(self, answer: list[bytes]) -> None:
+        self._transport.writelines(answer)
+        if self._begun:
+            self._store.counts.change(-1)
+        if self._headers.get("connection", "").lower() == "close":
+            self._transport.close()
+        elif not self._transport.is_closing():
+            self._transport.resume_reading()
+
+
+def _answer(status: int, body: bytes, headers: str = "") -> list[bytes]:
+    return [_head(status, len(body), headers), body]
+
+
+def _head(status: int, length: int, headers: str) -> bytes:
+    return f"HTTP/1.1 {status} -\r\nContent-Length: {length}\r\n{headers}{_DATE}\r\n".encode()
+
+
+def _range(asked: str | None, size: int) -> tuple[int, int]:
+    start, _, last = (asked or "bytes=0-").removeprefix("bytes=").partition("-")
+    return int(start), min(int(last) + 1, size) if last else size
 
 
 def _below(bucket: Path, prefix: str) -> Iterator[str]:
@@ -216,7 +273,10 @@ def _below(bucket: Path, prefix: str) -> Iterator[str]:
 
 
 def _etag(path: Path) -> str:
-    status = path.stat()
+    return _etag_of(path.stat())
+
+
+def _etag_of(status: os.stat_result) -> str:
     return f'"{status.st_size:x}-{status.st_mtime_ns:x}"'
 
 
@@ -232,14 +292,14 @@ def _unescaped(text: str) -> str:
     return text
 
 
-class _Server(ThreadingHTTPServer):
-    request_queue_size = 256
-    daemon_threads = True
+async def _serve(folder: Path, port: int, seconds: float) -> None:
+    store = Store(folder, seconds)
+    server = await asyncio.get_running_loop().create_server(lambda: _Connection(store), "127.0.0.1", port, backlog=256)
+    await server.serve_forever()
 
 
 def main() -> None:
-    Store.folder, Store.seconds = Path(sys.argv[1]), float(sys.argv[3]) / 1000
-    _Server(("127.0.0.1", int(sys.argv[2])), Store).serve_forever()
+    asyncio.run(_serve(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]) / 1000))
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ class FaultyStore(ThreadingHTTPServer):
         self.store = urlsplit(endpoint).netloc
         self.endpoint = f"http://127.0.0.1:{self.server_port}"
         self._lock = threading.Lock()
+        self.agents: list[str] = []  # who asked, as each says
         self.fail("", 0)
 
     def fail(self, fault: str, times: int, part: str = "", most: int = 1_000) -> None:
@@ -64,6 +65,7 @@ class _Pass(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         fails, fault = self.server.fails(self.command, self.path), self.server.fault
+        self.server.agents.append(self.headers["User-Agent"])
         if fails and fault == "reset":
             self.server.failed += 1
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

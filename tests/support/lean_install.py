@@ -16,7 +16,7 @@ CONVERSIONS = (
 )
 LACKING = (
     (("csv", "--input", "gs://bucket/a.csv"), "gs:// needs Google's clients", "gcp"),
-    (("csv", "--input", "s3://bucket/a.csv"), "s3:// needs boto3", "aws"),
+    (("csv", "--input", "s3://bucket/a.csv"), "s3:// needs boto3 and obstore", "aws"),
     (
         ("text", "--input", "tables/text", "--runner", "DataflowRunner"),
         "--runner DataflowRunner needs Google's clients",

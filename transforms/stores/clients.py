@@ -44,7 +44,7 @@ def _store(url: str) -> ObjectStore:
         try:
             from transforms.stores.s3 import S3
         except ModuleNotFoundError:
-            raise UserError(f"{url}: s3:// needs boto3; {install_hint('aws')}") from None
+            raise UserError(f"{url}: s3:// needs boto3 and obstore; {install_hint('aws')}") from None
         return S3(_options())
     if scheme == "az":
         try:

@@ -46,18 +46,13 @@ class S3:
         """The bytes of an object; boto3 repeats a request that fails, but not one that breaks off midway."""
         bucket, key = split_url(url)
         with errors(url):
-            return _whole(lambda: self._read(bucket, key))
+            return _whole(lambda: self._clients.read(bucket, key))
 
     def read_range(self, url: str, offset: int, length: int) -> bytes:
         """Some of an object's bytes."""
         bucket, key = split_url(url)
-        wanted = {"Range": f"bytes={offset}-{offset + length - 1}"}
         with errors(url):
-            return _whole(lambda: self._read(bucket, key, wanted))
-
-    def _read(self, bucket: str, key: str, more: Mapping[str, str] = {}) -> bytes:
-        with self._clients.one() as client:
-            return bytes(client.get_object(Bucket=bucket, Key=key, **more)["Body"].read())
+            return _whole(lambda: self._clients.read(bucket, key, offset, length))
 
     def write(self, url: str, data: bytes) -> None:
         """Write an object; it may be empty, which the multipart upload of Beam's file system may not."""

@@ -1,6 +1,7 @@
-"""Clients of boto3 that are kept, made from Beam's --s3_* options."""
+"""Clients of boto3 that are kept, made from Beam's --s3_* options, and what reads in their stead."""
 
 import functools
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ import boto3
 import botocore.session
 
 from transforms.stores.s3_pages import parse_pages
+from transforms.stores.s3_reads import Reads, Sent
 from transforms.stores.s3_times import parse_time
 
 if TYPE_CHECKING:
@@ -23,14 +25,20 @@ class _Client:
 
     def __init__(self, client: Any) -> None:
         self.client, self.is_spent = client, False
+        self.sent = Sent("", "")  # the last read
         client.meta.events.register("after-call.s3", self._answered)
         client.meta.events.register("after-call-error.s3", self._failed)
+        client.meta.events.register("before-send.s3.GetObject", self._sends)
 
     def _answered(self, parsed: Mapping[str, Any], **_: Any) -> None:
         self.is_spent |= parsed["ResponseMetadata"].get("RetryAttempts", 0) > 0
 
     def _failed(self, **_: Any) -> None:
         self.is_spent = True
+
+    def _sends(self, request: Any, **_: Any) -> None:
+        signed = request.headers.get("Authorization", b"")
+        self.sent = Sent(request.url, signed.decode() if isinstance(signed, bytes) else signed)
 
 
 class Clients:
@@ -49,16 +57,45 @@ class Clients:
         self._session = boto3.session.Session(botocore_session=core)
         self._lock = threading.Lock()  # the session's: threads may share clients, but not that
         self._idle = [self._make()]  # the first here: what is wrong with the options is said at once
+        # obstore trusts whom the system trusts, and others beside, never instead
+        own_trust = options.s3_verify is not None or core.get_config_variable("ca_bundle")
+        trusts_system = not own_trust and "REQUESTS_CA_BUNDLE" not in os.environ
+        self._reads = Reads(self._credentials, trusts_system)
 
     @contextmanager
     def one(self) -> Iterator[Any]:
         """A client that nobody else uses meanwhile."""
+        with self._own() as own:
+            yield own.client
+
+    def read(self, bucket: str, key: str, offset: int = 0, length: int | None = None) -> bytes:
+        """An object, or some of its bytes; raises what boto3 raises."""
+        if (found := self._reads.read(bucket, key, offset, length)) is not None:
+            return found
+        more = {} if length is None else {"Range": f"bytes={offset}-{offset + length - 1}"}
+        with self._own() as own:
+            data = bytes(own.client.get_object(Bucket=bucket, Key=key, **more)["Body"].read())
+            self._reads.learn(bucket, key, own.sent)
+            return data
+
+    def _credentials(self) -> tuple[str, str, str | None]:
+        """Those that clients sign with at this moment."""
+        options = self._options
+        if options.s3_access_key_id:
+            return options.s3_access_key_id, options.s3_secret_access_key, options.s3_session_token
+        with self._lock:
+            found = self._session.get_credentials()
+        frozen = found.get_frozen_credentials()
+        return frozen.access_key, frozen.secret_key, frozen.token
+
+    @contextmanager
+    def _own(self) -> Iterator[_Client]:
         try:
             own = self._idle.pop()
         except IndexError:
             own = self._make()
         try:
-            yield own.client
+            yield own
         finally:
             if not own.is_spent:
                 self._idle.append(own)

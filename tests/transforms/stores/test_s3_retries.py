@@ -32,12 +32,12 @@ class _Busy(BaseHTTPRequestHandler):
         busy = _Busy.asked[self.path] <= _Busy.left
         body = b"" if busy or self.command == "HEAD" else b"abc"
         self.send_response(503 if busy else 200)
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", "0" if busy else "3")
         self.send_header("ETag", '"e"')
         self.end_headers()
         self.wfile.write(body)
 
-    do_GET = do_PUT = _answer
+    do_GET = do_HEAD = do_PUT = _answer
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
@@ -83,9 +83,11 @@ def test_requests_are_repeated_as_often_as_the_flag_says(flags: list[str]) -> No
     assert storage.read_bytes("s3://bucket/a") == b"abc"
     assert _Busy.asked.total() == 4
     be_busy(100)
-    with pytest.raises(OSError, match=r"s3://bucket/a: .*503"):
-        storage.read_bytes("s3://bucket/a")
-    assert _Busy.asked.total() == 4
+    for asked in (5, 4):  # once by obstore, which then leaves the store alone
+        _Busy.asked.clear()
+        with pytest.raises(OSError, match=r"s3://bucket/a: .*503"):
+            storage.read_bytes("s3://bucket/a")
+        assert _Busy.asked.total() == asked
 
 
 def test_by_default_for_minutes_in_a_burst_of_threads_too(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +99,7 @@ def test_by_default_for_minutes_in_a_burst_of_threads_too(flags: list[str], monk
     urls = [f"s3://bucket/{number}" for number in range(16)]
     for _ in range(2):  # a second time that the store fails, too
         with ThreadPoolExecutor(16) as pool:
-            assert list(pool.map(storage.read_bytes, urls)) == [b"abc"] * 16
+            assert list(pool.map(storage.size, urls)) == [3] * 16  # which boto3 asks for
         _Busy.asked.clear()
     assert len(waits) == 2 * 16 * 23
     assert 120 <= sum(waits) / (2 * 16) <= 240  # in the mean of all
