@@ -15,6 +15,7 @@ from tests.support.clusters.installed import boot, missing
 from tests.support.command import Run, write_files
 from tests.support.golden_cases import DIGESTS, command_from, digests, digests_in, of_any_input
 from tests.support.golden_inputs import write_inputs
+from tests.support.modules import check_module
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "a cluster can be started")
 
@@ -108,6 +109,11 @@ def test_more_jobs(
 ) -> None:
     check(roomy, inputs, case, [*roomy.flags(), *in_launcher(parallelism)], "more")
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_what_a_module_asks_for_is_analyzed(run: Run, roomy: FlinkCluster, tmp_path: Path) -> None:
+    """Two jobs, of which the first finds the graph."""
+    check_module(run, tmp_path, [*roomy.flags(), *in_launcher(2)])
 
 
 def test_a_job_server_that_the_command_starts(

@@ -30,8 +30,9 @@ ROOMS = {
 TENSORFLOW = {"tensorflow", "tensorflow_datasets", "tensorflow_transform"}
 GRAPH_PROCESS = "transforms.preprocessing.tensorflow_graph"  # the one that imports TFT, in a process of its own
 APPLIED = "transforms.preprocessing.tensorflow_apply"  # and the one that workers import to write transformed examples
-
 ANALYZED = "transforms.preprocessing.tensorflow_module"  # and the one for --module_file, of launcher and workers
+THREADS = "transforms.preprocessing.tensorflow_threads"  # and how many threads it has in them
+WITH_TENSORFLOW = (GRAPH_PROCESS, APPLIED, ANALYZED, THREADS)
 
 
 def modules(package: str) -> list[str]:
@@ -153,15 +154,16 @@ def test_beam_and_tensorflow_are_where_they_belong(module: str) -> None:
 
     if module.split(".")[0] == "shardmill":
         assert "apache_beam" not in libraries
-    elif module not in (GRAPH_PROCESS, APPLIED, ANALYZED):
+    elif module not in WITH_TENSORFLOW:
         assert not libraries & TENSORFLOW
     assert GRAPH_PROCESS not in imported(module)
     assert APPLIED not in imported(module) or module == "transforms.records.transformed"
     assert ANALYZED not in imported(module) or module in ("transforms.records.analyze", "pipelines.graphs.records_plan")
+    assert THREADS not in imported(module) or module in WITH_TENSORFLOW
 
 
 def test_tensorflow_is_imported_only_where_examples_are_transformed_or_analyzed() -> None:
-    assert {module.rpartition(".")[0] for module in (GRAPH_PROCESS, APPLIED, ANALYZED)} == {"transforms.preprocessing"}
+    assert {module.rpartition(".")[0] for module in WITH_TENSORFLOW} == {"transforms.preprocessing"}
     for module in EVERY:
         assert not {APPLIED, ANALYZED} & set(named_in(parsed(module).body))
 
@@ -188,11 +190,7 @@ def needs_beam() -> set[str]:
 
 
 def test_all_else_imports_without_beam() -> None:
-    pure = (
-        {module for module in EVERY if module.split(".")[0] != "pipelines"}
-        - needs_beam()
-        - {GRAPH_PROCESS, APPLIED, ANALYZED}
-    )
+    pure = {module for module in EVERY if module.split(".")[0] != "pipelines"} - needs_beam() - set(WITH_TENSORFLOW)
     done = import_blocked(sorted(pure))
 
     assert done.returncode == 0, done.stderr

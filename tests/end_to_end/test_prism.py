@@ -16,6 +16,7 @@ from PIL import Image
 
 from pipelines.cli import main
 from tests.support.command import Run
+from tests.support.modules import check_module
 
 _PRISM = "github.com/apache/beam/sdks/v2/go/cmd/prism@v2.77.0"
 
@@ -121,31 +122,8 @@ def test_mistake_found_by_a_worker_is_one_sentence(
     assert not (tmp_path / "out").exists()
 
 
-MODULE = """
-import tensorflow_transform as tft
-
-def preprocessing_fn(inputs):
-    return {
-        "id": tft.scale_to_0_1(inputs["id"]),
-        "word": tft.compute_and_apply_vocabulary(inputs["word"], vocab_filename="words"),
-    }
-"""
-
-
 def test_prism_analyzes_what_a_module_asks_for(run: Run, prism: str, tmp_path: Path) -> None:
     """The job that finds the graph is on the runner, too, as that which writes the examples."""
-    (tmp_path / "a.csv").write_text("id,word\n" + "".join(f"{n},w{n * n % 7}\n" for n in range(900)))
-    (tmp_path / "custom.py").write_text(MODULE)
-    words = ["csv", "--input", tmp_path / "a.csv", "--name", "tiny", "--module_file", tmp_path / "custom.py"]
-    portable = ["--runner", "PortableRunner", "--job_endpoint", prism, "--environment_type", "LOOPBACK"]
-    for name, more in (("local", []), ("prism", portable)):
-        result = run(*words, "--output", tmp_path / name, *more)
-        assert result.status == 0, result.err
-    local, remote = (tmp_path / name / "tiny" / "1.0.0" for name in ("local", "prism"))
-    names = sorted(path.name for path in local.glob("tiny-*"))
-    assert names
-    assert filecmp.cmpfiles(local, remote, names, shallow=False) == (names, [], [])
-    assets = "transform_graph/transform_fn/assets/words"
-    assert (remote / assets).read_bytes() == (local / assets).read_bytes()
-    # By how often they are there; of equal ones TFT has the later first
-    assert (remote / assets).read_text().splitlines() == ["w4", "w2", "w1", "w0"]
+    check_module(
+        run, tmp_path, ["--runner", "PortableRunner", "--job_endpoint", prism, "--environment_type", "LOOPBACK"]
+    )

@@ -4,7 +4,6 @@ and only workers that write transformed examples import it."""
 import re
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,10 @@ from shardmill.metadata import naming
 from shardmill.metadata.schema import from_pbtxt
 from shardmill.tensors.parsing_spec import to_spec
 from transforms.preprocessing.materialize import GraphFailedError
+from transforms.preprocessing.tensorflow_threads import one_thread_each
 from transforms.stores import storage
+
+one_thread_each()
 
 _OF_A_ROW = (  # what TensorFlow raises of values; all else is of the machine, and of no row
     tf.errors.InvalidArgumentError,
@@ -39,9 +41,6 @@ class SavedGraph:
         Raises:
           OSError: it cannot be read.
         """
-        with suppress(RuntimeError):  # TensorFlow has begun in this process already
-            tf.config.threading.set_intra_op_parallelism_threads(1)  # the threads of the job are the cores
-            tf.config.threading.set_inter_op_parallelism_threads(1)
         root = storage.join(folder, naming.TRANSFORM_GRAPH)
         with tempfile.TemporaryDirectory(prefix="shardmill-transform-") as temporary:
             for name, _ in storage.list_files(root):

@@ -25,6 +25,7 @@ from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, sche
 
 from transforms.preprocessing import steps
 from transforms.preprocessing.declaration import Chain
+from transforms.preprocessing.tensorflow_threads import one_thread_each
 
 JOB = "job.json"
 OUTPUT = "transform_graph"
@@ -33,8 +34,7 @@ _NUL = "\0"  # stands between tokens, as in transforms.preprocessing.values
 
 def main() -> None:
     """Wait for a line, read the job of the folder that this process runs in, and write the graph beside it."""
-    tf.config.threading.set_intra_op_parallelism_threads(1)  # the threads of the job are the cores
-    tf.config.threading.set_inter_op_parallelism_threads(1)
+    one_thread_each()
     if not sys.stdin.readline():  # whoever began this process needs it no more
         return
     _name_by_content(Path())

@@ -6,7 +6,6 @@ Imported by the launcher, which builds the graph of the job, and by its workers;
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -23,13 +22,12 @@ from tfx_bsl.tfxio.tf_example_record import TFExampleBeamRecord
 
 from shardmill.errors import UserError
 from transforms.preprocessing.module import FUNCTION, PreprocessingModule
+from transforms.preprocessing.tensorflow_threads import one_thread_each
 
 _DTYPES = {tf.int64: "int64", tf.float32: "float32", tf.string: "bytes"}  # that TFT's schemas have
 
 absl_logging.set_verbosity(absl_logging.ERROR)  # TFT warns of keys of a cache that is not used
-with suppress(RuntimeError):  # TensorFlow has begun in this process already
-    tf.config.threading.set_intra_op_parallelism_threads(1)  # the threads of the job are the cores
-    tf.config.threading.set_inter_op_parallelism_threads(1)
+one_thread_each()
 
 
 def outputs_of(module: PreprocessingModule, schema: str) -> dict[str, str]:

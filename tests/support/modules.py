@@ -1,0 +1,36 @@
+"""A module for --module_file, and what comes of it on another runner than the local one."""
+
+import filecmp
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support.command import Run
+
+_MODULE = """
+import tensorflow_transform as tft
+
+def preprocessing_fn(inputs):
+    return {
+        "id": tft.scale_to_0_1(inputs["id"]),
+        "word": tft.compute_and_apply_vocabulary(inputs["word"], vocab_filename="words"),
+    }
+"""
+
+
+def check_module(run: Run, folder: Path, flags: Sequence[str]) -> None:
+    """Check that what a module asks for is analyzed on the runner that `flags` say, which gives the shards and the
+    vocabulary of the local one."""
+    (folder / "a.csv").write_text("id,word\n" + "".join(f"{n},w{n * n % 7}\n" for n in range(900)))
+    (folder / "custom.py").write_text(_MODULE)
+    words = ["csv", "--input", folder / "a.csv", "--name", "tiny", "--module_file", folder / "custom.py"]
+    for name, more in (("local", ()), ("there", flags)):
+        result = run(*words, "--output", folder / name, *more)
+        assert result.status == 0, result.err
+    local, there = (folder / name / "tiny" / "1.0.0" for name in ("local", "there"))
+    names = sorted(path.name for path in local.glob("tiny-*"))
+    assert names
+    assert filecmp.cmpfiles(local, there, names, shallow=False) == (names, [], [])
+    assets = "transform_graph/transform_fn/assets/words"
+    assert (there / assets).read_bytes() == (local / assets).read_bytes()
+    # By how often they are there; of equal ones TFT has the later first
+    assert (there / assets).read_text().splitlines() == ["w4", "w2", "w1", "w0"]
