@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from transforms.files.resolve import ResolveOptions
     from transforms.inputs.annotations.source import AnnotationSource
     from transforms.inputs.companions import Companion
-    from transforms.inputs.manifests.given import ManifestFile
+    from transforms.inputs.manifests.given import LinesOf, ManifestFile
     from transforms.inputs.manifests.names import ManifestNames
     from transforms.layout.files import LayoutOptions
     from transforms.preprocessing.gather import Analysis
@@ -92,6 +92,11 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
     def separators(self) -> dict[str, str]:
         """What stands between the classes of a label that names several, by what the label is called."""
         return {}
+
+    @property
+    def lines_of(self) -> "LinesOf | None":
+        """Which of several manifests a line is of; None where there is one, or none."""
+        return None
 
     @property
     def analysis(self) -> "Analysis | None":
@@ -334,6 +339,14 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         for manifest in found:
             is_textual(manifest.path)
         return found
+
+    @property
+    def lines_of(self) -> "LinesOf | None":
+        """As the base says."""
+        from transforms.inputs.manifests.given import LinesOf
+
+        several = self.manifest and len(self.manifests) > 1
+        return LinesOf(tuple(manifest.path for manifest in self.manifests)) if several else None
 
     @cached_property
     def root(self) -> str:

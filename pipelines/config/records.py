@@ -16,6 +16,7 @@ from transforms.options.columns import parse_delimiter, parse_fill, parse_missin
 from transforms.options.declare import ValueMistake, flag
 from transforms.options.labels import LabelOptions
 from transforms.options.output import parse_path
+from transforms.options.pictures import PictureOptions
 from transforms.options.shards import parse_size
 from transforms.options.splits import SplitOptions
 from transforms.options.timestamps import parse_timestamps
@@ -107,7 +108,7 @@ def _one_or_list(names: tuple[str, ...]) -> str | list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordsConfig(TransformOptions, TokenOptions, SequenceOptions, JobConfig):
+class RecordsConfig(TransformOptions, TokenOptions, SequenceOptions, PictureOptions, JobConfig):
     """What a job over records inside files is told; of what a format has no flag for, it is told the default."""
 
     title: ClassVar[str] = "features"
@@ -400,6 +401,7 @@ class RecordsConfig(TransformOptions, TokenOptions, SequenceOptions, JobConfig):
             fill=self.fill,
             label_columns=self.table_labels,
             images=self.image,
+            pictures=self.part(PictureOptions),
             times=dict(self.timestamp),
             calls_rows=self.spec.calls_rows,
             separators={name or self.table_labels[0]: text for name, text in (self.label_separator or {}).items()},

@@ -24,6 +24,7 @@ from transforms.files.reuse import ReusingShards
 from transforms.files.source import FileShards
 from transforms.inputs.indexed import Indexed
 from transforms.inputs.list_files import ListFiles
+from transforms.inputs.manifests.given import LinesOf
 from transforms.inputs.read_manifests import ReadManifest
 from transforms.inputs.summary import InputSummary
 from transforms.layout.files import Layout, LayoutOptions, make_layout
@@ -189,6 +190,7 @@ def build_files(
         route.near_duplicates,
         options,
         config.analysis,
+        config.lines_of,
     ).with_output_types(str)
 
 
@@ -232,13 +234,14 @@ def _publish(
     near_duplicates: str,
     options: PublishOptions,
     analysis: Analysis | None,
+    lines_of: LinesOf | None,
 ) -> list[str]:
     written = list(shards)
     if (done := publish.published_before(written, options)) is not None:
         return done
     stats = merge_by_split((shard.name.split, shard.stats) for shard in written if shard.stats is not None)
     features, notices = describe(summary, layout, list(map(of_files, stats.values())))
-    gathered, records = gather(rejects, summary.matched, summary.size_bytes)
+    gathered, records = gather(rejects, summary.matched, summary.size_bytes, lines_of)
     names = () if layout.class_names is None else layout.class_names.names
     build = Build(
         records=records,

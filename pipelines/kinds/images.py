@@ -19,6 +19,7 @@ from transforms.options.annotations import AnnotationOptions
 from transforms.options.declare import ValueMistake, flag
 from transforms.options.masks import MaskOptions
 from transforms.options.output import parse_path
+from transforms.options.pictures import max_pixels_flag
 from transforms.stores import storage
 
 if TYPE_CHECKING:
@@ -106,11 +107,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
         "of re-encoded images",
         check=lambda quality: None if 1 <= quality <= 100 else "expected 1 to 100",
     )
-    max_pixels: int = flag(
-        MAX_PIXELS,
-        "more make an image a reject",
-        check=lambda pixels: None if pixels > 0 else "expected a positive number",
-    )
+    max_pixels: int = max_pixels_flag()
     coordinates: tuple[tuple[str, str], ...] = flag(
         (),
         "column=relative|pixels|none,…: what columns like boxes hold, where images are resized or turned upright",

@@ -6,6 +6,7 @@ from pipelines.config.records import FormatSpec, RecordsConfig
 from pipelines.kinds.kind import RecordsKind
 from shardmill.features.renames import Renames
 from transforms.options.declare import options_of
+from transforms.options.pictures import PictureOptions
 from transforms.sequences.options import SequenceOptions
 from transforms.tokens.options import TokenOptions
 
@@ -35,6 +36,7 @@ _COLUMNS = (
     *TOKEN_FLAGS,
     *(option.field for option in options_of(SequenceOptions)),
 )  # of every table
+_PICTURES = tuple(option.field for option in options_of(PictureOptions))
 
 
 def _csv(config: RecordsConfig) -> "RecordFormat":
@@ -149,7 +151,7 @@ FORMATS = (
         suffixes="parquet|pq",
         summary="turn Parquet files into TFRecord shards",
         description="Turn Parquet files into balanced, shuffled TFRecord shards.",
-        flags=("image", *_COLUMNS),
+        flags=("image", *_PICTURES, *_COLUMNS),
         make_format=_parquet,
         make_encoder=_rows,
         make_layout=_table_layout,
@@ -161,7 +163,7 @@ FORMATS = (
         suffixes="avro",
         summary="turn Avro files into TFRecord shards",
         description="Turn Avro container files into balanced, shuffled TFRecord shards.",
-        flags=("image", *_COLUMNS, "block_size"),
+        flags=("image", *_PICTURES, *_COLUMNS, "block_size"),
         make_format=_avro,
         make_encoder=_rows,
         make_layout=_table_layout,
@@ -176,7 +178,7 @@ FORMATS = (
             "Turn tar files whose members are samples, such as 0001.jpg beside 0001.cls, 0001.txt or 0001.json, into"
             " balanced, shuffled TFRecord shards."
         ),
-        flags=(*_COLUMNS, "block_size"),
+        flags=(*_PICTURES, *_COLUMNS, "block_size"),
         make_format=_tars,
         make_encoder=_rows,
         make_layout=_table_layout,

@@ -19,6 +19,7 @@ class Reject:
         transforms.rejects.losses.
       size_bytes: of the file on disk that could not be read; 0 for a record that was read and refused.
       count: how sure `records` is: as a footer or an index says, estimated by bytes, or at least so many.
+      manifest: whose line it is, where there are several manifests.
     """
 
     source: str
@@ -28,6 +29,7 @@ class Reject:
     records: int | None = 1
     size_bytes: int = 0
     count: Count = "exact"
+    manifest: str = ""
 
     @property
     def counted(self) -> int:
@@ -40,6 +42,8 @@ class Reject:
         return self.records != 1 or self.size_bytes > 0 or self.count != "exact"
 
     def to_json(self) -> dict[str, Any]:
-        """Its line in rejects/: how much it stands for only where that is not one record."""
+        """Its line in rejects/: how much it stands for only where that is not one record, its manifest only where there
+        are several."""
         lost = {"records": self.records, "size_bytes": self.size_bytes, "count": self.count} if self.is_loss else {}
-        return {"source": self.source, "line": self.line, "stage": self.stage, "reason": self.reason, **lost}
+        of = {"manifest": self.manifest} if self.manifest else {}
+        return {"source": self.source, **of, "line": self.line, "stage": self.stage, "reason": self.reason, **lost}

@@ -4,7 +4,7 @@ The messages are those of tensorflow/core/example/{example,feature}.proto. Featu
 given, so that the same example is always the same bytes; a protobuf map has no order of its own.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -78,6 +78,17 @@ def floats_entry_header(name: str, size: int) -> bytes:
     return bytes_entry_header(name, size, _FLOAT)  # a packed list is on the wire what a list of one bytes is
 
 
+def int64_entry(name: str, value: int) -> bytes:
+    """`entry(name, int64_feature([value]))`, several times as fast."""
+    packed = varint(value & 0xFFFFFFFFFFFFFFFF)
+    return _integers_entry_header(name, len(packed)) + packed
+
+
+@lru_cache(maxsize=4096)
+def _integers_entry_header(name: str, size: int) -> bytes:
+    return bytes_entry_header(name, size, _INT64)  # as of floats
+
+
 @lru_cache(maxsize=4096)
 def _key(name: str) -> bytes:
     return _delimited(1, name.encode())
@@ -109,8 +120,9 @@ def _encode_feature(name: str, values: Sequence[bytes] | Sequence[int] | Sequenc
     raise TypeError(f"feature {name!r} holds {array.dtype}; expected bytes, integers or floats")
 
 
-def decode_example(record: bytes | memoryview) -> dict[str, FeatureValue]:
-    """Parse a serialized Example: lists of bytes, int64 arrays and float32 arrays by feature name.
+def decode_example(record: bytes | memoryview, wanted: Collection[str] | None = None) -> dict[str, FeatureValue]:
+    """Parse a serialized Example: lists of bytes, int64 arrays and float32 arrays by feature name; of those `wanted`
+    alone, where that is given.
 
     A later entry of the same name replaces an earlier one and unknown fields are skipped, as protobuf has it. A
     feature of no kind is absent, for it is missing to TensorFlow's parsers.
@@ -125,7 +137,7 @@ def decode_example(record: bytes | memoryview) -> dict[str, FeatureValue]:
             continue
         for inner_field, item in _fields(payload):
             if inner_field == 1:
-                name, value = _decode_entry(item)
+                name, value = _decode_entry(item, wanted)
                 if value is None:
                     features.pop(name, None)
                 else:
@@ -142,7 +154,7 @@ def is_sequence_example(record: bytes | memoryview) -> bool:
     return any(field == 2 for field, _ in _fields(memoryview(record)))
 
 
-def _decode_entry(item: memoryview) -> tuple[str, FeatureValue | None]:
+def _decode_entry(item: memoryview, wanted: Collection[str] | None) -> tuple[str, FeatureValue | None]:
     name, value = "", memoryview(b"")
     for field, payload in _fields(item):
         if field == 1:
@@ -150,6 +162,8 @@ def _decode_entry(item: memoryview) -> tuple[str, FeatureValue | None]:
         elif field == 2:
             value = payload
     result: FeatureValue | None = None
+    if wanted is not None and name not in wanted:
+        return name, None
     for kind, payload in _fields(value):
         if kind in (_BYTES, _FLOAT, _INT64):
             result = _decode_list(kind, payload)

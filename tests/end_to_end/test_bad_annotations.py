@@ -152,9 +152,28 @@ def test_what_may_be_is_no_mistake(tmp_path: Path) -> None:
     boxes = [example["objects/bbox"].tolist() for example in shardmill.examples(tmp_path / "out/n/1.0.0", "train")]
     assert [pytest.approx([40 / 48, 60 / 64, 1, 1])] in boxes
 
-    path = written(tmp_path, changed(lambda c: c.pop("annotations")))
+
+@pytest.mark.parametrize("change", [lambda c: c.pop("annotations"), lambda c: c.update(annotations=[])])
+def test_empty_annotations_of_coco_are_said(tmp_path: Path, change: Callable[[Content], object]) -> None:
+    path = written(tmp_path, changed(change))
     found, notices = rejected(tmp_path, "--coco", path)
-    assert (found, notices[0]) == ([], f"{path} has no annotations: its 4 images are without objects")
+
+    said = [f"{path} has no annotations: its 4 images are without objects", "there is no object in any image"]
+    assert (found, notices[:2]) == ([], said)
+    assert [len(each["objects/bbox"]) for each in shardmill.examples(tmp_path / "out/n/1.0.0", "train")] == [0] * 4
+
+
+def test_empty_annotations_of_yolo_and_voc_are_said(tmp_path: Path, run: Run) -> None:
+    """Empty files of YOLO's: its classes stand in data.yaml. Of VOC's nobody knows the classes."""
+    bare = [replace(scene, things=()) for scene in _SCENES]
+    yolo = write_yolo(tmp_path / "yolo", {"train": bare})
+    for scene in bare:
+        (yolo.parent / "labels" / "train" / f"{Path(scene.name).stem}.txt").write_text("")
+    voc = write_voc(tmp_path / "voc", {"train": bare})
+
+    assert rejected(tmp_path, "--yolo", yolo)[1][0] == "there is no object in any image"
+    done = run("images", "--voc", voc, "--output", tmp_path / "out", "--name", "voc")
+    assert (done.status, "there is no object in any image, and so no class" in done.err) == (2, True)
 
 
 def test_what_no_example_holds_is_said(tmp_path: Path) -> None:

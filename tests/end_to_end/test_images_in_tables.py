@@ -2,6 +2,8 @@
 
 import json
 import os
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.command import Run, check_mistake, image
+from tests.support.command import Run, check_mistake, image, write_files
 from tests.support.later import Later
 from tests.support.table_results import convert
+from tests.support.tars import tar
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 tfds = Later("tensorflow_datasets")
@@ -42,6 +45,37 @@ def test_image_is_checked_and_stored_as_an_image(run: Run, tmp_path: Path) -> No
     assert json.loads((table.directory / "manifest.json").read_text())["configuration"]["image"] == ["photo"]
 
 
+def png(side: int, pixels: bytes) -> bytes:
+    """A gray PNG of so many pixels a side, whose checksums are right."""
+    chunks = ((b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)), (b"IDAT", pixels), (b"IEND", b""))
+    parts = [struct.pack(">I", len(of)) + kind + of + struct.pack(">I", zlib.crc32(kind + of)) for kind, of in chunks]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+@pytest.mark.parametrize("command", ["parquet", "webdataset"])
+def test_bombs_and_what_only_decoding_shows(run: Run, tmp_path: Path, command: str) -> None:
+    """As `shardmill images` has it: more pixels than --max_pixels are refused before any is decoded."""
+    bomb = png(100_000, zlib.compress(bytes(10**7)))
+    images = [png(4, zlib.compress(bytes(20))), bomb, png(4, b"no deflate"), png(9, zlib.compress(bytes(90)))]
+    if command == "parquet":
+        write(tmp_path / "in", {"image": pa.array(images, pa.binary())})
+    else:
+        members = [(f"{number}.png", of) for number, of in enumerate(images)]
+        write_files(tmp_path / "in", {"0.tar": tar(members)})
+
+    def reasons(*flags: object) -> list[str]:
+        more = ("--image", "image") if command == "parquet" else ()
+        table = convert(command, tmp_path / "in", tmp_path, *more, *flags, "--max_reject_fraction", 1, "--overwrite")
+        return [reject["reason"].partition("column 'image': ")[2] for reject in table.rejects()]
+
+    too_large = "a png of 100000 x 100000 pixels is more than --max_pixels {}: a decompression bomb?"
+    assert reasons() == [too_large.format(178956970)]
+    assert reasons("--max_pixels", 80) == [too_large.format(80), too_large.replace("100000", "9").format(80)]
+    bombed, damaged = reasons("--verify", "decode")
+    assert bombed == too_large.format(178956970)
+    assert damaged.startswith("does not decode")
+
+
 def test_without_the_flag_a_notice_names_it(run: Run, tmp_path: Path) -> None:
     images = [image(number) for number in range(3)]
     whole = write(tmp_path / "a", {"photo": images})
@@ -59,6 +93,8 @@ def test_without_the_flag_a_notice_names_it(run: Run, tmp_path: Path) -> None:
         (("--image", "n"), "--image n: it holds int64; expected the bytes of one encoded image in each row"),
         (("--image", "many"), "--image many: it holds lists of bytes; expected the bytes of one encoded image"),
         (("--image", "foto"), "--image foto: no such column in --input {source}; did you mean photo?"),
+        (("--max_pixels", "5"), "--max_pixels 5 is about columns of images, and none is one; --image says which are"),
+        (("--verify", "decode"), "--verify decode is about columns of images, and none is one; --image says which"),
         (("--image", "photo", "--drop", "photo"), "--image photo is also in --drop; drop the one or the other"),
         (("--image", "photo", "--label", "photo"), "--image photo is also in --label; drop the one or the other"),
     ],

@@ -52,7 +52,15 @@ def test_the_sdist_holds_every_module_and_the_source_of_the_compiled_one(sdist: 
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
 
-    assert {*expected(), "shardmill/_native.c", "pyproject.toml", "setup.py", "README.md", "LICENSE"} - names == set()
+    assert {
+        *expected(),
+        "shardmill/_native.c",
+        "shardmill/_native_json.c",
+        "pyproject.toml",
+        "setup.py",
+        "README.md",
+        "LICENSE",
+    } - names == set()
 
 
 def test_the_wheel_of_the_sdist_holds_every_module(wheel: Path) -> None:

@@ -164,14 +164,31 @@ def test_rows_that_are_in_two_manifests(run: Run, folder: Path) -> None:
     )
     found = made(run, "--manifest", "a.csv,b.csv,c.csv")
 
-    assert [(reject["source"], reject["line"], reject["reason"]) for reject in found.rejects()] == [
-        ("4.jpg", 2, "duplicate of line 6 in a.csv"),
-        ("gone.jpg", 3, "no such file"),
+    assert [tuple(reject[name] for name in ("source", "manifest", "line", "reason")) for reject in found.rejects()] == [
+        ("4.jpg", "b.csv", 2, "duplicate of line 6 in a.csv"),
+        ("gone.jpg", "c.csv", 3, "no such file"),
     ]
     assert len(found.records["5.jpg"]) == 2
     split = made(run, "--manifest", "train=a.csv", "--manifest", "test=b.csv")
     said = "1 example of 'test' has equal content in 'train', such as '4.jpg:2' and '4.jpg:6'"
     assert said in split.dataset.manifest.notices
+
+
+def test_rejects_of_every_stage_say_whose_line_it_is(run: Run, folder: Path) -> None:
+    """Of one manifest they need not, and their bytes stay what they were."""
+    bad = "file_name,label,age\n1.jpg,a,3\n,b,4\n2.jpg,unknown,5\nnone.jpg,a,6\n"
+    write_files(folder, {"c.csv": bad.encode(), "none.jpg": b"no image", "names.txt": b"a\nb\n"})
+    flags = ("--labels_file", "names.txt", "--on_new_label", "reject")
+
+    several = made(run, "--manifest", "a.csv,c.csv", *flags).rejects()
+    one = made(run, "--manifest", "c.csv", *flags).rejects()
+
+    assert [(reject.pop("manifest"), reject["line"], reject["stage"]) for reject in several] == [
+        ("c.csv", 4, "index"),
+        ("c.csv", 3, "index"),
+        ("c.csv", 5, "write"),
+    ]
+    assert several == one
 
 
 def test_metadata_in_every_split_folder_is_used_and_said(run: Run, folder: Path) -> None:

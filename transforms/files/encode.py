@@ -193,8 +193,7 @@ class FileEncoder(ABC):
         offset = 0
         names = _Names(self.renames(self.feature), self.renames("label"), self.renames("filename"))
         label_of = LABELS.name if LABELS.name in batch.schema.names else "label"
-        lines = list(map(line_of, batch["line"].to_pylist()))
-        rows = (lines if name == "line" else batch[name].to_pylist() for name in ("name", label_of, "line", "columns"))
+        rows = (batch[name].to_pylist() for name in ("name", label_of, "line", "columns"))
         paths = self._paths(batch)
         tried = list(map(self._tried, paths, self._read(paths, known), batch["size"].to_pylist(), known))
         noted = self.note(batch, tried)
@@ -220,7 +219,9 @@ class FileEncoder(ABC):
             files.append(encoded)
             file = encoded if isinstance(before, Exception) else before  # what is noted of it is not what it holds
             # Whether labels quarrel is asked only where each file has one
-            held.append((name, line, digest(file.value, file.entries), None if isinstance(label, list) else label))
+            held.append(
+                (name, line_of(line), digest(file.value, file.entries), None if isinstance(label, list) else label)
+            )
             columns_of.append(entries or b"")
             count_labels(labels, label)
         stats: SplitStats = self.point_out(self.count(files, labels), files, laid)

@@ -31,7 +31,10 @@ def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType], rena
         try:
             if column.length is not None or isinstance(value, list):
                 check_shape(value, column)
-            entries.append(example.entry(renames(name), _feature(leaves(value), column.dtype)))
+            if type(value) is int and column.dtype == "int64":
+                entries.append(example.int64_entry(renames(name), value))
+            else:
+                entries.append(example.entry(renames(name), _feature(leaves(value), column.dtype)))
         except ColumnError as error:
             raise ColumnError(f"column {name!r}: {error}") from None
     return b"".join(entries)

@@ -19,7 +19,6 @@ from transforms.inputs import label_lists
 from transforms.inputs.annotations.objects import labels_of, planned_objects
 from transforms.inputs.companions import COMPANIONS
 from transforms.inputs.folders import split_name
-from transforms.inputs.manifests.given import line_of
 from transforms.layout.files import Layout
 from transforms.options.splits import CONTENT, SplitOptions
 from transforms.sharding import keys
@@ -71,7 +70,7 @@ def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> I
         except ColumnError as error:
             problem = problem or str(error)
         if problem is not None:
-            yield Reject(name, line_of(line), "index", problem)
+            yield Reject(name, line, "index", problem)
             continue
         payload = size if options.record_bytes is None else options.record_bytes
         planned = payload + len(name.encode()) + len(entries) + _EXAMPLE_OVERHEAD + tfrecord.OVERHEAD

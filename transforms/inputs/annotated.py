@@ -78,7 +78,7 @@ class ReadAnnotations(beam.PTransform):
             .with_outputs(REJECTS, SUMMARIES, main="rows")
         )
         measured = read["rows"] | "Measure" >> beam.ParDo(
-            MeasureFn(self.source.root, False, self.allow_outside, self.identities, self.temporary)
+            MeasureFn(self.source.root, False, self.allow_outside, self.identities, self.temporary, tells_names=False)
         ).with_output_types(pa.RecordBatch).with_outputs(REJECTS, SUMMARIES, main="files")
         return indexed(measured["files"], measured, read, listed)
 

@@ -2,9 +2,12 @@
 
 import os
 import posixpath
+import re
 
 from transforms.stores import storage
 from transforms.stores.web import web_reason
+
+_PLAIN = re.compile(r"(?:[^/.:\0][^/:\0]*/)*[^/.:\0][^/:\0]*", re.DOTALL)  # below the folder, and in its normal form
 
 
 def locate(name: str, folder: str, allow_outside: bool, whose: str = "the manifest's folder") -> tuple[str, str | None]:
@@ -13,6 +16,8 @@ def locate(name: str, folder: str, allow_outside: bool, whose: str = "the manife
     Raises:
       ValueError: it lies outside, which is not allowed, or its name can be none.
     """
+    if _PLAIN.fullmatch(name):
+        return name, None  # as all that follows would find
     if "\0" in name:
         raise ValueError("the file name holds a NUL byte")
     if why := web_reason(name):

@@ -1,7 +1,9 @@
 """The sizes of files that rows name, and the types of the rows' columns."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +14,6 @@ from transforms.columns.nested import ColumnError
 from transforms.columns.types import ColumnType, merge_types, value_type
 from transforms.inputs.companions import Companion, paths_of
 from transforms.inputs.found import FOUND
-from transforms.inputs.manifests.given import line_of
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
@@ -20,6 +21,7 @@ from transforms.stores.identity import identity_of, identity_of_all
 from transforms.stores.links import LinksInside
 
 NO_SUCH_FILE = "no such file"
+_PLAIN = 1 << 62  # integers nearer to 0 need no look at their size
 
 
 def measure(
@@ -43,7 +45,9 @@ def measure(
       companions: further files of each row; its size is that of all.
     """
     paths = [uri or storage.join(root, name) for name, uri in zip(*(batch[i].to_pylist() for i in (0, 2)), strict=True)]
-    size_of = partial(_size, inside=None if allow_outside or not storage.is_local(root) else LinksInside(root))
+    size_of = partial(
+        _size, identities=identities, inside=None if allow_outside or not storage.is_local(root) else LinksInside(root)
+    )
     beside = paths_of(batch)
     every = [*paths, *(path for row in beside for path in row)]
     looked_at = iter(list(map(size_of, every) if all(map(storage.is_local, every)) else map_(size_of, every)))
@@ -53,26 +57,26 @@ def measure(
             _together(found, companions, row, [next(looked_at) for _ in row], root)
             for found, row in zip(sizes, beside, strict=True)
         ]
-    types: dict[str, ColumnType] = {}
+    types = _RowTypes(textual)
     rejects: list[Reject] = []
     keep = []
+    columns = batch["columns"].to_pylist()
     for row, found in enumerate(sizes):
         problem = found if isinstance(found, str) else None
         if problem is None:
             try:
-                types = merge_types(types, _row_types(json.loads(batch["columns"][row].as_py()), textual))
+                types.add(json.loads(columns[row]))
             except ColumnError as error:
                 problem = str(error)
         if problem is not None:
-            line = line_of(batch["line"][row].as_py())
-            rejects.append(Reject(batch["name"][row].as_py(), line, "index", problem))
+            rejects.append(Reject(batch["name"][row].as_py(), batch["line"][row].as_py(), "index", problem))
         keep.append(problem is None)
     known = [(0, None) if isinstance(found, str) else found for found in sizes]
     batch = batch.set_column(1, FOUND.field("size"), pa.array([size for size, _ in known], pa.int64()))
     if identities:
         made = pa.array([identity for _, identity in known], pa.uint64())
         batch = batch.set_column(FOUND.get_field_index("identity"), FOUND.field("identity"), made)
-    return batch.filter(pa.array(keep, pa.bool_())), types, rejects
+    return batch.filter(pa.array(keep, pa.bool_())), types.merged(), rejects
 
 
 def _together(
@@ -107,6 +111,31 @@ def missing_of(rejects: Sequence[Reject], companions: Sequence[Companion]) -> di
     return {kind: (len(found), min(found)) for kind, found in names.items() if found}
 
 
+class _RowTypes:
+    """The types of the columns of rows; of those that hold plain integers alone, which are many, it is counted how many
+    have the same names."""
+
+    def __init__(self, textual: bool) -> None:
+        self._textual = textual
+        self._types: dict[str, ColumnType] = {}
+        self._plain: Counter[tuple[str, ...]] = Counter()
+
+    def add(self, columns: dict[str, Any]) -> None:
+        """Add a row; raises ColumnError where its values have no type."""
+        if not self._textual and all(type(value) is int and -_PLAIN < value < _PLAIN for value in columns.values()):
+            self._plain[tuple(columns)] += 1
+        else:
+            self._types = merge_types(self._types, _row_types(columns, self._textual))
+
+    def merged(self) -> dict[str, ColumnType]:
+        """Those of all rows."""
+        for names, rows in self._plain.items():
+            one = _row_types(dict.fromkeys(names, 0), self._textual)
+            self._types = merge_types(self._types, {name: replace(of, present=rows) for name, of in one.items()})
+        self._plain.clear()
+        return self._types
+
+
 def _row_types(columns: dict[str, Any], textual: bool) -> dict[str, ColumnType]:
     types = {}
     for name, value in columns.items():
@@ -119,8 +148,8 @@ def _row_types(columns: dict[str, Any], textual: bool) -> dict[str, ColumnType]:
     return types
 
 
-def _size(path: str, inside: LinksInside | None) -> tuple[int, int | None] | str:
-    """Size and identity of the file at `path`, or why it has none.
+def _size(path: str, inside: LinksInside | None, identities: bool) -> tuple[int, int | None] | str:
+    """Size and, if asked for, identity of the file at `path`, or why it has none.
 
     Raises:
       OSError: a store failed; a runner tries again.
@@ -129,7 +158,8 @@ def _size(path: str, inside: LinksInside | None) -> tuple[int, int | None] | str
         return "a symbolic link leads outside the manifest's folder; give --allow_outside if that is meant"
     try:
         found = storage.stat_file(path)
-        return found.size_bytes, identity_of(found.size_bytes, found.stamp, found.modified)
+        identity = identity_of(found.size_bytes, found.stamp, found.modified) if identities else None
+        return found.size_bytes, identity
     except FileNotFoundError:
         return NO_SUCH_FILE
     except OSError as error:

@@ -115,7 +115,8 @@ def _parse(
 class MeasureFn(beam.DoFn):
     """Sizes of the files that rows name, looked up by many threads where each is a request.
 
-    Its parameters are those of `measure`, and the job's temporary directory; None in a dry run.
+    Its parameters are those of `measure`, the job's temporary directory, None in a dry run, and whether to look for
+    columns that name images.
     """
 
     def __init__(
@@ -126,7 +127,9 @@ class MeasureFn(beam.DoFn):
         identities: bool,
         temporary: str | None = None,
         companions: Sequence[Companion] = (),
+        tells_names: bool = True,
     ) -> None:
+        self._tells_names = tells_names
         self._root, self._textual, self._companions = root, textual, companions
         self._allow_outside, self._identities = allow_outside, identities
         self._temporary = temporary
@@ -149,7 +152,7 @@ class MeasureFn(beam.DoFn):
             yield from bounded(measured)
         summary = summarize_batch(measured, types) if len(measured) else InputSummary()
         first = missing_of(rejects, self._companions)
-        named = image_names(measured, self._root) if len(measured) else {}
+        named = image_names(measured, self._root) if len(measured) and self._tells_names else {}
         others = InputSummary(rejected=len(rejects), missing=first, image_names=named)
         yield TaggedOutput(SUMMARIES, summary.merge(others))
 

@@ -55,6 +55,6 @@ def without_duplicates(batch: pa.RecordBatch, path: str | Sequence[str]) -> tupl
         if before != line:
             name = batch["name"][row].as_py()
             of_first = path if isinstance(path, str) else path[manifest_of(before)]
-            rejects.append(Reject(name, line_of(line), "index", f"duplicate of line {line_of(before)} in {of_first}"))
+            rejects.append(Reject(name, line, "index", f"duplicate of line {line_of(before)} in {of_first}"))
     found = batch.drop_columns(["digest"])
     return (found if all(keep) else found.filter(pa.array(keep, pa.bool_()))), rejects

@@ -130,6 +130,7 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
         *options.told,
         *missing,
         *sorted(summary.notices),
+        *(["there is no object in any image"] if options.annotated and not summary.objects else []),
         *skipped_notices(summary),
         *left_out_notices(summary),
         *folder_notices(summary.folders, folders),

@@ -13,6 +13,7 @@ from transforms.formats.base import KeyColumn
 from transforms.inputs.folders import SPLITS, FolderRoles
 from transforms.inputs.summary import InputCounts, InputSummary
 from transforms.layout.table_options import TableOptions
+from transforms.options.pictures import PictureOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class TableLayout:
         found takes memory of their own.
       images: the columns that are images: each is checked, and a row without one is rejected.
       times: the columns whose texts are times that become numbers, and the unit of each.
+      pictures: how they are checked.
       calls_rows: the column whose text rejects call a row by, beside its number; "" where there is none.
     """
 
@@ -59,6 +61,7 @@ class TableLayout:
     target: str | None = None
     indexed: InputCounts = field(default_factory=InputCounts)
     images: tuple[str, ...] = ()
+    pictures: PictureOptions = field(default_factory=PictureOptions)
     calls_rows: str = ""
     times: Mapping[str, str] = field(default_factory=dict)
 

@@ -8,6 +8,7 @@ from shardmill.kinds.registry import kind_of
 from transforms.columns.inferred import ValuesOf
 from transforms.inputs.folders import FolderRoles
 from transforms.options.labels import LabelOptions
+from transforms.options.pictures import PictureOptions
 from transforms.options.splits import SplitOptions
 
 
@@ -31,6 +32,7 @@ class TableOptions:
       folders: what those of the files mean, as --folders says; None where that is guessed.
       plural: how errors call the files.
       images: the columns of --image.
+      pictures: how images in columns are checked.
       calls_rows: the column that says which record a row is; "" where there is none.
       says_label: the flags that were given as `label`, which is the first column of --label.
       times: the columns of --timestamp, and the unit of each.
@@ -51,6 +53,7 @@ class TableOptions:
     folders: FolderRoles | None = None
     plural: str = "files"
     images: tuple[str, ...] = ()
+    pictures: PictureOptions = field(default_factory=PictureOptions)
     calls_rows: str = ""
     says_label: tuple[str, ...] = ()
     schema_said: str = "--schema"

@@ -48,6 +48,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         fractions=splits.fractions,
         notices=(*skipped_notices(summary), *columns.notices, *marked.notices, *splits.notices),
         images=marked.images,
+        pictures=options.pictures,
         calls_rows=options.calls_rows if options.calls_rows in columns.types else "",
         # There is no such column where no row could be read
         required_labels=tuple(

@@ -56,6 +56,8 @@ def mark_columns(columns: Columns, inferred: Inferred, options: TableOptions) ->
         if found is not None and found.said:
             notices.append(found.said)
         features.append(replace(feature, role="source") if feature.name == options.calls_rows else feature)
+    if options.pictures.asked and not images:
+        raise UserError(f"{options.pictures.asked} is about columns of images, and none is one; --image says which are")
     marked = replace(columns, features=_required(features, complete))
     return Marked(marked, tuple(images), tuple(classes), tuple(complete), tuple(notices))
 

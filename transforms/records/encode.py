@@ -189,7 +189,7 @@ class TableEncoder:
         if tokenized is not None:
             batch = tokenized.batch
         for name in layout.images:
-            checked = check_images(batch[name])
+            checked = check_images(batch[name], layout.pictures)
             reject(checked.bad, lambda row, name=name, checked=checked: f"column {name!r}: {checked.reasons[row]}")
             batch = batch.append_column(pictures_column(name), checked.pictures)
         for feature in layout.features:

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from transforms.files.images.checked import checked_header
+from transforms.files.images.checked import checked_image
 from transforms.files.images.errors import ImageError
-from transforms.files.images.limits import MAX_PIXELS
+from transforms.options.pictures import PictureOptions
 from transforms.statistics.pictures import picture_array
 
 NO_IMAGE = "no image"
@@ -35,8 +35,8 @@ class CheckedImages:
     pictures: pa.Array
 
 
-def check_images(column: pa.Array) -> CheckedImages:
-    """The images in a column of large_binary, by their headers and structure: see transforms.files.images.header."""
+def check_images(column: pa.Array, options: PictureOptions) -> CheckedImages:
+    """The images in a column of large_binary, as a file of its own each would be."""
     reasons: dict[int, str] = {}
     found: list[Any] = []
     for row, value in enumerate(column):
@@ -44,7 +44,8 @@ def check_images(column: pa.Array) -> CheckedImages:
         try:
             if data is None:
                 raise ImageError(NO_IMAGE)
-            found.append((len(data), checked_header(data, f"{MAX_PIXELS:,} pixels", MAX_PIXELS)))
+            header = checked_image(data, options.verify, options.max_pixels)
+            found.append((len(data), header))
         except ImageError as error:
             reasons[row] = str(error)
             found.append(None)

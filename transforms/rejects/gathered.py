@@ -1,8 +1,8 @@
 """All rejects of a job: in the order in which they are published, counted, in memory that does not grow with them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ _REASONS = 100  # in a manifest
 _READERS = 16  # each may be a request to a store
 _WHOLE_BYTES = 2 << 20  # a file of no more is read in one
 _CHUNK_BYTES = 1 << 20
+PlaceOf = Callable[[int], tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,9 @@ class Rejects:
             yield from self._spool.chunks(0, self.size_bytes, _CHUNK_BYTES)
 
 
-def gather(parts: Iterable[RejectsPart], records: int, size_bytes: int) -> tuple[Rejects, int]:
+def gather(
+    parts: Iterable[RejectsPart], records: int, size_bytes: int, place_of: PlaceOf | None = None
+) -> tuple[Rejects, int]:
     """The rejects of a job, and the records of its input, both with an estimate for the files of which nothing could be
     read.
 
@@ -73,6 +76,7 @@ def gather(parts: Iterable[RejectsPart], records: int, size_bytes: int) -> tuple
       parts: of all workers.
       records: of the input, those of such files counted as one each.
       size_bytes: of the input.
+      place_of: (manifest, line in it) of the number of a line, where there are several manifests.
 
     Raises:
       OSError: a part cannot be read, or there is no room for them.
@@ -82,7 +86,7 @@ def gather(parts: Iterable[RejectsPart], records: int, size_bytes: int) -> tuple
     found = SortedLines(_place)
     for line in _all_lines(known):
         found.add(line)
-    rejects = _gathered(found, records_a_byte)
+    rejects = _gathered(found, records_a_byte, place_of)
     return rejects, records + rejects.records - sum(part.records for part in known)
 
 
@@ -99,7 +103,7 @@ def _all_lines(parts: Sequence[RejectsPart]) -> Iterator[bytes]:
             yield from lines(iter(partial(file.read, _CHUNK_BYTES), b""))
 
 
-def _gathered(ordered: Iterable[bytes], records_a_byte: float) -> Rejects:
+def _gathered(ordered: Iterable[bytes], records_a_byte: float, place_of: PlaceOf | None) -> Rejects:
     spool, reasons, losses = Spool(), ReasonCounter(), LossCounter()
     records = size_bytes = crc32c = 0
     pending: list[bytes] = []
@@ -119,6 +123,9 @@ def _gathered(ordered: Iterable[bytes], records_a_byte: float) -> Rejects:
         if reject.records is None:
             reject = settled(reject, records_a_byte)
             line = encoded(reject)
+        if place_of is not None and reject.line is not None:
+            manifest, of_manifest = place_of(reject.line)
+            line = encoded(replace(reject, manifest=manifest, line=of_manifest))
         records += reject.counted
         reasons.add(reject.reason, reject.counted, reject.source)
         losses.add(reject)

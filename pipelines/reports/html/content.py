@@ -159,7 +159,8 @@ def _rejects(sources: Sources) -> dict[str, Any]:
             raise CorruptDataError(f"rejects/ has a line that is no rejected record: {error}") from error
         known = reason in counts if told else unsaid.knows(reason)
         if known and len(names[reason]) < _NAMES:  # of very many reasons, the most frequent are told
-            names[reason].append(source if number is None else f"{source}:{number}")
+            of = f" in {reject['manifest']}" if "manifest" in reject else ""
+            names[reason].append(source if number is None else f"{source}:{number}{of}")
     counts = counts or unsaid.by_records(MOST_REASONS)
     return {
         "records": int(manifest.get("records", 0)),

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, zip_longest
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 from pipelines.reports.objects import Drawn, objects_of, words_of
 from shardmill.checks.profile import Profile
@@ -81,6 +81,13 @@ def find_pictures(dataset: Dataset, profile: Profile) -> Pictures:
     return Pictures(*found, tuple(dict.fromkeys(finder.notes)), finder.unreadable)
 
 
+class _Record(NamedTuple):
+    """An example, of which it is not yet known whether its picture is shown."""
+
+    split: str
+    record: bytes
+
+
 class _Finder:
     def __init__(self, dataset: Dataset, profile: Profile) -> None:
         self._dataset, self._profile = dataset, profile
@@ -96,17 +103,19 @@ class _Finder:
 
     def classes(self) -> tuple[tuple[str, tuple[Picture, ...]], ...]:
         """Some of each class, of as many splits as can be."""
-        found: dict[int, dict[str, list[Picture]]] = defaultdict(lambda: defaultdict(list))
+        found: dict[int, dict[str, list[_Record]]] = defaultdict(lambda: defaultdict(list))
         looked_at = list(self._looked_at())
         read = [partial(self._first, shard, *records) for _, shard, records in looked_at]
-        for (split, *_), examples in zip(looked_at, together(self._dataset.directory, *read), strict=True):
-            for example in examples:
-                picture = self._picture(example, split)
-                if picture is not None:
-                    found[self._class_id(example)][split].append(picture)
+        for (split, *_), records in zip(looked_at, together(self._dataset.directory, *read), strict=True):
+            for index, record in records:
+                found[index][split].append(_Record(split, record))
         shown = spread(sorted(found), CLASSES)
         number = OF_A_CLASS if self._label is not None else _OF_NO_CLASS
-        return tuple((self._class_name(index), _in_turn(found[index], number)) for index in shown)
+        return tuple((self._class_name(index), self._pictures(_in_turn(found[index], number))) for index in shown)
+
+    def _pictures(self, records: Sequence["_Record"]) -> tuple[Picture, ...]:
+        pictures = (self._picture(decode_example(each.record), each.split) for each in records)
+        return tuple(picture for picture in pictures if picture is not None)
 
     def extremes(self) -> tuple[tuple[str, tuple[Picture, ...]], ...]:
         """The extreme ones, of all splits together."""
@@ -155,14 +164,18 @@ class _Finder:
         for split, shard in chosen:
             yield split, shard, (math.ceil(_RECORDS / len(chosen)), _BYTES // len(chosen))
 
-    def _first(self, shard: ShardEntry, records: int, size_bytes: int) -> list[dict[str, FeatureValue]]:
-        """The first examples of a shard: of an object store hardly more than they are is asked for."""
-        found: list[dict[str, FeatureValue]] = []
+    def _first(self, shard: ShardEntry, records: int, size_bytes: int) -> list[tuple[int, bytes]]:
+        """The classes and the records of the first examples of a shard that have an image: of an object store hardly
+        more than they are is asked for."""
+        found: list[tuple[int, bytes]] = []
+        wanted = [*self._images, *([self._label.name] if self._label is not None else [])]
         likely = min(math.ceil(_MARGIN * records * shard.size_bytes / shard.examples), size_bytes)
         try:
             with storage.open_beginning(self._dataset.path(shard), shard.size_bytes, likely) as file:
                 for record in islice(self._profile.manifest.codec.records(file, shard.file), records):
-                    found.append(decode_example(record))
+                    example = decode_example(record, wanted)
+                    if any(len(example.get(name, ())) for name in self._images):
+                        found.append((self._class_id(example), bytes(record)))
                     size_bytes -= len(record)
                     if size_bytes < 0:
                         break
@@ -221,11 +234,11 @@ def spread(items: Sequence[Item], number: int) -> list[Item]:
     return [items[index * len(items) // count] for index in range(count)]
 
 
-def _in_turn(by_split: dict[str, list[Picture]], number: int) -> tuple[Picture, ...]:
+def _in_turn(by_split: dict[str, list[_Record]], number: int) -> tuple[_Record, ...]:
     """One of each split, then a second of each, …, and those of a split together."""
-    rounds = (picture for one_of_each in zip_longest(*by_split.values()) for picture in one_of_each)
-    chosen = list(islice((picture for picture in rounds if picture is not None), number))
-    return tuple(picture for split in by_split for picture in chosen if picture.split == split)
+    rounds = (record for one_of_each in zip_longest(*by_split.values()) for record in one_of_each)
+    chosen = list(islice((record for record in rounds if record is not None), number))
+    return tuple(record for split in by_split for record in chosen if record.split == split)
 
 
 def _rank(what: str, image: Extreme) -> float:

@@ -16,8 +16,8 @@ from shardmill.statistics.extremes import Extreme
 from transforms.files.encode import Encoded, FileEncoder, Laid
 from transforms.files.images import look
 from transforms.files.images.boxes import Picture
-from transforms.files.images.checked import check_pixels, checked_header
-from transforms.files.images.codec import Reencode, check_decodes, measure, orientation, reencode
+from transforms.files.images.checked import check_pixels, checked_image
+from transforms.files.images.codec import Reencode, measure, orientation, reencode
 from transforms.files.images.companions import Beside, CompanionEncoder
 from transforms.files.images.errors import ImageError
 from transforms.files.images.exif import UPRIGHT
@@ -231,7 +231,7 @@ class ImageEncoder(FileEncoder):
         data = storage.read_bytes(path) if data is None else data
         if self.reencode is not None:
             before = ImageHeader(*measure(data))
-            check_pixels(before, self._most_said, self.max_pixels)
+            check_pixels(before, self.max_pixels)
             if self.coordinates and (turned := orientation(data)) != UPRIGHT:
                 raise ImageError(turned_reason(turned, self.coordinates))
             asked = self.objects is not None or (self.companions is not None and self.companions.has_masks)
@@ -240,14 +240,7 @@ class ImageEncoder(FileEncoder):
             return stored, ImageHeader(stored_format, width, height, found=found)
         if self.verify == "none":
             return data, ImageHeader("unchecked", 0, 0)
-        header = checked_header(data, self._most_said, self.max_pixels)
-        if self.verify == "decode":
-            check_decodes(data)
-        return data, header
-
-    @property
-    def _most_said(self) -> str:
-        return f"--max_pixels {self.max_pixels}"
+        return data, checked_image(data, self.verify, self.max_pixels)
 
 
 @lru_cache(maxsize=4096)

@@ -16,7 +16,7 @@ from transforms.inputs.annotations.objects import IMAGE_ID, Annotated, Annotated
 from transforms.inputs.annotations.source import Categories, LeftOut, Notice
 from transforms.stores import storage
 
-_AT_ONCE = 1_000  # images whose objects are looked for at once
+_AT_ONCE = 2_000  # images whose objects are looked for at once: with theirs, an element of some mebibyte
 _LOOKED_AT = 20  # images that are looked for in every folder they may be in
 
 

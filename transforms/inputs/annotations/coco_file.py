@@ -21,6 +21,15 @@ from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
 
+try:
+    from shardmill._native import plain_annotations
+except ImportError:  # not compiled
+
+    def plain_annotations(text: str) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes, dict[str, int]] | None:
+        """As if something were odd everywhere."""
+        return None
+
+
 _KEPT = frozenset(("id", "image_id", "category_id", "bbox", "area", "iscrowd"))  # of an annotation
 _LISTS = ("images", "annotations", "categories")
 
@@ -45,7 +54,7 @@ class CocoFile:
       problems: why an image is a reject for what is said of it, by its id.
       strays: what is wrong with annotations that name no image.
       left_out: annotations with what is not kept, such as polygons, by the key that holds it.
-      bare: whether it has no list of annotations at all, as those of test sets.
+      bare: whether it has no annotations at all, as those of test sets.
       ids, image_ids, category_ids, boxes, areas, crowds: of annotations, in their order; of boxes four numbers each.
     """
 
@@ -68,7 +77,13 @@ class CocoFile:
         self.images.extend(_image(item, place) for place, item in enumerate(items, len(self.images) + 1))
 
     def add_annotations(self, items: Sequence[Any]) -> None:
-        """Keep what is needed of some annotations; all at once where none is odd."""
+        """Keep what is needed of some annotations: of items of the list, or what `plain_annotations` made of them."""
+        if isinstance(items, tuple):
+            *columns, left_out = items
+            for kept, new in zip(self._kept, columns, strict=True):
+                kept.frombytes(new)
+            self.left_out.update(left_out)
+            return
         for item in items:
             if isinstance(item, dict) and not item.keys() <= _KEPT:
                 self.left_out.update(key for key in item.keys() - _KEPT if item[key])
@@ -101,9 +116,12 @@ class CocoFile:
         for row in order[1:][ids[order[1:]] == ids[order[:-1]]].tolist():
             self.problems.setdefault(int(image_ids[row]), f"its annotation {ids[row]} has an id that another has, too")
 
+    @property
+    def _kept(self) -> tuple[Any, ...]:
+        return self.ids, self.image_ids, self.category_ids, self.boxes, self.areas, self.crowds
+
     def _extend(self, columns: Sequence[Any]) -> None:
-        mine: tuple[Any, ...] = (self.ids, self.image_ids, self.category_ids, self.boxes, self.areas, self.crowds)
-        for kept, new in zip(mine, columns, strict=True):
+        for kept, new in zip(self._kept, columns, strict=True):
             kept.extend(new)
 
     def _note(self, item: Any, problem: str) -> None:
@@ -121,12 +139,11 @@ def read_coco(path: str) -> CocoFile:
       UserError: there is none, or it is no such file.
       OSError: a store failed.
     """
-    found, seen = CocoFile(path), set[str]()
+    found = CocoFile(path)
     take = dict(zip(_LISTS, (found.add_images, found.add_annotations, found.add_categories), strict=True))
     try:
         with storage.open_read(path) as raw, io.TextIOWrapper(raw, "utf-8-sig") as text:
-            for name, items in read_arrays(text, _LISTS):
-                seen.add(name)
+            for name, items in read_arrays(text, _LISTS, {"annotations": plain_annotations}):
                 take[name](items)
     except FileNotFoundError:
         raise UserError(f"--coco {path}: no such file") from None
@@ -137,7 +154,7 @@ def read_coco(path: str) -> CocoFile:
         raise UserError(f"--coco {path} is not UTF-8") from None
     except ValueError as error:
         raise UserError(f"--coco {path} is no file of COCO's: {error}") from None
-    found.bare = "annotations" not in seen
+    found.bare = not (found.ids or found.problems or found.strays)
     for name, there in (("images", found.images), ("categories", found.categories)):
         if not there:
             raise UserError(f"--coco {path} has no {name}; expected an object with {', '.join(_LISTS)}")
@@ -165,16 +182,15 @@ def _columns(items: Sequence[Any]) -> tuple[Any, ...]:
         raise ValueError("not four numbers")
     areas = [item.get("area") for item in items]
     if None in areas:
-        areas = [box[2] * box[3] if area is None else area for area, box in zip(areas, boxes, strict=True)]
+        areas = [1.0 * box[2] * box[3] + 0.0 if area is None else area for area, box in zip(areas, boxes, strict=True)]
     crowds = [item.get("iscrowd", 0) for item in items]
     if set(crowds) - {0, 1}:
         raise ValueError("neither 0 nor 1")
-    return (
-        *(array("q", [item[name] for item in items]) for name in ("id", "image_id", "category_id")),
-        array("d", [edge for box in boxes for edge in box]),
-        array("d", areas),
-        array("b", crowds),
-    )
+    ids = [[item[name] for item in items] for name in ("id", "image_id", "category_id")]
+    edges = [edge for box in boxes for edge in box]
+    if any(bool in set(map(type, values)) for values in (*ids, edges, areas)):
+        raise ValueError("true is no number")  # but is 1 to array
+    return *(array("q", numbers) for numbers in ids), array("d", edges), array("d", areas), array("b", crowds)
 
 
 def _fault(item: Any) -> str:

@@ -6,7 +6,7 @@ takes; where a cut was no such place, the standard library's parser goes on item
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TextIO
 
 import orjson
@@ -20,9 +20,17 @@ _CUT = re.compile(r"\}\s*,\s*(?=\{)")
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
-def read_arrays(text: TextIO, wanted: Collection[str]) -> Iterator[tuple[str, list[Any]]]:
+def read_arrays(
+    text: TextIO, wanted: Collection[str], parsers: Mapping[str, Callable[[str], Any]] = {}
+) -> Iterator[tuple[str, Any]]:
     """The items of the arrays that are the members called `wanted` of a JSON object: (name, some items), in the order
     of the document; an empty array comes once, as [].
+
+    Args:
+      text: the document.
+      wanted: names of members.
+      parsers: by name, what makes something of the text of some objects with commas between them, which comes then in
+        place of a list of them; it makes None of those that are better such a list.
 
     Raises:
       ValueError: it is not JSON or no object, ends early, or one of `wanted` is no array, or there twice.
@@ -45,7 +53,7 @@ def read_arrays(text: TextIO, wanted: Collection[str]) -> Iterator[tuple[str, li
             seen.add(name)
             if window.next() != "[":
                 raise ValueError(f"its {name!r} is not a list")
-            for items in _items(window):
+            for items in _items(window, parsers.get(name)):
                 yield name, items
         else:
             window.value()
@@ -56,14 +64,14 @@ def read_arrays(text: TextIO, wanted: Collection[str]) -> Iterator[tuple[str, li
             return
 
 
-def _items(window: "_Window") -> Iterator[list[Any]]:
+def _items(window: "_Window", parser: Callable[[str], Any] | None) -> Iterator[Any]:
     window.skip()
     if window.next() == "]":
         window.skip()
         yield []
         return
     while True:
-        if items := window.several():
+        if items := window.several(parser):
             yield items
             continue
         yield [window.value()]
@@ -116,8 +124,9 @@ class _Window:
             except RecursionError:
                 raise ValueError(f"a value that is nested too deep begins {self.where}") from None
 
-    def several(self) -> list[Any]:
-        """Whole objects from here on, each of which another follows; [] where none are seen."""
+    def several(self, parser: Callable[[str], Any] | None) -> Any:
+        """Whole objects from here on, each of which another follows, as `read_arrays` has them; [] where none are
+        seen."""
         if len(self._buffer) - self._at < _TAIL:
             self._more()
         if self._tried:
@@ -126,8 +135,9 @@ class _Window:
         for found in _CUT.finditer(self._buffer, max(self._at, len(self._buffer) - _TAIL)):
             cut = found
         if cut is not None:
+            text = self._buffer[self._at : cut.start() + 1]
             try:
-                items: list[Any] = orjson.loads(f"[{self._buffer[self._at : cut.start() + 1]}]")
+                items = (parser(text) if parser is not None else None) or orjson.loads(f"[{text}]")
                 self._at = cut.end()
                 return items
             except ValueError:

@@ -14,6 +14,7 @@ from transforms.stores import storage
 
 _ANY = FileKind("manifests", "csv|jsonl|ndjson|parquet")
 _FILE_BITS = 40  # of a line's number are of the line, the others of its manifest
+_LINES = (1 << _FILE_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,18 @@ def manifest_of(number: int) -> int:
 
 def line_of(number: int | None) -> int | None:
     """The line in its own manifest."""
-    return None if number is None else number & ((1 << _FILE_BITS) - 1)
+    return None if number is None else number & _LINES
+
+
+@dataclass(frozen=True, slots=True)
+class LinesOf:
+    """Which manifest a line is of, by its number: (path, line in it)."""
+
+    paths: tuple[str, ...]
+
+    def __call__(self, number: int) -> tuple[str, int]:
+        """Of that number."""
+        return self.paths[manifest_of(number)], number & _LINES
 
 
 def find_manifests(given: Sequence[tuple[str, str]]) -> tuple[ManifestFile, ...]:

@@ -61,7 +61,7 @@ def read_all(
     for place, manifest in enumerate(manifests):
         for row in read_rows(manifest.path, allow_outside, reserved, names):
             if isinstance(row, Reject):
-                yield row
+                yield row if row.line is None else replace(row, line=numbered(place, row.line))
                 continue
             if manifest.split and row.split is not None:
                 raise UserError(
