@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from tests.support.command import Run, check_failure, check_mistake, image, tree_bytes, write_files
 from tests.support.table_results import Table, convert
-from tests.support.tokenizer_files import END, WORDS, texts, tokenizer_json
+from tests.support.tokenizer_files import END, WORDS, byte_level_json, texts, tokenizer_json
 from transforms.records.packed import PackedShards
 
 TEXTS = texts(300)
@@ -259,6 +259,35 @@ def test_what_the_file_says_of_lengths_is_passed_over_and_said(source: Path, tmp
     assert sorted(table.column("input_ids")) == sorted(map(_ids, TEXTS))
     assert [notice.split(",")[0] for notice in table.dataset.manifest.notices] == [
         f"tokenizer.json says {name} of lists of tokens" for name in ("truncation", "padding")
+    ]
+
+
+def test_no_merge_is_left_out_at_random(tmp_path: Path) -> None:
+    """A tokenizer that was saved while a model was trained may say so; the same input has the same bytes even then."""
+    content = json.loads(byte_level_json())
+    content["model"]["dropout"] = 0.5
+    write_files(tmp_path, {"tokenizer.json": json.dumps(content).encode(), "plain.json": byte_level_json()})
+    source = write_files(tmp_path / "in", {"a.txt": "\n".join(TEXTS).encode()})
+    made = _tokenized(source, tmp_path / "a")
+    plain = convert("text", source, tmp_path / "b", "--tokenizer", tmp_path / "plain.json")
+
+    assert made.column("input_ids") == plain.column("input_ids")
+    assert list(made.dataset.manifest.notices) == [
+        "tokenizer.json says dropout of merges, which was passed over: tokens would be others each time"
+    ]
+
+
+def test_a_text_that_the_tokenizer_refuses_is_a_reject(tmp_path: Path) -> None:
+    """One without a token for unknown words says so of a whole batch."""
+    content = json.loads(tokenizer_json())
+    del content["model"]["vocab"]["[UNK]"]
+    write_files(tmp_path, {"tokenizer.json": json.dumps(content).encode()})
+    source = write_files(tmp_path / "in", {"a.txt": b"w1 w2\nw3 odd\nw4\n"})
+    made = _tokenized(source, tmp_path / "a", "--max_reject_fraction", 0.5)
+
+    assert sorted(made.column("input_ids")) == [_ids("w1 w2"), _ids("w4")]
+    assert [(reject["line"], reject["reason"]) for reject in made.rejects()] == [
+        (2, "tokenizer.json makes no tokens of the text: WordLevel error: Missing [UNK] token from the vocabulary")
     ]
 
 

@@ -39,7 +39,10 @@ def to_batch(arrays: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
 
 
 def slices(
-    data: bytes, starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_] | None = None
+    data: bytes | memoryview,
+    starts: npt.NDArray[np.int64],
+    stops: npt.NDArray[np.int64],
+    kept: npt.NDArray[np.bool_] | None = None,
 ) -> pa.LargeBinaryArray:
     """data[start:stop] for each of the ranges, or those that are `kept`."""
     if kept is not None:

@@ -10,6 +10,13 @@ from transforms.layout.column_names import nearest
 from transforms.layout.table_layout import TableLayout
 from transforms.tokens.tokenize import INPUT_IDS, Tokenization
 
+# What is said where the file of a tokenizer says it
+_UNHEEDED = {
+    "truncation": "truncation of lists of tokens, which was passed over: --max_length cuts them",
+    "padding": "padding of lists of tokens, which was passed over: they are as long as they are",
+    "dropout": "dropout of merges, which was passed over: tokens would be others each time",
+}
+
 
 def tokenized_layout(layout: TableLayout, how: Tokenization, source: str) -> TableLayout:
     """The layout with `input_ids` in the place of the text, or behind it; where texts are packed, with nothing else.
@@ -25,11 +32,7 @@ def tokenized_layout(layout: TableLayout, how: Tokenization, source: str) -> Tab
     if not layout.features:
         return layout
     texts = {column: _text(layout, column, ids, source) for column, ids in how.ids.items()}
-    said = tuple(
-        f"{how.file.name} says {name} of lists of tokens, which was passed over:"
-        f" {'--max_length cuts them' if name == 'truncation' else 'they are as long as they are'}"
-        for name in how.file.unheeded
-    )
+    said = tuple(f"{how.file.name} says {_UNHEEDED[name]}" for name in how.file.unheeded)
     if how.is_packed:
         return _packed(layout, how, said)
     features: list[Feature] = []

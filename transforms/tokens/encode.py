@@ -1,12 +1,14 @@
 """The tokens that a tokenizer makes of texts."""
 
 import os
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from transforms.columns.buffers import offsets_of
 from transforms.tokens.known_words import tokens_of
@@ -27,17 +29,45 @@ class Tokens(NamedTuple):
       ids: int64 lists, one a text.
       lost: int64, shape (texts,), how many were cut off each.
       highest: int64, shape (texts,), the highest id of each; -1 where there is none.
+      refused: why the tokenizer makes no list of some, by their places.
     """
 
     ids: pa.LargeListArray
     lost: np.ndarray
     highest: np.ndarray
+    refused: Mapping[int, str] = {}
+
+
+class _RefusedError(Exception):
+    """What tokenizers says of a text, among many, that it makes no tokens of."""
 
 
 def encode(file: TokenizerFile, texts: pa.LargeStringArray, special: bool, most: int | None = None) -> Tokens:
     """The tokens of `texts`, none of them null, with the `special` ones that the tokenizer puts around each text or
     without; of each at most as many as `most`."""
     os.environ.setdefault(_PARALLELISM, "false")
+    try:
+        return _encode(file, texts, special, most)
+    except _RefusedError:
+        refused = _refused(file, texts, special)
+    are_refused = np.zeros(len(texts), bool)
+    are_refused[list(refused)] = True
+    others = pc.if_else(pa.array(are_refused), "", texts)
+    return _encode(file, others, special, most)._replace(refused=refused)
+
+
+def _refused(file: TokenizerFile, texts: pa.LargeStringArray, special: bool) -> dict[int, str]:
+    """Which texts are refused, and why: a word that is in no vocabulary, say, where no token stands for such."""
+    refused = {}
+    for place, text in enumerate(texts):
+        try:
+            _ids(file.load(), pa.array([text.as_py()], pa.large_string()), special)
+        except _RefusedError as error:
+            refused[place] = str(error)
+    return refused
+
+
+def _encode(file: TokenizerFile, texts: pa.LargeStringArray, special: bool, most: int | None) -> Tokens:
     found = _lists(file, texts, special)
     sizes = np.diff(found.offsets)
     lost = np.zeros(len(sizes), np.int64) if most is None else np.maximum(sizes - most, 0)
@@ -73,7 +103,10 @@ _are_apart = lru_cache(maxsize=8)(are_apart)  # asked for each batch
 
 
 def _ids(tokenizer: "Tokenizer", texts: pa.LargeStringArray, special: bool) -> _Lists:
-    encodings: list[Any] = tokenizer.encode_batch_fast(texts.to_pylist(), add_special_tokens=special)
+    try:
+        encodings: list[Any] = tokenizer.encode_batch_fast(texts.to_pylist(), add_special_tokens=special)
+    except Exception as error:  # tokenizers raises nothing narrower
+        raise _RefusedError(" ".join(str(error).split())) from error
     lists = [encoding.ids for encoding in encodings]
     offsets = np.zeros(len(lists) + 1, np.int64)
     np.cumsum([len(ids) for ids in lists], out=offsets[1:])

@@ -92,6 +92,9 @@ def _tokens(column: pa.Array, name: str, how: Tokenization, reject: Reject) -> T
     made = encode(how.file, texts, special=not how.is_packed, most=how.max_length)
     vocabulary = how.file.size
     said = f"{name!r}: " if len(how.columns) > 1 else ""
+    refused = np.zeros(len(texts), bool)
+    refused[list(made.refused)] = True
+    reject(refused, lambda row: f"{said}{how.file.name} makes no tokens of the text: {made.refused[row]}")
     reject(made.highest < 0, lambda _: f"{said}an empty text: {how.file.name} makes no token of it")
     reject(
         made.highest >= vocabulary,

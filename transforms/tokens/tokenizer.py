@@ -61,9 +61,11 @@ class TokenizerFile:
 
     @property
     def unheeded(self) -> list[str]:
-        """What the file says of the lengths of lists, which flags say here."""
+        """What the file says that is passed over: of the lengths of lists, which flags say here; and of merges that are
+        left out at random, for the same texts give the same bytes."""
         content = json.loads(self.text)
-        return [name for name in ("truncation", "padding") if content.get(name) is not None]
+        random = ["dropout"] if content["model"].get("dropout") else []
+        return [name for name in ("truncation", "padding") if content.get(name) is not None] + random
 
     def to_json(self) -> dict[str, str]:
         """As it stands in manifest.json."""
@@ -100,6 +102,8 @@ class TokenizerFile:
                     ) from None
                 made.no_truncation()
                 made.no_padding()
+                if getattr(made.model, "dropout", None):
+                    made.model.dropout = None
                 if most is not None:
                     made.enable_truncation(most)
                 _loaded[key] = made

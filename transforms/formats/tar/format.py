@@ -202,7 +202,7 @@ def _object(sample: Sample, piece: TarPiece) -> tuple[dict[str, Any], bytes]:
     for column, part in sample.parts.items():
         if part.holds == "image":
             continue
-        data = piece.data[part.data - piece.base : part.data - piece.base + part.size]
+        data = bytes(piece.data[part.data - piece.base : part.data - piece.base + part.size])
         if part.holds == "class":
             made[column] = _class_id(data)
         elif part.holds == "text":

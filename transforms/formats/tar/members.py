@@ -26,6 +26,7 @@ _OTHERS = {
 }
 _EXTENDED = (b"x", b"g", b"L", b"K", b"X")  # headers of the member that follows
 _SPARSE = b"GNU.sparse."
+_REAL_NAME = b"GNU.sparse.name"
 ASKED = (b"path=", b"size=", _SPARSE)  # of what an extended header may tell
 SPARSE, DIRECTORY = "a sparse file", "a directory"
 
@@ -97,7 +98,7 @@ def read_member(get: Get, offset: int) -> Member | None:
         if any(key.startswith(_SPARSE) for key in attributes):
             what = SPARSE
         size = _number(attributes.get(b"size", b"%d" % size), 10, offset)
-        name = attributes.get(b"path", name)
+        name = attributes.get(_REAL_NAME, attributes.get(b"path", name))  # a sparse file's path is made up
     name = name or _name(head)
     if not what and name.endswith(b"/"):
         what = DIRECTORY  # as tar had it before there were types

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from io import BufferedIOBase
+from typing import BinaryIO, cast
 
 from transforms.formats.damage import UnreadableError
 from transforms.formats.tar.members import BLOCK, Member, read_member
@@ -24,12 +25,12 @@ class TarPiece:
     """Some whole samples.
 
     Attributes:
-      data: the bytes in which their parts lie.
+      data: the bytes in which their parts lie, until the next piece is asked for.
       base: where in the file these begin.
       samples: in their order, those that are left out among them.
     """
 
-    data: bytes
+    data: memoryview
     base: int
     samples: list[Sample]
 
@@ -58,8 +59,10 @@ class TarReader:
         first: number of the first sample.
         piece_size: bytes of a piece, about.
         """
-        self._stream, self._left, self._piece_size = stream, length, piece_size
-        self._data, self._base, self.position = b"", offset, offset
+        self._stream, self._left, self._piece_size = cast(BufferedIOBase, stream), length, piece_size
+        # One buffer for all pieces: a new one each time costs more than to read into it
+        self._buffer = memoryview(b"")
+        self._data, self._base, self.position = self._buffer, offset, offset
         self.members, self.beginning = 0, b""
         self.others: dict[str, tuple[int, str]] = {}
         self._grouping, self._whole = Grouping(first), list[Sample]()
@@ -162,31 +165,37 @@ class TarReader:
         start = offset - self._base
         if start + size > len(self._data):
             raise _MoreError
-        return self._data[start : start + size]
+        return bytes(self._data[start : start + size])
 
     def _fill(self) -> Iterator[TarPiece]:
         """Read on; what is whole is given before, and its bytes are forgotten."""
         if self._whole:
             yield self._piece()
         kept = self.position if self._grouping.open is None else self._grouping.open.start
-        self._data = self._data[max(kept - self._base, 0) :]
+        rest = self._data[max(kept - self._base, 0) :]
         self._base = max(kept, self._base)
-        self._data += self._read(max(self._piece_size, len(self._data)))
-        self._singly, self.beginning = 0, self.beginning or self._data[:_BEGINNING]
+        held, more = len(rest), max(self._piece_size, len(rest))
+        if self._left is not None and self._left < 2 * more:
+            more = self._left  # a block is one piece: what is put together of two is copied once more
+        buffer = self._buffer if held + more <= len(self._buffer) else memoryview(bytearray(held + more))
+        buffer[:held] = rest
+        self._buffer, self._data = buffer, buffer[:held]  # what is left may be asked for, if reading fails
+        self._data = buffer[: held + self._read_into(buffer[held : held + more])]
+        self._singly, self.beginning = 0, self.beginning or bytes(self._data[:_BEGINNING])
 
-    def _read(self, size: int) -> bytes:
-        wanted = size if self._left is None else min(size, self._left)
-        data = self._stream.read(wanted)
-        self._ended = not data  # a stream may give less than it is asked for, before an error for instance
+    def _read_into(self, target: memoryview) -> int:
+        number = self._stream.readinto(target if self._left is None else target[: self._left])
+        self._ended = not number  # a stream may give less than it is asked for, before an error for instance
         if self._left is not None:
-            self._left -= len(data)
-        return data
+            self._left -= number
+        return number
 
     def _skip_to(self, end: int) -> int:
         """Pass over the bytes before `end`; where they end, if that is before."""
         at = self._stop
-        self._data = b""
+        self._data = self._data[:0]
+        buffer = memoryview(bytearray(_SKIP_BYTES))
         while at < end and not self._ended:
-            at += len(self._read(min(_SKIP_BYTES, end - at)))
+            at += self._read_into(buffer[: end - at])
         self._base = at
         return at

@@ -16,7 +16,7 @@ _SPACES = 8 * 0x20
 _FILES, _EXTENDED = (ord("0"), 0), ord("x")
 
 
-def scan_members(data: bytes, base: int, position: int) -> list[Member]:
+def scan_members(data: bytes | memoryview, base: int, position: int) -> list[Member]:
     """The members from `position` on that are plain, up to the first that is not, or whose bytes are not all there.
 
     Args:
@@ -53,7 +53,7 @@ def scan_members(data: bytes, base: int, position: int) -> list[Member]:
         if begin + size > len(data):
             break
         if not files[place]:
-            body = data[begin : begin + size]
+            body = bytes(data[begin : begin + size])
             if start != head or _PATH in body or _SIZE_KEY in body or _SPARSE in body:
                 break
             continue

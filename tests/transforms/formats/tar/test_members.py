@@ -80,9 +80,10 @@ def test_what_is_no_file() -> None:
 
 
 def test_sparse_files_of_gnu_and_pax() -> None:
-    pax = tarfile.TarInfo("a.jpg")
+    pax = tarfile.TarInfo("made_up.jpg")
     pax.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.name": "a.jpg"}
-    assert one_by_one(tar([pax], tarfile.PAX_FORMAT))[0].what == "a sparse file"
+    (found,) = one_by_one(tar([pax], tarfile.PAX_FORMAT))
+    assert (found.name, found.what) == ("a.jpg", "a sparse file")
     old = bytearray(tar([("a.jpg", b"1")], tarfile.GNU_FORMAT))
     old[156:157] = b"S"
     old[148:156] = b"%06o\0 " % (sum(old[:148]) + sum(old[156:512]) + 8 * 32)
