@@ -375,6 +375,26 @@ static PyObject *find(PyObject *self, PyObject *args) {
   return done(good);
 }
 
+static PyObject *chain(PyObject *self, PyObject *args) {
+  Py_buffer data, out;
+  Py_ssize_t head, at;
+  if (!PyArg_ParseTuple(args, "y*nnw*", &data, &head, &at, &out)) return NULL;
+  int64_t *places = out.buf;
+  Py_ssize_t count = 0, most = out.len / 8, place = 0;
+  int good = 0 <= at && 4 <= head && at <= head - 4;
+  PyThreadState *state = give_way(data.len);
+  while (good && head <= data.len - place) {
+    if ((good = count < most)) {
+      places[count++] = place;
+      place += head + read32((const uint8_t *)data.buf + place + at);
+    }
+  }
+  good &= place == data.len;
+  come_back(state);
+  PyBuffer_Release(&data), PyBuffer_Release(&out);
+  return good ? PyLong_FromSsize_t(count) : done(0);
+}
+
 /* Where in data[first:last] `byte` stands before one for which the table `after` has not 0: a list, for there are few.
    The last byte of all stands before itself. The interpreter is kept, see WORTH_GIVING_WAY. */
 static PyObject *find_before(PyObject *self, PyObject *args) {
@@ -624,6 +644,7 @@ static PyMethodDef methods[] = {
     {"copy", copy, METH_VARARGS, "copy(data, starts, sizes, target, places): each data[start:start + size] to its place."},
     {"count", count, METH_VARARGS, "count(data, byte): how many bytes of `data` are `byte`."},
     {"find", find, METH_VARARGS, "find(data, byte, out): where in `data` `byte` stands; `out` holds as many places."},
+    {"chain", chain, METH_VARARGS, "chain(data, head, at, out): where heads begin, whose uint32 at `at` says what follows each; how many."},
     {"find_before", find_before, METH_VARARGS, "find_before(data, first, last, byte, after): where `byte` stands before one in `after`."},
     {"plain_jpeg", plain_jpeg, METH_VARARGS, "plain_jpeg(data): width, height, and from where to where its EXIF is, of a whole JPEG; else None."},
     {"plain_annotations", plain_annotations, METH_VARARGS, "plain_annotations(text): the columns of COCO's annotations without a fault; else None."},

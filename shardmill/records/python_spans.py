@@ -4,6 +4,7 @@ NumPy."""
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
+from struct import Struct
 from typing import Any
 
 import google_crc32c
@@ -84,6 +85,23 @@ def find(data: Any, byte: int, out: np.ndarray) -> None:
     if len(out) != len(found):
         raise ValueError(_WRONG)
     out[:] = found
+
+
+def chain(data: Any, head: int, at: int, out: np.ndarray) -> int:
+    """Where heads begin, into `out`, int64, whose uint32 at `at` says what follows each; how many."""
+    count = place = 0
+    unpack = Struct("<I").unpack_from
+    if not (0 <= at <= head - 4):
+        raise ValueError(_WRONG)
+    while place + head <= len(data):
+        if count == len(out):
+            raise ValueError(_WRONG)
+        out[count] = place
+        count += 1
+        place += head + unpack(data, place + at)[0]
+    if place != len(data):
+        raise ValueError(_WRONG)
+    return count
 
 
 def find_before(data: Any, first: int, last: int, byte: int, after: bytes) -> list[int]:

@@ -83,6 +83,20 @@ def find(data: Any, byte: int) -> Places:
     return places
 
 
+def chain(data: Any, head: int, at: int, least: int) -> Places:
+    """Where in `data` heads of `head` bytes begin, one behind the other with what follows each, of which the head says
+    the size in bytes, a uint32 at `at`: ascending.
+
+    Args:
+      least: that follows any of them, in bytes; of fewer there may be more heads than there is room for.
+
+    Raises:
+      ValueError: the last does not end where `data` does, or too little follows some.
+    """
+    places = np.empty(len(data) // (head + least), np.int64)
+    return places[: _spans.chain(data, head, at, places)]
+
+
 def find_before(data: Any, first: int, last: int, byte: int, after: bytes) -> list[int]:
     """Where in data[first:last] `byte` stands before one for which `after`, a table of 256 bytes, has not 0: ascending.
 

@@ -1,17 +1,16 @@
 """Records with their entries before them: how a run lies in an object store, where a slice that says its own keys is
 one request, and one whose keys lie elsewhere two."""
 
-from struct import Struct
 from typing import Any
 
 import numpy as np
 
 from shardmill.records import spans
+from shardmill.records.tfrecord import OVERHEAD
 
 # Of a record: its key, its tie (uint64) and its framed size (uint32); packed: 20 bytes
 ENTRY = np.dtype([("key", "<u8"), ("tie", "<u8"), ("size", "<u4")])
-_SIZE = Struct("<I")
-_SIZE_AT = ENTRY.itemsize - _SIZE.size
+_SIZE_AT = ENTRY.itemsize - 4
 
 
 def with_entries(data: Any, entries: np.ndarray) -> np.ndarray:
@@ -37,11 +36,8 @@ def entries_of(data: bytes | bytearray) -> np.ndarray:
     Raises:
       ValueError: it does not end with a record.
     """
-    places, place, unpack = [], 0, _SIZE.unpack_from
-    while place + ENTRY.itemsize <= len(data):
-        places.append(place)
-        place += ENTRY.itemsize + unpack(data, place + _SIZE_AT)[0]
-    if place != len(data):
-        raise ValueError(f"records that end at byte {len(data):,} of what was read, expected them to at {place:,}")
-    starts, each = np.array(places, np.int64), np.full(len(places), ENTRY.itemsize, np.int64)
-    return spans.gather(data, starts, each)[0].view(ENTRY)
+    try:
+        starts = spans.chain(data, ENTRY.itemsize, _SIZE_AT, OVERHEAD)
+    except ValueError as error:
+        raise ValueError(f"{len(data):,} bytes of a run, which do not end with a record") from error
+    return spans.gather(data, starts, np.full(len(starts), ENTRY.itemsize, np.int64))[0].view(ENTRY)

@@ -163,6 +163,30 @@ def test_bytes_found_where_another_number_is_expected(module: ModuleType) -> Non
             module.find(b"a\nb\nc", 10, np.empty(number, np.int64))
 
 
+@BOTH
+@given(st.lists(st.integers(0, 300)), st.integers(4, 20), st.data())
+def test_chains(module: ModuleType, sizes: list[int], head: int, draw: st.DataObject) -> None:
+    at = draw.draw(st.integers(0, head - 4))
+    heads = [bytes(at) + size.to_bytes(4, "little") + bytes(head - 4 - at) for size in sizes]
+    data = b"".join(first + b"\xff" * size for first, size in zip(heads, sizes, strict=True))
+    places = np.empty(len(sizes) + 1, np.int64)
+    assert module.chain(data, head, at, places) == len(sizes)
+    assert places[:-1].tolist() == [sum(sizes[:n]) + n * head for n in range(len(sizes))]
+    for wrong in (data + b"x", data[:-1]) if data else (b"x",):
+        with pytest.raises(ValueError, match="outside"):
+            module.chain(wrong, head, at, places)
+    if sizes:
+        with pytest.raises(ValueError, match="outside"):
+            module.chain(data, head, at, places[: len(sizes) - 1])
+
+
+@BOTH
+@pytest.mark.parametrize(("head", "at"), [(20, -1), (20, 17), (3, 0), (0, 0), (-5, -9)])
+def test_chains_of_what_is_no_head(module: ModuleType, head: int, at: int) -> None:
+    with pytest.raises(ValueError, match="outside"):
+        module.chain(bytes(100), head, at, np.empty(100, np.int64))
+
+
 def test_gathered() -> None:
     data, starts, ends = some_spans(np.array(SIZES), 9)
     order = np.random.default_rng(1).permutation(len(starts))

@@ -91,7 +91,7 @@ def test_a_self_contained_run_says_its_keys_twice(tmp_path: Path) -> None:
     assert run.self_contained
     assert entries_of(data[: run.index_offset]).tobytes() == data[run.index_offset :]
     assert [part.rows for part in run.parts] == [1, 2]
-    with pytest.raises(ValueError, match="expected them to at"):
+    with pytest.raises(ValueError, match="do not end with a record"):
         entries_of(data[: run.index_offset - 1])
 
 
