@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from transforms.layout.files import LayoutOptions
     from transforms.preprocessing.gather import Analysis
 
-_REMOTE_THREADS = 32  # an object store answers after milliseconds, whatever the machine
+_REMOTE_THREADS = 64  # an object store answers after tens of milliseconds, in which each waits, whatever the machine
 
 
 def _or_none(text: str) -> str | None:

@@ -226,7 +226,7 @@ def test_reads_overlap_and_each_image_is_one_request(
 ) -> None:
     source = upload(bucket, "photos", photos)
     # An answer may have come before the thread that sent it says so: one after another may seem to be two at once.
-    for threads, least, most in (("0", 4, 32), ("1", 1, 2)):
+    for threads, least, most in (("0", 4, 64), ("1", 1, 2)):
         bucket.requests()
         output = tmp_path / threads
         assert (

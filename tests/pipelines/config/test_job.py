@@ -147,9 +147,9 @@ def test_reencode(values: dict[str, Any], how: Reencode | None) -> None:
         ({"threads": 5}, 5),
         ({"verify": "decode"}, 0),  # as many as the worker has cores
         ({"image_format": "png", "threads": 3}, 3),
-        ({"input": "gs://bucket/photos"}, 32),
-        ({"manifest": "m.csv", "allow_outside": True}, 32),
-        ({"masks": "gs://bucket/masks"}, 32),
+        ({"input": "gs://bucket/photos"}, 64),
+        ({"manifest": "m.csv", "allow_outside": True}, 64),
+        ({"masks": "gs://bucket/masks"}, 64),
     ],
 )
 def test_read_threads(values: dict[str, Any], threads: int) -> None:
