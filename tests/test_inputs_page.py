@@ -15,6 +15,7 @@ from tests.support.detection import scenes, write_coco, write_voc, write_yolo
 from tests.support.sounds import wav
 from tests.support.tars import tar
 from tests.support.tokenizer_files import tokenizer_json
+from tests.support.zips import zipped
 
 
 def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -47,6 +48,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder,
         {
             **{f"photos/{'cat' if number % 2 else 'dog'}/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
+            "photos.zip": zipped(
+                {f"photos/{'ab'[number % 2]}/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)}
+            ),
             **{f"folder/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
             **{f"train/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
             "meta.csv": b"file_name,label\nphotos/dog/0.jpg,a\nphotos/cat/1.jpg,b\n",
@@ -95,7 +99,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_are_rows() -> None:
-    assert len(ROWS) == 34
+    assert len(ROWS) == 35
 
 
 @pytest.mark.parametrize(("command", "wanted"), ROWS)

@@ -28,6 +28,25 @@ if TYPE_CHECKING:
 _REMOTE_THREADS = 64  # an object store answers after tens of milliseconds, in which each waits, whatever the machine
 
 
+def is_on_disk(path: str) -> bool:
+    """Whether what lies at `path`, or the archive that it is in, is on a local disk."""
+    return storage.is_local(path.removeprefix("zip://"))
+
+
+def inside_archive(path: str) -> str:
+    """What a zip archive of files holds, where that is what `path` names; else `path`."""
+    if not path.lower().endswith(".zip") or path.startswith("zip://"):
+        return path
+    from transforms.inputs.listing import is_file, is_glob
+    from transforms.stores.clients import object_store
+    from transforms.stores.zip_archive import folder_in
+
+    try:
+        return path if is_glob(path) or not is_file(path) else folder_in(path, object_store)
+    except OSError:
+        return path  # which is said where the input is checked
+
+
 def _or_none(text: str) -> str | None:
     return text or None
 
@@ -49,7 +68,7 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
     @property
     def is_remote(self) -> bool:
         """Whether reading a file, or its record in an older version, may be a request to an object store."""
-        return not storage.is_local(self.root) or (self.remembers and not storage.is_local(self.output))
+        return not is_on_disk(self.root) or (self.remembers and not storage.is_local(self.output))
 
     @property
     def masks_asked(self) -> str:
@@ -148,11 +167,17 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
     )
 
     imagefolder: str | None = flag(
-        None, "the folder whose metadata files are the manifests", parse=parse_path, hidden=True, shapes=False
+        None,
+        "the folder that was searched for metadata files, which are the manifests",
+        parse=parse_path,
+        hidden=True,
+        shapes=False,
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.input is not None:
+            object.__setattr__(self, "input", inside_archive(self.input))
         self._take_metadata()
         self._check_given()
         self._check_names()
@@ -183,17 +208,19 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         return None
 
     def _take_metadata(self) -> None:
-        """Of a local folder with metadata files as Hugging Face's imagefolder has them, these are the manifests, and
+        """Of a folder with metadata files as Hugging Face's imagefolder has them, these are the manifests, and
         columns that end in _file_name name further files."""
         from transforms.inputs.listing import is_glob
         from transforms.inputs.manifests.given import metadata_of
 
         if self.input is None or self.manifest or self.folders is not None or self.annotations or self._has_masks:
             return
-        found = metadata_of(self.input) if storage.is_local(self.input) and not is_glob(self.input) else ()
+        if self.imagefolder is not None:  # a copy of a configuration, which looked already
+            return
+        found = () if is_glob(self.input) else metadata_of(self.input)
+        object.__setattr__(self, "imagefolder", self.input)
         if not found:
             return
-        object.__setattr__(self, "imagefolder", self.input)
         object.__setattr__(self, "manifest", found)
         object.__setattr__(self, "input", None)
         if self._several_files and not self.file_column:
@@ -271,7 +298,7 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
         from transforms.inputs.manifests.names import FILE_COLUMNS
 
         told: tuple[str, ...] = ()
-        if self.imagefolder is not None:
+        if self.imagefolder is not None and self.input is None:
             names = ", ".join(path for _, path in self.manifest)
             told = (
                 f"--input {self.imagefolder}: {names} say{'s' if len(self.manifest) == 1 else ''} what its"

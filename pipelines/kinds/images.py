@@ -7,7 +7,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pipelines.config.files import ListedFilesConfig
+from pipelines.config.files import ListedFilesConfig, inside_archive
 from pipelines.kinds.kind import Kind
 from shardmill.errors import UserError
 from shardmill.features import object_detection
@@ -118,6 +118,8 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.masks is not None:
+            object.__setattr__(self, "masks", inside_archive(self.masks))
         if self.feature_names == object_detection.NAME:
             if self.rename not in ((), object_detection.RENAMES):
                 raise UserError(

@@ -17,6 +17,7 @@ from transforms.inputs.listing import choices, input_root, is_glob, matches
 from transforms.publishing.job_folder import templates_in
 from transforms.stores import storage
 from transforms.stores.clients import check_url
+from transforms.stores.zip_archive import SCHEME
 
 _ARCHIVE = re.compile(r"\.(zip|7z|rar|tgz|tar(?:\.\w+)?)$", re.IGNORECASE)
 
@@ -62,7 +63,7 @@ def _check_archive(config: JobConfig, path: str) -> None:
     """Check that an --input is no archive, where the command does not read such; raises UserError."""
     found = _ARCHIVE.search(path)
     is_folder = storage.is_local(path) and os.path.isdir(path)
-    if found is None or is_folder or config.kind.accepts(path):
+    if found is None or is_folder or config.kind.accepts(path) or path.startswith(SCHEME):
         return
     tar = (
         "; tar files of samples, 1.jpg beside 1.cls, are for `shardmill webdataset`"

@@ -14,6 +14,7 @@ from pipelines.running.reachable import check_google_credentials
 from shardmill.errors import UserError
 from shardmill.installation.extras import install_hint
 from transforms.stores import storage
+from transforms.stores.zip_archive import archive_of
 
 _RUNNERS = frozenset({"DataflowRunner", "apache_beam.runners.dataflow.DataflowRunner"})
 _REFUSALS = (400, 401, 403, 404, 409)  # statuses; of others, such as 429 and 503, the next try may be well
@@ -101,8 +102,8 @@ def local_paths(config: JobConfig) -> Iterator[tuple[str, str]]:
     masks = ("--masks", getattr(config, "masks", None))
     inputs = [("--input", path) for path in config.inputs]
     for flag, path in (*inputs, *manifests, masks, ("--output", config.output)):
-        if path is not None and storage.is_local(path):
-            yield flag, path
+        if path is not None and storage.is_local(archive_of(path)):
+            yield flag, archive_of(path)
 
 
 def _default_region() -> str | None:

@@ -104,7 +104,9 @@ def test_each_mistake_that_a_picture_shows_is_a_reject(tmp_path: Path) -> None:
     path.write_text(json.dumps(content))
 
     box = "the box from left, top to right, bottom"
-    assert sorted(rejected(tmp_path, "--coco", path)[0]) == [
+    reasons, notices = rejected(tmp_path, "--coco", path)
+    assert f"1 file of the annotations is missing: '1.png' was looked for in {tmp_path}/" in notices
+    assert sorted(reasons) == [
         "lies outside the images' folder; give --allow_outside if that is meant",
         "no such file",
         "not an image: the file starts with b'not a pi'",

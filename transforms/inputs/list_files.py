@@ -64,7 +64,9 @@ def _list(
     masks: str | None = None,
 ) -> Iterator[Any]:
     listed = list_input(pattern, kind)
-    yield from index_listing(listed, roles, identities, temporary, Masks(masks) if masks is not None else None)
+    yield from index_listing(
+        listed, roles, identities, temporary, Masks(masks, identities) if masks is not None else None
+    )
 
 
 def index_listing(

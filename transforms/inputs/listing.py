@@ -71,14 +71,14 @@ def input_root(pattern: str) -> str:
       OSError: a store does not say whether `pattern` is a file.
     """
     if not is_glob(pattern):
-        if _is_file(pattern):
+        if is_file(pattern):
             return posixpath.dirname(pattern) or "."
         return pattern.rstrip("/") or "/"
     before = pattern[: _first_wildcard(pattern)]
     return before.rpartition("/")[0] or ("/" if pattern.startswith("/") else ".")
 
 
-def _is_file(path: str) -> bool:
+def is_file(path: str) -> bool:
     """Whether `path`, without wildcards, is a file. On a store, which is asked, its name has a suffix, and it is not
     empty: some tools mark a folder by an empty object of its name."""
     if storage.is_local(path):
@@ -167,7 +167,7 @@ def _list_one(pattern: str, root: str, kind: FileKind) -> Iterator[Listed]:
 def _list_store(pattern: str, root: str, kind: FileKind, folder: str) -> Iterator[Listed]:
     """Objects by their names relative to `root`: those that a glob matches, the one of that name, or those below
     `folder`."""
-    if not is_glob(pattern) and _is_file(pattern):
+    if not is_glob(pattern) and is_file(pattern):
         one = storage.stat_file(pattern)
         yield Found(pattern[len(root) + 1 :], one.size_bytes, one.stamp, one.modified)
         return

@@ -32,18 +32,24 @@ class Masks:
       UserError: there is no such folder, or no image in it.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, identities: bool = True) -> None:
+        """Args:
+
+        folder: them.
+        identities: whether it is asked which files are still what they were.
+        """
         if storage.is_local(folder) and not os.path.isdir(folder):
             raise UserError(f"--masks {folder}: no such folder")
-        self._folder = folder
+        self._folder, self._asked = folder, identities
         self._unlisted: list[str] = []
         rows = list(zip(*self._listed(), strict=True))
         self._rows = pa.RecordBatch.from_arrays(
             [pa.array(rows[place] if rows else [], field.type) for place, field in enumerate(_ROWS)], schema=_ROWS
         )
+        self._names, self._sizes, self._identities = self._rows.columns
         if not rows:
             raise UserError(f"--masks {folder}: there is no image in that folder")
-        keys = np.fromiter((_key(name) for name in self._rows["name"].to_pylist()), np.uint64, len(self._rows))
+        keys = np.fromiter((_key(name) for name in self._names.to_pylist()), np.uint64, len(self._rows))
         self._order = np.argsort(keys, kind="stable")
         self._keys = keys[self._order]
         self._used = np.zeros(len(keys), bool)
@@ -51,19 +57,18 @@ class Masks:
     def _listed(self) -> Iterator[tuple[str, int, int | None]]:
         for item in list_input(self._folder, IMAGES):
             if isinstance(item, Found):
-                yield item.name, item.size_bytes, identity_of(item.size_bytes, item.stamp, item.modified)
+                identity = identity_of(item.size_bytes, item.stamp, item.modified) if self._asked else None
+                yield item.name, item.size_bytes, identity
             elif isinstance(item, Reject):
                 self._unlisted.append(f"{item.source}: {item.reason}")
 
     def of(self, name: str) -> tuple[str, int, int | None] | str:
         """Path, size and identity of the mask of the image called `name`; or why there is none."""
         stem = _stem(name)
-        start, stop = np.searchsorted(self._keys, np.uint64(_key(name)), "left"), len(self._keys)
-        found = []
-        for place in self._order[start:stop].tolist():
-            if _stem(mask := self._rows["name"][place].as_py()) != stem:
-                break
-            found.append((mask, place))
+        key = np.uint64(_key(name))
+        start, stop = (np.searchsorted(self._keys, key, side) for side in ("left", "right"))
+        masks = ((self._names[place].as_py(), place) for place in self._order[start:stop].tolist())
+        found = [(mask, place) for mask, place in masks if _stem(mask) == stem]
         if not found:
             return f"no mask: {storage.join(self._folder, stem)} is not there, with any suffix of an image"
         if len(found) > 1:
@@ -71,12 +76,12 @@ class Masks:
         ((mask, place),) = found
         self._used[place] = True
         path = storage.join(self._folder, mask)
-        return path, self._rows["size"][place].as_py(), self._rows["identity"][place].as_py()
+        return path, self._sizes[place].as_py(), self._identities[place].as_py()
 
     def check_used(self, first: str) -> None:
         """Raise a UserError if no image has a mask; `first` is the name of one."""
         if not self._used.any():
-            least = min(self._rows["name"].to_pylist())
+            least = min(self._names.to_pylist())
             raise UserError(
                 f"--masks {self._folder}: none of the images has a mask there; that of {first!r} is to be"
                 f" called {_stem(first)!r}, with the suffix of an image, and the first there is {least!r}"
@@ -84,7 +89,7 @@ class Masks:
 
     def notices(self) -> list[str]:
         """What must be said of masks that belong to no image, and of folders that cannot be listed."""
-        left = sorted(self._rows["name"].filter(pa.array(~self._used)).to_pylist())
+        left = sorted(self._names.filter(pa.array(~self._used)).to_pylist())
         said = [f"of --masks {self._folder}, {problem}" for problem in self._unlisted]
         if left:
             names = ", ".join(map(repr, left[:_SHOWN])) + (", …" if len(left) > _SHOWN else "")

@@ -284,6 +284,7 @@ def _check_columns(options: LayoutOptions, columns: dict[str, ColumnType], label
 def _missing_notices(summary: InputSummary, options: LayoutOptions) -> list[str]:
     """What must be said of files that a manifest names and that are not there; a UserError where there is no other."""
     said = []
+    listed = "the annotations" if options.annotated else "the manifest"
     for number, name in summary.missing.values():
         elsewhere = name.startswith("/") or not storage.is_local(name)
         where = f"{name!r} was looked for" + ("" if elsewhere else f" in {options.root}/")
@@ -293,8 +294,7 @@ def _missing_notices(summary: InputSummary, options: LayoutOptions) -> list[str]
                 " files, seen from the manifest's, --file_suffix what their names lack, such as .jpg"
             )
         said.append(
-            f"{number:,} file{'' if number == 1 else 's'} of the manifest {'is' if number == 1 else 'are'} missing:"
-            f" {where}"
+            f"{number:,} file{'' if number == 1 else 's'} of {listed} {'is' if number == 1 else 'are'} missing: {where}"
         )
     return said
 

@@ -28,6 +28,10 @@ def object_store(url: str) -> ObjectStore:
     """
     from transforms.stores.patient_store import PatientStore
 
+    if url.startswith("zip://"):
+        from transforms.stores.zip_archive import ZipArchives
+
+        return ZipArchives(object_store)
     return PatientStore(_store(url))
 
 

@@ -8,8 +8,9 @@ every route; what a store's client raises for which answer is in gcs.py and s3.p
 """
 
 from transforms.stores import storage
+from transforms.stores.error_text import NotAFileError
 
-_ANSWERS = (FileNotFoundError, PermissionError)  # 404 and 403
+_ANSWERS = (FileNotFoundError, PermissionError, NotAFileError)  # 404, 403, and a member of an archive that is no good
 
 
 def raise_if_store_failed(error: OSError, path: str) -> None:

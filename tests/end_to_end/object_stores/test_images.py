@@ -6,6 +6,7 @@ import random
 import signal
 import time
 import urllib.parse
+import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from tests.support.buckets import (
 )
 from tests.support.command import Process, write_files
 from tests.support.masks import write_pairs
+from tests.support.zips import zipped
 from transforms.stores import storage
 
 SPLIT_FLAGS = ("--splits", "train=0.8,test=0.2", "--num_shards", "train=2,test=1")
@@ -43,6 +45,48 @@ def test_tree_gives_the_bytes_of_a_local_run(
     for command in ("verify", "inspect"):
         assert cli.main([command, f"{bucket.url}/sets/flowers", *bucket.flags]) == 0
     assert "31 examples in 3 shards, no fault" in capsys.readouterr().out
+
+
+def test_a_zip_archive_is_read_by_ranges(
+    bucket: Bucket, photos: Files, reference: Callable[..., Files], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its directory once, and each image by a request of its own: nothing is downloaded whole."""
+    large = {"zzz/other.bin": random.Random(0).randbytes(3_000_000)}
+    bucket.put("photos.zip", zipped({**photos, **large}, zipfile.ZIP_STORED))
+
+    assert (
+        make_images(bucket, "--input", f"{bucket.url}/photos.zip", "--output", f"{bucket.url}/sets", *SPLIT_FLAGS) == 0
+    )
+    made = below(bucket.files("sets/"), "sets")
+    of_disk = reference(*SPLIT_FLAGS)
+    shards = [name for name in of_disk if ".tfrecord-" in name]
+    assert [made[name] for name in shards] == [of_disk[name] for name in shards]
+    assert json.loads(made["flowers/1.0.0/manifest.json"])["rejects"]["records"] == 0
+
+
+@pytest.mark.parametrize("splits", [("train/", "test/"), ("",)])
+def test_the_image_folder_of_hugging_face_is_that_of_a_disk(
+    bucket: Bucket, photos: Files, tmp_path: Path, splits: tuple[str, ...]
+) -> None:
+    """Its metadata in each split folder, or beside its images; columns of further files too."""
+    images = [data for name, data in photos.items() if name.endswith(".jpg")]
+    rows = [{"file_name": f"{n}.jpg", "next_file_name": f"next/{n}.jpg", "age": n} for n in range(10)]
+    files = {f"{split}{n}.jpg": images[n] for split in splits for n in range(10)}
+    files |= {f"{split}next/{n}.jpg": images[n + 10] for split in splits for n in range(10)}
+    files |= {f"{split}metadata.jsonl": "".join(json.dumps(row) + "\n" for row in rows).encode() for split in splits}
+    flags = SPLIT_FLAGS[2:] if len(splits) > 1 else SPLIT_FLAGS
+    local = write_files(tmp_path / "folder", files)
+    assert make_images(None, "--input", str(local), "--output", str(tmp_path / "sets"), *flags) == 0
+    remote = upload(bucket, "folder", files)
+
+    assert make_images(bucket, "--input", remote, "--output", f"{bucket.url}/sets", *flags) == 0
+    made, of_disk = below(bucket.files("sets/"), "sets"), local_files(tmp_path / "sets")
+    shards = [name for name in of_disk if ".tfrecord-" in name]
+    assert len(shards) == 3
+    assert [made[name] for name in shards] == [of_disk[name] for name in shards]
+    notice, *_ = json.loads(made["flowers/1.0.0/manifest.json"])["notices"]
+    assert f"{remote}/{splits[0]}metadata.jsonl" in notice
+    assert "say what its images are" in notice or "says what its images are" in notice
 
 
 def test_manifest_gives_the_bytes_of_a_local_run_and_rejects_what_is_missing(

@@ -67,7 +67,7 @@ def encode_mask(
         raise ImageError(
             f"a {header.format}, which may not keep the value of a pixel: make a PNG of it, by thresholds for instance"
         )
-    _, width, height = measure(data)
+    width, height = measure(data)[1:] if header.format == "tiff" else (header.width, header.height)
     if width * height > max_pixels:
         raise ImageError(f"{width} x {height} pixels are more than --max_pixels {max_pixels}: a decompression bomb?")
     is_png = header.format == "png"

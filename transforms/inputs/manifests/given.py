@@ -3,18 +3,21 @@ to. Pure but for listing."""
 
 import os
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from shardmill.errors import UserError
 from transforms.inputs.file_kind import FileKind
 from transforms.inputs.folders import SPLIT_FOLDERS, split_name
 from transforms.inputs.listing import METADATA_NAMES, Found, input_root, is_glob, list_input
 from transforms.stores import storage
+from transforms.stores.clients import object_store
 
 _ANY = FileKind("manifests", "csv|jsonl|ndjson|parquet")
 _FILE_BITS = 40  # of a line's number are of the line, the others of its manifest
 _LINES = (1 << _FILE_BITS) - 1
+_METADATA_BEGIN = "metadata."  # asked for at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +97,11 @@ def common_folder(folders: Sequence[str]) -> str:
         if len({os.path.isabs(folder) for folder in folders}) > 1:
             folders = [os.path.abspath(folder) for folder in folders]
         return os.path.commonpath(folders) or "."
-    scheme = schemes.pop()
-    shared = os.path.commonpath([f"/{folder.partition('://')[2]}" for folder in folders]).lstrip("/")
-    if not shared:
+    parts = list(takewhile(lambda level: len(set(level)) == 1, zip(*(folder.split("/") for folder in folders))))
+    shared = "/".join(part for part, *_ in parts)
+    if not shared.partition("://")[2].strip("/"):
         raise UserError(f"--manifest: {folders[0]} and {folders[1]} are of different buckets; give those of one")
-    return f"{scheme}://{shared}"
+    return shared
 
 
 def _inside(folder: str, root: str) -> str:
@@ -121,21 +124,34 @@ def _matches(pattern: str) -> Iterator[str]:
 
 
 def metadata_of(folder: str) -> tuple[tuple[str, str], ...]:
-    """The (split, path) of the metadata files of a local folder as Hugging Face's imagefolder has it: in the folder
-    itself, or in each of its split folders; nothing where they lie otherwise."""
-    if own := _metadata_in(folder):
-        return (("", own),) if len(own) else ()
+    """The (split, path) of the metadata files of a folder as Hugging Face's imagefolder has it: in the folder itself,
+    or in each of its split folders; nothing where they lie otherwise, or where the folder cannot be listed, which is
+    said where the input is checked."""
     try:
-        inner = sorted(item.name for item in os.scandir(folder) if item.is_dir() and not item.name.startswith("."))
-    except OSError:
+        if own := _metadata_in(folder):
+            return (("", own[0]),) if len(own) == 1 else ()
+        inner = sorted(name for name in _folders_in(folder) if not name.startswith("."))
+        if not inner or any(name.lower() not in SPLIT_FOLDERS for name in inner):
+            return ()
+        found = [(name, _metadata_in(storage.join(folder, name))) for name in inner]
+    except (OSError, UserError):
         return ()
-    found = [(name, _metadata_in(os.path.join(folder, name))) for name in inner]
-    if not found or not all(path and name.lower() in SPLIT_FOLDERS for name, path in found):
+    if any(len(paths) != 1 for _, paths in found):
         return ()
-    return tuple((split_name(name), path) for name, path in found)
+    return tuple((split_name(name), paths[0]) for name, paths in found)
 
 
-def _metadata_in(folder: str) -> str:
-    """The metadata file in a folder; "" where there is none, or more than one."""
-    there = [path for name in METADATA_NAMES if os.path.isfile(path := os.path.join(folder, name))]
-    return there[0] if len(there) == 1 else ""
+def _folders_in(folder: str) -> Iterable[str]:
+    """The names of the folders in a folder, links to such too."""
+    if not storage.is_local(folder):
+        return storage.list_folders(folder)
+    return [item.name for item in os.scandir(folder) if item.is_dir()]
+
+
+def _metadata_in(folder: str) -> list[str]:
+    """The metadata files in a folder."""
+    paths = [storage.join(folder, name) for name in METADATA_NAMES]
+    if storage.is_local(folder):
+        return list(filter(os.path.isfile, paths))
+    there = {url for url, _ in object_store(folder).list(storage.join(folder, _METADATA_BEGIN))}
+    return [path for path in paths if path in there]

@@ -1,0 +1,125 @@
+"""Zip archives read as folders, held against zipfile."""
+
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shardmill.errors import UserError
+from tests.support.zips import zipped
+from transforms.stores import storage
+from transforms.stores.clients import object_store
+from transforms.stores.failures import raise_if_store_failed
+from transforms.stores.zip_archive import MemberError, archive_of, folder_in
+
+FILES = {"a/1.txt": b"one" * 1000, "a/b/2.txt": b"", "é/3 [x].txt": b"three", "a.txt": b"x"}
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    path = tmp_path / "x.zip"
+    path.write_bytes(zipped(FILES))
+    return path
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+def test_members_are_what_zipfile_reads(tmp_path: Path, method: int) -> None:
+    (tmp_path / "X.ZIP").write_bytes(zipped(FILES, method))
+    root = f"zip://{tmp_path}/X.ZIP"
+
+    assert {name: storage.read_bytes(f"{root}/{name}") for name, _ in storage.list_files(root)} == FILES
+    assert dict(storage.list_files(root)) == {name: len(data) for name, data in FILES.items()}
+    assert [name for name, _ in storage.list_files(f"{root}/a")] == ["1.txt", "b/2.txt"]
+    assert storage.list_folders(root) == ["a", "é"]
+    assert storage.list_folders(f"{root}/a") == ["b"]
+    assert storage.read_range(f"{root}/a/1.txt", 2, 4) == b"eone"
+    with storage.open_read(f"{root}/a/1.txt") as file:
+        assert file.read() == FILES["a/1.txt"]
+    assert storage.exists(f"{root}/a.txt")
+    assert not storage.exists(f"{root}/a")
+    assert archive_of(f"{root}/a.txt") == f"{tmp_path}/X.ZIP"
+    with pytest.raises(FileNotFoundError):
+        storage.read_bytes(f"{root}/gone.txt")
+
+
+def test_one_folder_that_is_called_as_the_archive_is_what_it_holds(tmp_path: Path) -> None:
+    for name, files, inside in (
+        ("photos", {"photos/cat/1.jpg": b"", "__MACOSX/photos/._1.jpg": b"", ".DS_Store": b""}, "/photos"),
+        ("other", {"photos/cat/1.jpg": b""}, ""),
+        ("cat", {"cat/1.jpg": b"", "dog/1.jpg": b""}, ""),
+    ):
+        path = tmp_path / f"{name}.zip"
+        path.write_bytes(zipped(files))
+        assert folder_in(str(path), object_store) == f"zip://{path}{inside}"
+
+
+def test_an_archive_that_was_written_anew_is_read_anew(archive: Path) -> None:
+    root = f"zip://{archive}"
+    assert len(list(storage.list_files(root))) == 4
+    archive.write_bytes(zipped({"b.txt": b"b"}))
+    os.utime(archive, (1, 1))
+
+    assert list(storage.list_files(root)) == [("b.txt", 1)]
+    assert storage.read_bytes(f"{root}/b.txt") == b"b"
+
+
+def encrypted(data: bytes) -> bytes:
+    """Its first member said to be encrypted, in the directory."""
+    place = _entry(data, b"a/1.txt")
+    return data[: place + 8] + bytes([data[place + 8] | 1]) + data[place + 9 :]
+
+
+def other_method(data: bytes) -> bytes:
+    place = _entry(data, b"a/1.txt")
+    return data[: place + 10] + b"\x0e" + data[place + 11 :]
+
+
+def flipped(data: bytes) -> bytes:
+    place = data.index(b"a/1.txt") + len(b"a/1.txt") + 6
+    return data[:place] + bytes([data[place] ^ 255]) + data[place + 1 :]
+
+
+def other_size(data: bytes) -> bytes:
+    place = _entry(data, b"a/1.txt")
+    return data[: place + 24] + b"\x05\0\0\0" + data[place + 28 :]
+
+
+def _entry(data: bytes, name: bytes) -> int:
+    """Where the entry of a member begins in the directory: APPNOTE.TXT, 4.3.12."""
+    return data.rindex(name) - 46
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (encrypted, "it is encrypted"),
+        (other_method, "it is compressed by method 14, which is not read"),
+        (flipped, "it is damaged"),
+        (other_size, "it is damaged"),
+    ],
+)
+def test_a_member_that_is_no_good_is_its_own_fault(
+    archive: Path, change: Callable[[bytes], bytes], reason: str
+) -> None:
+    archive.write_bytes(change(archive.read_bytes()))
+    url = f"zip://{archive}/a/1.txt"
+
+    with pytest.raises(MemberError, match=reason) as caught:
+        storage.read_bytes(url)
+    raise_if_store_failed(caught.value, url)  # which would try again
+    assert storage.read_bytes(f"zip://{archive}/a.txt") == b"x"
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"<html>", zipped(FILES)[:-30]])
+def test_what_is_no_archive_is_a_sentence(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.zip").write_bytes(content)
+
+    with pytest.raises(UserError, match=r"x\.zip is no zip archive that can be read"):
+        folder_in(str(tmp_path / "x.zip"), object_store)
+
+
+def test_nothing_is_written_to_one(archive: Path) -> None:
+    with pytest.raises(UserError, match="nothing is written to a zip archive"):
+        storage.write_bytes(f"zip://{archive}/new.txt", b"")

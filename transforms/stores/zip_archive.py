@@ -1,0 +1,293 @@
+"""Zip archives as a store that is only read: `zip://PATH/NAME` is the member NAME of the archive at PATH, on a disk or
+on a store.
+
+What is where stands at an archive's end: that is read once a process, by zipfile, some hundred bytes of memory a
+member. A member is one read of a range, whoever asks at once. The format is PKWARE's, APPNOTE.TXT 6.3.10.
+"""
+
+import bisect
+import bz2
+import errno
+import io
+import re
+import struct
+import threading
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, NoReturn
+
+from shardmill.errors import UserError
+from transforms.stores import local
+from transforms.stores.error_text import NotAFileError, error_text
+from transforms.stores.protocol import FileStat, ObjectStore, Rename, Upload
+from transforms.stores.range_reader import RangeReader
+from transforms.stores.stored import Stored
+
+SCHEME = "zip://"
+Stores = Callable[[str], ObjectStore]  # that of a URL
+_ARCHIVE = re.compile(r"(.+?\.zip)(?:/(.*))?", re.IGNORECASE | re.DOTALL)
+_HEADER = struct.Struct("<4s22xHH")  # before a member: signature, …, lengths of its name and of what follows that
+_SIGNATURE = b"PK\x03\x04"
+_RANGE_BYTES = 8 << 20  # of the directory, asked for at once
+_EXTRA = 256  # bytes behind a name that are read with it; more are another read
+_ENCRYPTED = 1  # bit of a member's flags
+_JUNK = ("__MACOSX/",)  # what archivers put beside
+
+
+class MemberError(NotAFileError):
+    """A member that cannot be read, and never will be."""
+
+    def __init__(self, why: str, url: str) -> None:
+        super().__init__(errno.EIO, why, url)
+
+
+class _Member(NamedTuple):
+    offset: int
+    packed: int
+    size: int
+    crc: int
+    method: int
+    is_encrypted: bool
+
+
+def archive_of(path: str) -> str:
+    """The path of the archive that a member lies in; any other path as it is."""
+    return _parts(path)[0] if path.startswith(SCHEME) else path
+
+
+def folder_in(path: str, stores: Stores) -> str:
+    """The URL of what the archive at `path` holds: of its one folder, if that is called as the archive is.
+
+    Raises:
+      UserError: it is no archive.
+      OSError: it cannot be read.
+    """
+    found = _archive(path, stores, fresh=True)
+    stem = f"{path.rpartition('/')[2].rpartition('.')[0]}/"
+    names = [name for name in found.names if not name.startswith((".", *_JUNK))]
+    return f"{SCHEME}{path}/{stem}".rstrip("/") if all(name.startswith(stem) for name in names) else f"{SCHEME}{path}"
+
+
+def _parts(url: str) -> tuple[str, str]:
+    """The archive and the member that a URL names, "" for none; raises UserError."""
+    match = _ARCHIVE.fullmatch(url.removeprefix(SCHEME))
+    if match is None:
+        raise UserError(f"{url}: there is no archive in it; expected {SCHEME}FILE.zip/NAME")
+    return match[1], match[2] or ""
+
+
+class _Archive:
+    """What is known of an archive."""
+
+    def __init__(self, stat: FileStat, stores: Stores) -> None:
+        self.stat, self._stores = stat, stores
+        try:
+            with (
+                io.BufferedReader(RangeReader(self._range, stat.size_bytes), _RANGE_BYTES) as file,
+                zipfile.ZipFile(file) as opened,
+            ):
+                self._end = opened.start_dir
+                infos = {info.filename: info for info in opened.infolist()}  # of two of one name, the last is meant
+        except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
+            raise UserError(f"{stat.path} is no zip archive that can be read: {error_text(error)}") from None
+        self.names = sorted(infos)
+        self._members = {
+            name: _Member(
+                info.header_offset,
+                info.compress_size,
+                info.file_size,
+                info.CRC,
+                info.compress_type,
+                bool(info.flag_bits & _ENCRYPTED),
+            )
+            for name, info in infos.items()
+        }
+
+    def member(self, name: str) -> _Member:
+        if not name or name.endswith("/") or name not in self._members:
+            raise FileNotFoundError(errno.ENOENT, "no such member", f"{SCHEME}{self.stat.path}/{name}")
+        return self._members[name]
+
+    def read(self, name: str) -> bytes:
+        member, url = self.member(name), f"{SCHEME}{self.stat.path}/{name}"
+        if member.is_encrypted:
+            raise MemberError("it is encrypted", url)
+        expand = _METHODS.get(member.method)
+        if expand is None:
+            raise MemberError(f"it is compressed by method {member.method}, which is not read", url)
+        packed = self._packed(name, member, url)
+        try:
+            data = expand(packed, member.size)
+        except (zlib.error, OSError, EOFError, ValueError) as error:  # OSError is what bz2 raises
+            raise MemberError("it is damaged", url) from error
+        if len(data) != member.size or zlib.crc32(data) != member.crc:
+            raise MemberError("it is damaged: its checksum is another", url)
+        return data
+
+    def _range(self, offset: int, length: int) -> bytes:
+        """At most so many bytes of the archive; none beyond its end."""
+        path = self.stat.path
+        try:
+            return (local.read_range if "://" not in path else self._stores(path).read_range)(path, offset, length)
+        except EOFError:  # it is smaller than it was
+            return b""
+
+    def _packed(self, name: str, member: _Member, url: str) -> bytes:
+        """The bytes of a member as they lie."""
+        likely = _HEADER.size + len(name.encode()) + _EXTRA + member.packed
+        found = self._range(member.offset, max(min(likely, self._end - member.offset), 0))
+        if len(found) < _HEADER.size:
+            raise MemberError("it is damaged", url)
+        signature, of_name, of_extra = _HEADER.unpack_from(found)
+        if signature != _SIGNATURE:
+            raise MemberError("it is damaged, or the archive has changed", url)
+        start = _HEADER.size + of_name + of_extra
+        if start + member.packed > len(found):
+            return self._range(member.offset + start, member.packed)
+        return found[start : start + member.packed]
+
+
+def _deflated(data: bytes, size: int) -> bytes:
+    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1)
+
+
+def _bzipped(data: bytes, size: int) -> bytes:
+    return bz2.BZ2Decompressor().decompress(data, size + 1)
+
+
+def _stored(data: bytes, size: int) -> bytes:
+    return data
+
+
+# By the number of the method; never more than a byte beyond the size that is told
+_METHODS: dict[int, Callable[[bytes, int], bytes]] = {
+    zipfile.ZIP_STORED: _stored,
+    zipfile.ZIP_DEFLATED: _deflated,
+    zipfile.ZIP_BZIP2: _bzipped,
+}
+_KEPT = 4  # archives
+_known: dict[str, _Archive] = {}
+_lock = threading.Lock()
+_last = threading.local()  # the member that was read last in parts
+
+
+def _archive(path: str, stores: Stores, fresh: bool = False) -> _Archive:
+    """The archive at `path`; if `fresh`, as it is now, and else as it was when it was last listed."""
+    with _lock:
+        found = _known.get(path)
+        if found is None or fresh:
+            stat = local.stat_file(path) if "://" not in path else stores(path).stat(path)
+            if found is None or (found.stat.size_bytes, found.stat.stamp) != (stat.size_bytes, stat.stamp):
+                found = _Archive(stat, stores)
+            _known.pop(path, None)
+            _known[path] = found
+            while len(_known) > _KEPT:
+                del _known[next(iter(_known))]
+        return found
+
+
+class ZipArchives:
+    """A transforms.stores.protocol.ObjectStore."""
+
+    def __init__(self, stores: Stores) -> None:
+        """Args:
+
+        stores: those that archives lie on.
+        """
+        self._stores = stores
+
+    def _archive(self, url: str, fresh: bool = False) -> tuple[_Archive, str]:
+        path, name = _parts(url)
+        return _archive(path, self._stores, fresh), name
+
+    def read(self, url: str) -> bytes:
+        """As the protocol says; raises a MemberError for a member that is damaged."""
+        archive, name = self._archive(url)
+        return archive.read(name)
+
+    def read_range(self, url: str, offset: int, length: int) -> bytes:
+        """As the protocol says; the member is unpacked once for all ranges that a thread reads of it in turn."""
+        archive, _ = self._archive(url)
+        if getattr(_last, "of", None) != (url, archive.stat):
+            _last.data, _last.of = self.read(url), (url, archive.stat)
+        found: bytes = _last.data[offset : offset + length]
+        if not found:
+            raise EOFError(f"{url}: it has no byte {offset:,}")
+        return found
+
+    def size(self, url: str) -> int:
+        """As the protocol says."""
+        archive, name = self._archive(url)
+        return archive.member(name).size
+
+    def stat(self, url: str) -> FileStat:
+        """As the protocol says: a member is another where its checksum is."""
+        return self._stat(*self._archive(url))
+
+    def stats(self, prefix: str) -> Iterator[FileStat]:
+        """As the protocol says."""
+        archive, _ = self._archive(prefix, fresh=True)
+        return (self._stat(archive, name) for name in self._below(archive, prefix))
+
+    def list(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """As the protocol says."""
+        return ((stat.path, stat.size_bytes) for stat in self.stats(prefix))
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        """As the protocol says."""
+        archive, begin = self._archive(prefix, fresh=True)
+        inner = (name[len(begin) :].partition("/") for name in self._below(archive, prefix))
+        return sorted({folder for folder, slash, _ in inner if slash})
+
+    def _below(self, archive: _Archive, prefix: str) -> Iterator[str]:
+        _, begin = _parts(prefix)
+        for name in archive.names[bisect.bisect_left(archive.names, begin) :]:
+            if not name.startswith(begin):
+                return
+            if not name.endswith("/") and not name.startswith(_JUNK):
+                yield name
+
+    def _stat(self, archive: _Archive, name: str) -> FileStat:
+        member = archive.member(name)
+        stamp = f"crc32:{member.crc:08x}"
+        return FileStat(f"{SCHEME}{archive.stat.path}/{name}", member.size, stamp, archive.stat.modified)
+
+    def write(self, url: str, data: bytes) -> None:
+        """Not done."""
+        _refuse(url)
+
+    def upload(self, url: str) -> Upload | None:
+        """Not done."""
+        _refuse(url)
+
+    def create(self, url: str, data: bytes) -> None:
+        """Not done."""
+        _refuse(url)
+
+    def look(self, url: str) -> Stored:
+        """Not done."""
+        _refuse(url)
+
+    def replace(self, url: str, data: bytes, revision: str) -> None:
+        """Not done."""
+        _refuse(url)
+
+    def delete_unchanged(self, url: str, revision: str) -> None:
+        """Not done."""
+        _refuse(url)
+
+    def delete(self, urls: Sequence[str]) -> None:
+        """Not done."""
+        _refuse(*urls[:1])
+
+    def rename(self, moves: Sequence[Rename]) -> None:
+        """Not done."""
+        _refuse(*(move.destination for move in moves[:1]))
+
+    def abort_uploads(self, prefix: str) -> None:
+        """Not done."""
+
+
+def _refuse(*urls: str) -> NoReturn:
+    raise UserError(f"{' '.join(urls)}: nothing is written to a zip archive")
