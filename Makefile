@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 LEAN := $(VENV)-lean
 NEXT := $(VENV)-next-beam
 AIRFLOW := $(VENV)-airflow
+TFDV := $(VENV)-tfdv
 BROWSER := tests/support/browser
 AZURITE := tests/support/azurite
 
@@ -13,7 +14,7 @@ AZURITE := tests/support/azurite
 # and for processes that they started.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
 
-.PHONY: airflow azure demo flink lean next-beam page plain publications screenshots spark test lint format bench clean
+.PHONY: airflow azure demo flink lean next-beam page plain publications screenshots spark test tfdv lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -77,9 +78,18 @@ $(AIRFLOW)/installed: $(VENV)/installed deploy/airflow/requirements.txt
 airflow: $(AIRFLOW)/installed
 	AIRFLOW_PYTHON=$(abspath $(AIRFLOW))/bin/python $(BIN)/python -m pytest tests/check_airflow.py
 
+# TFDV, which wants another TensorFlow and another Arrow than the tests: 2.5 GB. Its tfx-bsl imports dill and does not say so.
+$(TFDV)/installed: $(VENV)/installed
+	$(PYTHON) -m venv $(TFDV)
+	$(BIN)/uv pip install --quiet --python $(TFDV)/bin/python tensorflow-data-validation==1.16.1 dill 'setuptools<81'
+	touch $@
+
+tfdv: $(TFDV)/installed
+	TFDV_PYTHON=$(abspath $(TFDV))/bin/python $(BIN)/python -m pytest tests/check_tfdv.py
+
 # What opens pages in a browser: Debian's Chromium, and packages of npm as package-lock.json has them.
 $(BROWSER)/node_modules/installed: $(BROWSER)/package-lock.json
-	command -v chromium > /dev/null && command -v npm > /dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium npm; }
+	for what in chromium npm; do command -v $$what > /dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends $$what; } || exit 1; done
 	npm ci --prefix $(BROWSER) --silent --no-audit --no-fund
 	touch $@
 
@@ -143,4 +153,4 @@ bench: $(VENV)/installed $(LEAN)/installed
 	$(BIN)/python benchmarks/bench_tars.py
 
 clean:
-	rm -rf $(VENV) $(LEAN) $(NEXT) $(AIRFLOW) demo bench-data build dist *.egg-info
+	rm -rf $(VENV) $(LEAN) $(NEXT) $(AIRFLOW) $(TFDV) demo bench-data build dist *.egg-info

@@ -77,9 +77,13 @@ def test_no_share_is_more_than_all_and_nothing_is_spelt_as_python_does(opened: d
 SAID = {
     "boxes": ["3 classes, with", "objects each", "objects/bbox"],
     "masks": ["mask, a value from 0 to 255 a pixel"],
-    "tars": ["caption", "the classes of 'label' are called by their ids"],
-    "sequences": ["Nobody looked for examples of equal content"],
-    "tokens": ["tokens", "compared were documents", "the last"],
+    "tars": [
+        "images of 'image', as they are stored",
+        "have equal content and different labels",
+        "the classes of 'label' are called by their ids",
+    ],
+    "sequences": ["Compared were sequences without 'user'"],
+    "tokens": ["tokens", "ompared were documents", "the last"],
     "near": ["look alike, 0 bits apart"],
     "one": ["1 example, ", "constant"],
     "odd": ["50 NaN in train", "infinite in train", "column 'empty' has no value in any row, and was left out"],

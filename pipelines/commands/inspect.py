@@ -269,7 +269,8 @@ def _duplicates(stats: StatsFile | None) -> Iterator[str]:
     yield from ("", f"Equal contents ({duplicates.content}):")
     yield from (f"  {sentence}" for sentence in duplicates.sentences())
     for split, found in duplicates.within.items():
-        yield f"  {found.examples:,} examples of {split!r} have {found.contents:,} contents between them"
+        number = f"{found.examples:,} {duplicates.compared}s"
+        yield f"  {number} of {split!r} have {found.contents:,} contents between them"
     if duplicates.conflicts is not None:
         yield f"  {duplicates.conflicts.sentence()}"
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from transforms.layout.table_layout import MakeLayout
     from transforms.layout.table_options import TableOptions
     from transforms.records.analyze import ModuleAnalysis
-    from transforms.records.encode import KeyOptions, RecordEncoder
+    from transforms.records.encode import RecordEncoder
+    from transforms.records.keyed import KeyOptions
     from transforms.records.run_size import RunSize
     from transforms.tokens.tokenize import Tokenization
 
@@ -418,7 +419,7 @@ class RecordsConfig(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     @property
     def key_options(self) -> "KeyOptions":
         """What keys and splits are computed with."""
-        from transforms.records.encode import KeyOptions
+        from transforms.records.keyed import KeyOptions
 
         return KeyOptions(self._split, self.key or self.sequence_by, self.apart)
 
@@ -442,7 +443,7 @@ class RecordsConfig(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
     @property
     def apart(self) -> tuple[str, ...]:
         """The features that say which record it is, and not what it holds."""
-        key = tuple(filter(None, (self.key, self.spec.calls_rows)))
+        key = tuple(filter(None, (self.key, self.sequence_by, self.spec.calls_rows)))
         return (*key, "filename", "line_number") if self.line_numbers else key
 
     @property
@@ -451,7 +452,7 @@ class RecordsConfig(TransformOptions, TokenOptions, SequenceOptions, PictureOpti
         if self.pack_to is not None:
             return "documents"
         without = f" without {', '.join(map(repr, self.apart))}" if self.apart else ""
-        return f"records{without}"
+        return f"{'records' if self.sequence_by is None else 'sequences'}{without}"
 
     def to_json(self) -> dict[str, Any]:
         """As the base says; the features of --schema by the names of the input."""

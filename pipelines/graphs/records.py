@@ -11,13 +11,13 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipelines.config.records import RecordsConfig
 from pipelines.graphs.publishing import prepared, publish_options, renamed, report_divisions
+from pipelines.graphs.records_contents import equal_contents
 from pipelines.graphs.records_features import check_ids, published_features
 from pipelines.graphs.records_reading import Known, read_layout
 from pipelines.graphs.token_graphs import token_cuts, token_notices, tokens_by_split
 from pipelines.graphs.transform_graphs import module_graph, transform_graph, transformed_shards
 from shardmill.errors import UserError
 from shardmill.features.renames import Renames
-from transforms.contents.find import find_duplicates
 from transforms.inputs.blocks import Task
 from transforms.layout.notices import label_notices
 from transforms.layout.splits import DEFAULT_SPLITS
@@ -185,7 +185,7 @@ def _is_cut_by_examples(config: RecordsConfig) -> bool:
 def _shards(layout: beam.PCollection[TableLayout], config: RecordsConfig) -> Any:
     """A ShardSource, which Beam cannot check, or a collection of one."""
     if config.sequencing is not None:
-        return layout | "Shards" >> beam.Map(_sequence_shards, config.sequencing, config.renames)
+        return layout | "Shards" >> beam.Map(_sequence_shards, config.sequencing, config.apart, config.renames)
     return RunShards() if config.pack_to is None else PackedShards(config.pack_to, config.renames(INPUT_IDS))
 
 
@@ -226,6 +226,7 @@ def _publish(
     for label in layout.labels:
         check_ids(staged, layout, label, table)
     graph = only(graphs, StagedGraph())
+    is_packed = tokenization is not None and tokenization.is_packed
     gathered, records = gather(rejects, staged.read + indexed.rejected, indexed.size_bytes)
     build = Build(
         records=records,
@@ -237,7 +238,7 @@ def _publish(
         rejects=gathered,
         stats=staged.stats,
         notices=notices,
-        duplicates=find_duplicates(content, staged.sections),
+        duplicates=equal_contents(content, layout, staged, shards, is_packed),
         more=partial(transform_files, analysis, staged.gathered, features, Renames.of(options.configuration))
         if analysis is not None
         else None,
@@ -249,11 +250,8 @@ def _publish(
         build = replace(build, tokens=tokens, notices=(*build.notices, *said))
     if sequencing is not None:
         features = layout.features
-        # What was staged are rows, whose contents are not those of examples
-        build = replace(
-            build, duplicates=None, notices=(*build.notices, *_sequence_notices(shards, sum(shared), sequencing))
-        )
-    if sequencing is not None or (tokenization is not None and tokenization.is_packed):
+        build = replace(build, notices=(*build.notices, *_sequence_notices(shards, sum(shared), sequencing)))
+    if sequencing is not None or is_packed:
         build = replace(build, stats=_stats_of_shards(shards))
     if graph.features and analysis is None:
         build = replace(build, more=graph.read)
@@ -262,8 +260,8 @@ def _publish(
     return publish.publish(*renamed(build, features, options), options)
 
 
-def _sequence_shards(layout: TableLayout, sequencing: Sequencing, renames: Renames) -> Any:
-    return SequenceShards(layout.features, sequencing, layout.labels, layout.target, renames)
+def _sequence_shards(layout: TableLayout, sequencing: Sequencing, apart: tuple[str, ...], renames: Renames) -> Any:
+    return SequenceShards(layout.features, sequencing, apart, layout.labels, layout.target, renames)
 
 
 def _sequence_notices(shards: Iterable[ShardInfo], shared: int, how: Sequencing) -> list[str]:

@@ -58,19 +58,22 @@ def conflicting_labels(new: Profile, limits: LimitsByCheck) -> Iterator[CheckRes
 
 
 def shared_contents(new: Profile, limits: LimitsByCheck) -> Iterator[CheckResult]:
-    """The share of each split's examples whose content is in another split, too."""
-    limit = limits["shared_contents"]
-    splits = {split: examples for split, examples in new.splits.items() if examples}
+    """The share of each split's examples, or of the documents that these are cut from, whose content is in another
+    split, too."""
+    limit, duplicates = limits["shared_contents"], new.stats.duplicates
+    counted = new.splits if duplicates is None or duplicates.documents is None else duplicates.documents
+    splits = {split: number for split, number in counted.items() if number}
     if limit.is_off or len(splits) < 2:
         return
-    duplicates = new.stats.duplicates
     if duplicates is None:
         yield CheckResult("shared_contents", "unknown", "which examples have equal content is not on record")
         return
-    for split, examples in splits.items():
+    what = duplicates.compared
+    for split, number in splits.items():
         if split == _TRAIN:
             continue
         shared = duplicates.elsewhere.get(split, 0)
-        severity, threshold = limit.over(shared / examples)
-        said = f"{shared:,} of {examples:,} examples of {split!r} have the content of an example of another split"
-        yield CheckResult("shared_contents", severity, said, "", split, shared / examples, threshold)
+        severity, threshold = limit.over(shared / number)
+        one = f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
+        said = f"{shared:,} of {number:,} {what}s of {split!r} have the content of {one} of another split"
+        yield CheckResult("shared_contents", severity, said, "", split, shared / number, threshold)

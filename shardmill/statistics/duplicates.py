@@ -128,7 +128,9 @@ class Duplicates:
       across: by split and other split, how many examples of the first have the content of an example of the other.
       elsewhere: by split, how many of its examples have the content of an example of any other split.
       pairs: one of each content, at most SHOWN, those in two splits first.
-      conflicts: those whose labels differ, if any do; of records inside files the label is part of the content.
+      conflicts: those whose labels differ, if any do; of rows without images the label is part of the content.
+      documents: by split, how many documents there are, where these were compared and counted and not examples, which
+        have parts of several.
     """
 
     content: str
@@ -137,6 +139,12 @@ class Duplicates:
     elsewhere: Mapping[str, int] = field(default_factory=dict)
     pairs: tuple[Pair, ...] = ()
     conflicts: Conflicts | None = None
+    documents: Mapping[str, int] | None = None
+
+    @property
+    def compared(self) -> str:
+        """What one of those that were compared is called."""
+        return "example" if self.documents is None else "document"
 
     def to_json(self) -> Json:
         """As the file has it."""
@@ -147,6 +155,7 @@ class Duplicates:
             "within": {split: found.to_json() for split, found in self.within.items()},
             "pairs": [pair.to_json() for pair in self.pairs],
             **({} if self.conflicts is None else {"conflicts": self.conflicts.to_json()}),
+            **({} if self.documents is None else {"documents": dict(self.documents)}),
         }
 
     @classmethod
@@ -156,13 +165,13 @@ class Duplicates:
         within = {split: Repeated.from_json(found) for split, found in value["within"].entries().items()}
         pairs = tuple(map(Pair.from_json, value["pairs"].items()))
         conflicts = Conflicts.from_json(value["conflicts"]) if "conflicts" in value.mapping() else None
-        return cls(value["content"].text(), within, across, counts(value["elsewhere"]), pairs, conflicts)
+        documents = counts(value["documents"]) if "documents" in value.mapping() else None
+        return cls(value["content"].text(), within, across, counts(value["elsewhere"]), pairs, conflicts, documents)
 
     def sentences(self) -> list[str]:
         """What is said of each two splits that share contents, those that share most first."""
-        return [
-            _sentence(crossing) for crossing in crossings(self.across, [(two.one, two.other) for two in self.pairs])
-        ]
+        found = crossings(self.across, [(two.one, two.other) for two in self.pairs])
+        return [_sentence(crossing, self.compared) for crossing in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +203,8 @@ def _example(split: str, other: str, pairs: Sequence[tuple[Member, Member]]) -> 
     return ""
 
 
-def _sentence(crossing: Crossing) -> str:
-    have = "example of {!r} has" if crossing.examples == 1 else "examples of {!r} have"
+def _sentence(crossing: Crossing, compared: str) -> str:
+    one = crossing.examples == 1
+    have = f"{compared}{'' if one else 's'} of {crossing.split!r} {'has' if one else 'have'}"
     such = f", such as {crossing.names}" if crossing.names else ""
-    return f"{crossing.examples:,} {have.format(crossing.split)} equal content in {crossing.other!r}{such}"
+    return f"{crossing.examples:,} {have} equal content in {crossing.other!r}{such}"

@@ -52,7 +52,8 @@ def _feature(feature: Feature, summary: FeatureSummary, common: pb.CommonStatist
         _add_files(made.bytes_stats, summary, common)
     else:
         _add_numbers(made.num_stats, summary, common)
-    for name, counts in (("formats", summary.formats), ("encodings", summary.encodings)):
+    classes = {name: count for name, count in (summary.classes or {}).items() if count}
+    for name, counts in (("classes", classes), ("formats", summary.formats), ("encodings", summary.encodings)):
         if counts:
             _rank(made.custom_stats.add(name=name).rank_histogram, counts.items())
     if summary.values is not None:
@@ -92,7 +93,8 @@ def _common(feature: Feature, summary: FeatureSummary, examples: int) -> pb.Comm
 def _add_classes(
     made: pb.StringStatistics, feature: Feature, summary: FeatureSummary, common: pb.CommonStatistics
 ) -> None:
-    """Classes are categorical integers: values are ids, as TFDV counts them, and charts have the names."""
+    """Classes are categorical integers: values are ids, in charts too, which TFDV holds against the schema; the names
+    stand beside, see `_feature`."""
     made.common_stats.CopyFrom(common)
     ids = {name: index for index, name in enumerate(feature.class_names)}
     counts = sorted(
@@ -102,7 +104,7 @@ def _add_classes(
     made.unique = len(counts)
     for name, count in counts:
         made.top_values.add(value=str(ids[name]), frequency=count)
-    _rank(made.rank_histogram, counts)
+    _rank(made.rank_histogram, ((str(ids[name]), count) for name, count in counts))
 
 
 def _add_strings(made: pb.StringStatistics, summary: FeatureSummary, common: pb.CommonStatistics) -> None:

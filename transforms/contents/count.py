@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from shardmill.statistics.duplicates import SHOWN
 from transforms.contents.hashes import Contents, Hashes
-from transforms.contents.section import BITS, Section, range_of
+from transforms.contents.section import BITS, Section, number_of_ranges, range_of
 
 _ALL = range_of(0, 1)
+_BEGIN_BITS = 16  # of a hash
+_SORTED = 1 << 15  # values at once, about: few enough to stay in a processor's cache
 
 _NO_LABEL = np.uint64((1 << 64) - 1)  # more than any
 
@@ -93,7 +95,7 @@ def count_range(
 
     Only the high halves of all are held at once, and of those that repeat the rest.
     """
-    repeated = repeated_values(list(map_(partial(_halves, bounds=bounds), sections)))
+    repeated = repeated_values(list(map_(partial(_halves, bounds=bounds), sections)), bounds)
     if not len(repeated):
         return Counted()
     held: list[Contents] = []
@@ -108,8 +110,8 @@ def count_range(
 def _held(section: Section, bounds: tuple[int, int], repeated: Hashes) -> Contents | None:
     """The contents of a section whose high halves are among those that repeat; None of none."""
     rows, high = _high(section, bounds)
-    among = _among(high, repeated)
-    return section.contents(int(rows[0]), int(rows[-1]) + 1).take(rows[among] - rows[0]) if among.any() else None
+    mine = rows[_among(high, repeated)]
+    return section.contents(int(mine[0]), int(mine[-1]) + 1).take(mine - mine[0]) if len(mine) else None
 
 
 def _halves(section: Section, bounds: tuple[int, int]) -> Hashes:
@@ -124,20 +126,43 @@ def _high(section: Section, bounds: tuple[int, int]) -> tuple[NDArray[np.int64],
     first, last = bounds[0] >> (64 - BITS), (bounds[1] >> (64 - BITS)) + 1
     start, stop = section.rows(first, last)
     high = section.high(start, stop)
+    if bounds[1] - bounds[0] >= 1 << (64 - BITS):  # several of the parts that sections have, all of each
+        return np.arange(start, stop), high
     within = (high >= np.uint64(bounds[0])) & (high <= np.uint64(bounds[1]))
     return np.flatnonzero(within) + start, high[within]
 
 
-def repeated_values(parts: Sequence[Hashes]) -> Hashes:
-    """The values that are there more than once, ascending."""
-    values = np.concatenate(parts) if parts else np.empty(0, np.uint64)
-    values.sort()
-    return np.unique(values[1:][values[1:] == values[:-1]])
+def repeated_values(parts: Sequence[Hashes], bounds: tuple[int, int] = _ALL) -> Hashes:
+    """The values that are there more than once, ascending.
+
+    They are sorted a few at a time, which takes a third of what sorting all of them at once takes.
+
+    Args:
+      parts: values, each in the order of their first BITS bits, as sections have them.
+      bounds: the least and the greatest that there can be: all of some values of these bits, or some of one.
+    """
+    low, high = bounds
+    most = max(1, (high - low + 1) >> (64 - BITS))
+    number = min(most, number_of_ranges(sum(map(len, parts)), _SORTED))
+    firsts = np.array([low + index * ((high - low + 1) // number) for index in range(number)], np.uint64)
+    cuts = [[*np.searchsorted(part, firsts).tolist(), len(part)] for part in parts]
+    found = [np.empty(0, np.uint64)]
+    for index in range(number):
+        values = np.concatenate([found[0], *(part[at[index] : at[index + 1]] for part, at in zip(parts, cuts))])
+        values.sort()
+        found.append(values[1:][values[1:] == values[:-1]])
+    return np.unique(np.concatenate(found))
 
 
-def _among(values: Hashes, wanted: Hashes) -> NDArray[np.bool_]:
-    places = np.minimum(np.searchsorted(wanted, values), len(wanted) - 1)
-    return wanted[places] == values
+def _among(values: Hashes, wanted: Hashes) -> NDArray[np.int64]:
+    """Which of `values` are wanted, by their places; `wanted` ascends."""
+    begins = np.zeros(1 << _BEGIN_BITS, np.bool_)
+    begins[wanted >> np.uint64(64 - _BEGIN_BITS)] = True
+    # Most values begin as none that is wanted, which is seen at a glance
+    likely = np.flatnonzero(begins[values >> np.uint64(64 - _BEGIN_BITS)])
+    found = values[likely]
+    places = np.minimum(np.searchsorted(wanted, found), len(wanted) - 1)
+    return likely[wanted[places] == found]
 
 
 def count(contents: Contents, owners: NDArray[np.int64], sections: Sequence[Section]) -> Counted:

@@ -1,4 +1,4 @@
-"""What the files of a shard hold, gathered as its records are written."""
+"""What the files, or the sequences, of a shard hold, gathered as its records are written."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +16,14 @@ _FIRST_LINE = 1  # a file that is no line of a manifest has 0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileContents:
-    """The contents of some files, as they come: what is computed of them is computed for all of a shard at once.
+    """The contents of some files or sequences, as they come: what is computed of them is computed for all of a shard at
+    once.
 
     Attributes:
       digests: of what became of them, 16 bytes each.
-      names: as they stand in a section.
-      hashes: of their names: uint64, shape (n,).
-      lines: of a manifest: int64, shape (n,).
+      names: of the files, as they stand in a section.
+      hashes: of the name of the file of each: uint64, shape (n,).
+      lines: of a manifest, or of that file: int64, shape (n,).
       labels: 1 more than the id of the class of each, 0 of one that has none: uint64, shape (n,).
     """
 
@@ -45,6 +46,22 @@ class FileContents:
         numbers = np.array([0 if line is None else line + _FIRST_LINE for line in lines], np.int64)
         ids = np.array([0 if label is None else label + 1 for label in labels], np.uint64)
         return cls(b"".join(digests), names_blob(names), hashes_of(names), numbers, ids)
+
+    @classmethod
+    def of_hashes(
+        cls, hashes: NDArray[np.uint64], names: Sequence[str], files: NDArray[np.integer], lines: NDArray[np.int64]
+    ) -> "FileContents":
+        """Those of examples of which more is known than their digests, at least one; labels are part of them.
+
+        Args:
+          hashes: the halves of their hashes, shape (2, n).
+          names: of the files that they come from, each once.
+          files: of each example the index of its file in `names`, shape (n,).
+          lines: of each example there, shape (n,).
+        """
+        digests = np.ascontiguousarray(hashes.T.astype(">u8")).tobytes()
+        labels = np.zeros(len(lines), np.uint64)
+        return cls(digests, names_blob(names), hashes_of(names)[files], lines + _FIRST_LINE, labels)
 
 
 class ContentsWriter:

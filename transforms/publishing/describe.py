@@ -294,7 +294,8 @@ def notices(build: Build, features: Features, options: PublishOptions) -> list[s
 def _duplicate_notices(duplicates: Duplicates, configuration: Mapping[str, Any]) -> list[str]:
     """That splits share contents, and what would keep them from it where splits are drawn; and that labels differ."""
     told = _first(duplicates.sentences(), "share contents")
-    if told and configuration.get("splits") is not None and configuration.get("group_by") != CONTENT:
+    drawn = configuration.get("splits") is not None and configuration.get("sequence_by") is None  # else by ids
+    if told and drawn and configuration.get("group_by") != CONTENT:
         told[-1] += f"; --group_by {CONTENT} keeps equals in one split"
     return [*told, *([] if duplicates.conflicts is None else [duplicates.conflicts.sentence()])]
 

@@ -1,4 +1,4 @@
-"""From rows to framed records with their keys, splits and statistics: what a run is made of. Pure."""
+"""From rows to framed records and their statistics; transforms.records.keyed says where each goes. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,28 +11,20 @@ import pyarrow.compute as pc
 
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.metadata.rejects import Reject
-from shardmill.records import spans
 from transforms.columns.arrow import as_text
-from transforms.columns.buffers import data_of, offsets_of
 from transforms.columns.inferred import Inferred
 from transforms.columns.key_texts import key_texts
 from transforms.columns.timestamps import read_times
-from transforms.contents.hashes import SEEDS, Contents
 from transforms.examples.decode import decode_parts, infer_examples, key_feature, merge_parts
-from transforms.examples.encode import MAX_RECORD_BYTES, encode_examples, encode_framed, example_sizes
+from transforms.examples.encode import MAX_RECORD_BYTES, encode_framed, example_sizes
 from transforms.examples.framing import frame, payload_hashes
 from transforms.examples.kinds import Kinds, kinds_of, misfits
 from transforms.formats.base import FileRef, Rows, key_column
 from transforms.layout.table_layout import TableLayout
 from transforms.layout.timestamps import CUT, NAIVE
-from transforms.options.splits import CONTENT, SplitOptions
 from transforms.records.images import check_images, pictures_column
-from transforms.records.keys import hash_keys, input_order, position_ties
+from transforms.records.keys import input_order, position_ties
 from transforms.records.labels import ReadLabels, outside, read_labels
-from transforms.records.run_file import KeyedRecords
-from transforms.sharding import keys
-from transforms.sharding.divisions import Divisions
-from transforms.sharding.group_rows import rows_of
 from transforms.statistics.tables import TableStats
 from transforms.tokens.pack import documents
 from transforms.tokens.tokenize import INPUT_IDS, Tokenization, tokenize
@@ -40,21 +32,6 @@ from transforms.tokens.tokenize import INPUT_IDS, Tokenization, tokenize
 STAGE = "encode"
 EMPTY, SEVERAL, REPEATED = "empty", "several", "repeated"
 _FILE, _NUMBER = "file", "number"  # of an existing record, beside it
-
-
-@dataclass(frozen=True, slots=True)
-class KeyOptions:
-    """How keys and splits are computed.
-
-    Attributes:
-      split: how rows are dealt out to splits, and their order there.
-      key: the column that is a row's identity; without it, the encoded record is.
-      apart: features that say which record it is, and not what it holds.
-    """
-
-    split: SplitOptions = field(default_factory=SplitOptions)
-    key: str | None = None
-    apart: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +73,7 @@ class EncodedRows:
       pictures: of columns of images, what is known of each, as transforms.statistics.pictures counts it.
       ties: uint64, shape (rows,), what orders records of one key, where it is not the place of their rows.
       part: what is counted of rows that are not examples yet; None of those that are, whose features are.
+      is_compared: whether equal ones are looked for, and not among what is made of them.
     """
 
     framed: pa.LargeBinaryArray
@@ -106,6 +84,7 @@ class EncodedRows:
     pictures: Mapping[str, pa.Array] = field(default_factory=dict)
     ties: np.ndarray | None = None
     part: pa.RecordBatch | None = None
+    is_compared: bool = True
 
     @property
     def counted(self) -> pa.RecordBatch:
@@ -120,19 +99,6 @@ class EncodedRows:
     def payload_hashes(self, seeds: Sequence[int]) -> np.ndarray:
         """For each seed the 64-bit xxh3 of each record: uint64, shape (seeds, rows)."""
         return payload_hashes(self.framed, seeds)
-
-    def is_all_content(self, apart: Sequence[str]) -> bool:
-        """Whether what a row holds is all of its record: none of its features stands `apart`, or all of them do."""
-        return len({name in apart for name in self.features.schema.names}) < 2
-
-    def content_hashes(self, seeds: Sequence[int], apart: Sequence[str]) -> np.ndarray:
-        """For each seed the 64-bit xxh3 of what each row holds, uint64, shape (seeds, rows): of its record without the
-        features that stand `apart`; where it has no others, of all of it."""
-        if self.is_all_content(apart):
-            return self.payload_hashes(seeds)
-        records = encode_examples(self.features.select([n for n in self.features.schema.names if n not in apart]))
-        offsets, data = offsets_of(records), data_of(records)
-        return spans.hashes_by_seed(data, offsets[:-1], offsets[1:], seeds)
 
 
 class RecordEncoder(Protocol):
@@ -314,84 +280,6 @@ def join(parts: Sequence[PreparedRows]) -> PreparedRows:
         sum((part.odd for part in parts), Counter()),
         sum((part.tokens for part in parts), Counter()),
     )
-
-
-def keyed(
-    rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions, strata: Divisions | None
-) -> tuple[KeyedRecords, Contents]:
-    """The records of `rows` with their keys and splits, and what they hold; `strata` are how those of --stratify_by are
-    cut."""
-    order, contents = hashed(rows, encoded, options)
-    if layout.fractions is None:
-        splits = rows.folder_splits
-    elif options.split.stratify_by is not None:
-        assert strata is not None
-        splits = _stratified(rows, encoded, layout, options, strata)
-    elif len(layout.splits) == 1:
-        splits = np.zeros(len(order), np.int64)
-    else:
-        splits = keys.assign(split_keys(encoded, options), keys.thresholds(layout.fractions))
-    ties = rows.ties if encoded.ties is None else encoded.ties
-    return KeyedRecords(encoded.framed, order, ties, splits, layout.splits), contents
-
-
-def hashed(rows: PreparedRows, encoded: EncodedRows, options: KeyOptions) -> tuple[np.ndarray, Contents]:
-    """What orders `rows`, uint64, shape (rows,), and what they hold. Where either is a hash of whole records, one hash
-    serves both, and records are read once: a tenth of what staging lines of text takes."""
-    by_record = options.key is None and not options.split.no_shuffle
-    if by_record and encoded.is_all_content(options.apart) and options.split.seed not in SEEDS:
-        order, low = encoded.payload_hashes([options.split.seed, SEEDS[1]])
-        return order, Contents(order, low, rows.ties)
-    if options.split.no_shuffle:
-        order = rows.input_order()
-    elif options.key is not None:
-        order = hash_keys(encoded.helpers[options.key], options.split.seed)
-    else:
-        order = encoded.payload_hashes([options.split.seed])[0]
-    high, low = encoded.content_hashes(SEEDS, options.apart)
-    return order, Contents(high, low, rows.ties)
-
-
-def stratum_keys(rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> KeyedRecords:
-    """The records of `rows` keyed by what decides their split within their stratum."""
-    names, codes = _strata(encoded, layout, options)
-    return KeyedRecords(encoded.framed, split_keys(encoded, options), rows.ties, codes, names)
-
-
-def split_keys(encoded: EncodedRows, options: KeyOptions) -> np.ndarray:
-    """What decides the split of each record: uint64, shape (rows,)."""
-    seed = keys.split_salt(options.split.split_seed)
-    column = options.split.group_by or options.key
-    by_content = options.split.group_by == CONTENT
-    apart = options.apart if by_content else ()
-    if column is None or (by_content and column not in encoded.helpers):
-        return encoded.content_hashes([seed], apart)[0]
-    hashed = hash_keys(encoded.helpers[column], seed)
-    missing = encoded.helpers[column].is_null().to_numpy(zero_copy_only=False)
-    if missing.any():  # rows of no group are groups of their own, or of their equals
-        hashed[missing] = encoded.content_hashes([seed], apart)[0][missing]
-    return hashed
-
-
-def _strata(encoded: EncodedRows, layout: TableLayout, options: KeyOptions) -> tuple[list[str], np.ndarray]:
-    assert options.split.stratify_by is not None
-    column = encoded.helpers[options.split.stratify_by]
-    if options.split.stratify_by in layout.class_names:  # "1" and "1.0" are two classes
-        column = encoded.features[options.split.stratify_by].cast(pa.string()).cast(pa.large_binary())
-    column = pc.fill_null(column, b"").dictionary_encode()
-    names = [name.decode(errors="surrogateescape") for name in column.dictionary.to_pylist()]
-    return names, column.indices.to_numpy().astype(np.int64)
-
-
-def _stratified(
-    rows: PreparedRows, encoded: EncodedRows, layout: TableLayout, options: KeyOptions, strata: Divisions
-) -> np.ndarray:
-    names, codes = _strata(encoded, layout, options)
-    hashed = split_keys(encoded, options)
-    splits = np.zeros(len(codes), np.int64)
-    for name, mine in zip(names, rows_of(codes, len(names)), strict=True):
-        splits[mine] = strata[name].cuts.part_of(hashed[mine], rows.ties[mine])
-    return splits
 
 
 def split_stats(

@@ -71,7 +71,7 @@ class SequenceRowEncoder(TableEncoder):
         ids = helpers[self.sequencing.id]
         records = row_records(batch[_FILE], batch[_LINE], ids, features.columns, widths_of(layout.features))
         ties, labels = batch[_ORDER].to_numpy(), features.select(list(layout.labels))
-        return EncodedRows(frame(records), features, helpers, ties=ties, part=labels)
+        return EncodedRows(frame(records), features, helpers, ties=ties, part=labels, is_compared=False)
 
 
 _EXPECTED = "neither a number nor a date or time as ISO 8601 has it without an offset, such as 2024-01-31T09:00:00"

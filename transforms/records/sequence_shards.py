@@ -14,8 +14,11 @@ from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.metadata.rejects import Reject
 from transforms.columns.arrow import as_text
 from transforms.columns.buffers import data_of
+from transforms.contents.hashes import SEEDS
+from transforms.contents.of_files import FileContents
 from transforms.examples.encode import MAX_RECORD_BYTES, encode_framed, example_sizes
 from transforms.examples.framing import HEADER_BYTES
+from transforms.records.held import record_hashes
 from transforms.records.merge import SEGMENT_BYTES, Piece, merged, pieces_of, segments
 from transforms.records.slice import to_slices
 from transforms.sequences.options import Sequencing
@@ -39,6 +42,7 @@ class SequenceShards:
     Attributes:
       features: as published, by the names of the input; those without a shape are constant in a sequence.
       sequencing: what rows are gathered by.
+      apart: features that say which sequence it is, and not what it holds.
       labels: the features that hold ids of classes.
       target: the feature that is to be predicted; None where there is none.
       renames: what features are called in examples.
@@ -47,6 +51,7 @@ class SequenceShards:
 
     features: Features
     sequencing: Sequencing
+    apart: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     target: str | None = None
     renames: Renames = NO_RENAMES
@@ -107,10 +112,27 @@ class SequenceShards:
         batch = batch.filter(pa.array(good))
         ties = mix(keys[rows][starts] + mix(ids[rows][starts].astype(np.uint64)))[good]
         stats = TableStats.of(batch, ties, self.labels, self.target)
+        contents = self._contents(batch, found, rows[starts][good])
         framed = encode_framed(batch.rename_columns(list(map(self.renames, batch.schema.names))))
         noted = Counter({SAME_TIME: int(is_same[np.repeat(good, lengths)].sum())})
         made_of = int(lengths[good].sum())
-        return EncodedChunk(data_of(framed), len(batch), rejects, stats, made_of=made_of, noted=noted)
+        return EncodedChunk(
+            data_of(framed), len(batch), rejects, stats, made_of=made_of, noted=noted, contents=contents
+        )
+
+    def _contents(self, batch: pa.RecordBatch, found: ReadRows, firsts: np.ndarray) -> FileContents | None:
+        """What the sequences of `batch` hold, each in the place of its first row."""
+        held = [name for name in batch.schema.names if name not in self.apart]
+        if not len(batch):
+            return None
+        hashes = record_hashes(batch.select(held or batch.schema.names), SEEDS)
+        files = found.files.take(pa.array(firsts)).dictionary_encode()
+        return FileContents.of_hashes(
+            hashes,
+            [name.decode() for name in files.dictionary.to_pylist()],
+            files.indices.to_numpy(),
+            found.lines[firsts],
+        )
 
     def _batch(self, found: ReadRows, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> pa.RecordBatch:
         columns = []

@@ -23,7 +23,8 @@ from transforms.layout.table_layout import TableLayout
 from transforms.preprocessing import gather
 from transforms.preprocessing.gather import Analysis, Gathered, Gatherer
 from transforms.records.contents import ContentsOfTask
-from transforms.records.encode import KeyOptions, PreparedRows, RecordEncoder, join, keyed, split_stats, stratum_keys
+from transforms.records.encode import PreparedRows, RecordEncoder, join, split_stats
+from transforms.records.keyed import KeyOptions, keyed, stratum_keys
 from transforms.records.run_file import Run, sizes_of, write_keys
 from transforms.records.run_size import RunSize
 from transforms.records.run_writer import RunWriter
@@ -246,7 +247,8 @@ def _stage_task(
     for rows in _prepared(staging, task, layout, staged, rejects):
         encoded = staging.encoder.encode(rows.batch, layout)
         records, held = keyed(rows, encoded, layout, staging.options, strata)
-        contents.add(held, records.groups)
+        if len(held):
+            contents.add(held, records.groups)
         run.add(records)
         if staging.counts:
             counted.append(histograms(records.keys, sizes_of(records.framed), records.groups, records.names))

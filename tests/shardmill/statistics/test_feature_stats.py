@@ -127,9 +127,12 @@ def test_classes_are_categorical_integers(by_name: dict[str, Any]) -> None:
     stats = by_name["label"].string_stats
     assert (stats.unique, [(one.value, one.frequency) for one in stats.top_values]) == (2, [("1", 9), ("0", 3)])
     assert [(one.low_rank, one.high_rank, one.label, one.sample_count) for one in stats.rank_histogram.buckets] == [
-        (0, 0, "bee", 9),
-        (1, 1, "ant", 3),
+        (0, 0, "1", 9),
+        (1, 1, "0", 3),
     ]
+    (custom,) = by_name["label"].custom_stats
+    assert custom.name == "classes"
+    assert [(one.label, one.sample_count) for one in custom.rank_histogram.buckets] == [("ant", 3), ("bee", 9)]
 
 
 def test_strings(by_name: dict[str, Any]) -> None:

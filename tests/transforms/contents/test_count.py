@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.statistics.duplicates import SHOWN, Duplicates, Member, Repeated
+from transforms.contents.count import repeated_values
 from transforms.contents.find import find_duplicates
 from transforms.contents.hashes import Contents, digest, of_digests
 from transforms.contents.places import place_of
@@ -125,3 +126,20 @@ def test_ranges(examples: int, ranges: int) -> None:
     assert bounds[0][0] == 0
     assert bounds[-1][1] == (1 << 64) - 1
     assert all(low == high + 1 for (_, high), (low, _) in pairwise(bounds))
+
+
+@pytest.mark.parametrize("bounds", [range_of(0, 1), range_of(1, 4), range_of(700, 1024)])
+@pytest.mark.parametrize("number", [0, 1, 300, 200_000])
+def test_repeated_values_are_found_however_many_are_sorted_at_once(number: int, bounds: tuple[int, int]) -> None:
+    chance = np.random.default_rng(number)
+    low, high = bounds
+    values = chance.integers(low, high, number, np.uint64, endpoint=True)
+    values[: number // 3] = values[number // 2 : number // 2 + number // 3]
+    some = np.array([low, high, high, low, low], np.uint64)  # at the ends of the range
+    parts = [part[np.argsort(part >> np.uint64(56), kind="stable")] for part in (*np.array_split(values, 7), some)]
+
+    found = repeated_values(parts, bounds)
+
+    counted = Counter(np.concatenate(parts).tolist())
+    assert found.tolist() == sorted(value for value, times in counted.items() if times > 1)
+    assert {low, high} <= set(found.tolist())

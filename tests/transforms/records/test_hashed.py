@@ -8,7 +8,8 @@ from transforms.contents.hashes import SEEDS
 from transforms.examples.encode import encode_framed
 from transforms.formats.base import FileRef
 from transforms.options.splits import SplitOptions
-from transforms.records.encode import EncodedRows, KeyOptions, PreparedRows, hashed
+from transforms.records.encode import EncodedRows, PreparedRows
+from transforms.records.keyed import KeyOptions, hashed
 from transforms.records.keys import position_ties
 
 FILE = FileRef("a.csv", "a.csv", 1000, 0, 1 << 60)

@@ -1,0 +1,105 @@
+"""Runs the command in this process, and says as JSON, in a file that the first argument names, how many core seconds it
+took, and how many of them went into what is gathered for the page alone: what bench_page_statistics.py asks.
+
+What is timed is the processor's time of the thread that does it, so that what else the machine does disturbs shares
+little. Where one pass over the records serves two ends, the one that would be left is made again, timed, and taken off.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from pipelines.cli import main
+from pipelines.graphs import files, records_contents
+from pipelines.running import recorded
+from shardmill.statistics import feature_stats
+from transforms.contents.of_files import ContentsWriter, FileContents
+from transforms.files import encode as file_encode
+from transforms.files.images.encode import ImageEncoder
+from transforms.records import keyed
+from transforms.records.contents import ContentsOfTask
+from transforms.records.keys import hash_keys
+from transforms.statistics import tables
+from transforms.statistics.extremes import Extremes
+from transforms.statistics.label_pairs import LabelPairs
+
+CONTENTS, PAIRS, EXTREMES, FEATURE_STATS, PAGE = "contents", "label pairs", "extremes", "FeatureStats.pb", "the page"
+_spent: dict[str, float] = dict.fromkeys((CONTENTS, PAIRS, EXTREMES, FEATURE_STATS, PAGE), 0.0)
+_again = 0.0  # seconds that only this measurement takes
+_lock = Lock()
+
+
+def _add(what: str, seconds: float) -> None:
+    with _lock:
+        _spent[what] += seconds
+
+
+def _timed(what: str, where: object, *names: str, clock: Callable[[], float] = time.thread_time) -> None:
+    """Let functions of a module, or methods of a class, add up how long they take."""
+    for name in names:
+        held = vars(where)[name]
+        function = getattr(held, "__func__", held)
+
+        @wraps(function)
+        def timed(*args: Any, function: Callable[..., Any] = function, **kwargs: Any) -> Any:
+            start = clock()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                _add(what, clock() - start)
+
+        setattr(where, name, classmethod(timed) if isinstance(held, classmethod) else timed)
+
+
+def _time_hashes() -> None:
+    """What rows hold is hashed with what orders them: of both the hashes of the order alone are taken off."""
+    hashed = keyed.hashed
+
+    def timed(rows: Any, encoded: Any, options: Any, *more: Any) -> Any:
+        global _again
+        start = time.thread_time()
+        found = hashed(rows, encoded, options, *more)
+        middle = time.thread_time()
+        if options.key is not None:
+            hash_keys(encoded.helpers[options.key], options.split.seed)
+        elif options.split.no_shuffle:
+            rows.input_order()
+        else:
+            encoded.payload_hashes([options.split.seed])
+        again = time.thread_time() - middle
+        with _lock:
+            _again += again
+        _add(CONTENTS, middle - start - again)
+        return found
+
+    vars(keyed)["hashed"] = timed
+
+
+def run(told: Path, arguments: list[str]) -> int:
+    """Run the command; returns its status."""
+    _time_hashes()
+    _timed(CONTENTS, ContentsOfTask, "add", "close")
+    _timed(CONTENTS, file_encode, "digest")
+    _timed(CONTENTS, FileContents, "of")
+    _timed(CONTENTS, ContentsWriter, "add", "write")
+    for graph in (files, records_contents):  # in threads, beside which nothing goes on
+        _timed(CONTENTS, graph, "find_duplicates", clock=time.process_time)
+    _timed(PAIRS, tables, "_labels")
+    _timed(PAIRS, tables._Column, "_pair")
+    _timed(PAIRS, LabelPairs, "merge", "association")
+    _timed(EXTREMES, ImageEncoder, "point_out")
+    _timed(EXTREMES, Extremes, "merge", "lie_in")
+    _timed(FEATURE_STATS, feature_stats, "to_bytes")
+    _timed(PAGE, recorded, "write_page", "with_page_checks")
+    status = main(arguments)
+    told.write_text(json.dumps({"all": time.process_time() - _again, **_spent}))
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(run(Path(sys.argv[1]), sys.argv[2:]))
