@@ -93,7 +93,7 @@ def run(told: Path, arguments: list[str]) -> int:
     _timed(PAIRS, tables._Column, "_pair")
     _timed(PAIRS, LabelPairs, "merge", "association")
     _timed(EXTREMES, ImageEncoder, "point_out")
-    _timed(EXTREMES, Extremes, "merge", "lie_in")
+    _timed(EXTREMES, Extremes, "merge", "lie_in", "found")
     _timed(FEATURE_STATS, feature_stats, "to_bytes")
     _timed(PAGE, recorded, "write_page", "with_page_checks")
     status = main(arguments)

@@ -12,7 +12,6 @@ import pyarrow as pa
 from shardmill.features.object_detection import KEYS
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.records import example
-from shardmill.statistics.extremes import Extreme
 from transforms.files.encode import Encoded, FileEncoder, Laid
 from transforms.files.images import look
 from transforms.files.images.boxes import Picture
@@ -28,7 +27,7 @@ from transforms.files.noted_columns import Columns
 from transforms.inputs.companions import paths_of
 from transforms.layout.coordinates import turned_reason
 from transforms.layout.files import Layout
-from transforms.statistics.extremes import Extremes
+from transforms.statistics.extremes import Extremes, Measured
 from transforms.statistics.files import CompanionStats, ImageStats, SplitStats
 from transforms.stores import storage
 
@@ -219,11 +218,7 @@ class ImageEncoder(FileEncoder):
             headers: list[ImageHeader] = [file.seen for file in files]
             widths, heights = [header.width for header in headers], [header.height for header in headers]
             names, offsets, lengths = zip(*laid, strict=True) if laid else ((), (), ())
-
-            def image(place: int) -> Extreme:
-                return Extreme(names[place], widths[place], heights[place], "", offsets[place], lengths[place])
-
-            stats.extremes = Extremes.among(names, widths, heights, image)
+            stats.extremes = Extremes.of(Measured(names, widths, heights, offsets, lengths))
         return stats
 
     def _image(self, path: str, data: bytes | None) -> tuple[bytes, ImageHeader]:
