@@ -105,11 +105,11 @@ class Histogram:
         return math.fsum(bucket.numbers for bucket in self.buckets) + self.apart
 
 
-def jensen_shannon(one: Histogram, other: Histogram) -> float:
+def jensen_shannon(one: Histogram, other: Histogram, nan_is_a_bin: bool = False) -> float:
     """TFDV's Jensen-Shannon divergence of two histograms, in bits.
 
-    Points are bins of their own, and so are all bounds that either has. NaN is unlike any number, NaN too; so is what
-    has an infinite bound.
+    Points are bins of their own, and so are all bounds that either has. What has an infinite bound is unlike any
+    number; so is NaN, NaN too, unless it is a bin.
 
     Raises:
       ValueError: one of them counts nothing.
@@ -125,6 +125,8 @@ def jensen_shannon(one: Histogram, other: Histogram) -> float:
         for bucket in filter(_is_point, histogram.buckets):
             at_points[bucket.low] += bucket.numbers  # type: ignore[assignment]  # weights may be fractions
         rows.append([*_spread(histogram.buckets, bounds), *(at_points[point] for point in points)])
+    if nan_is_a_bin:
+        rows = [[*row, histogram.apart] for row, histogram in zip(rows, (one, other), strict=True)]
     unlike = [histogram.total - math.fsum(row) for histogram, row in zip((one, other), rows, strict=True)]
     return divergence([*rows[0], unlike[0], 0.0], [*rows[1], 0.0, unlike[1]])
 

@@ -124,10 +124,12 @@ def _environment(letters: int) -> Environment:
         "figure": figure,
         "share": share,
         "size": human_size,
-        "short": lambda text: clip(str(text), letters),
+        "short": lambda text: clip(str(text), letters, _end(letters)),
         "sentence": lambda text: clip(str(text), 4 * letters),
-        "words": lambda text: isolated(Markup("_<wbr>").join(clip(str(text), letters).split("_"))),  # where lines break
-        "isolated": lambda text: isolated(clip(str(text), letters)),
+        "words": lambda text: isolated(
+            Markup("_<wbr>").join(clip(str(text), letters, _end(letters)).split("_"))
+        ),  # where lines break
+        "isolated": lambda text: isolated(clip(str(text), letters, _end(letters))),
         "part": part,
     }
     return made
@@ -146,7 +148,12 @@ def part(words: str) -> str:
     return Markup(' class="s" style="--s:{}%"').format(percent) if words.endswith(" %") else ""
 
 
-def clip(text: str, letters: int) -> str:
-    """A text with what is not printable escaped, cut to so many letters."""
+def clip(text: str, letters: int, end: int = 0) -> str:
+    """A text with what is not printable escaped, cut to so many letters, `end` of them those that it ends with."""
     shown = printable(text)
-    return shown if len(shown) <= letters else f"{shown[: letters - 1]}…"
+    return shown if len(shown) <= letters else f"{shown[: letters - 1 - end]}…{shown[len(shown) - end :]}"
+
+
+def _end(letters: int) -> int:
+    """How much of a name's end is shown: names that begin alike are told apart by it, such as those of one folder."""
+    return letters // 3

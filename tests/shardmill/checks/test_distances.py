@@ -147,3 +147,12 @@ def test_the_least_divergence_is_never_more_than_that_of_the_numbers(
     exact = divergence([one.count(value) for value in values], [other.count(value) for value in values])
 
     assert least_jensen_shannon(bucketed(one, width), bucketed(other, other_width)).value <= exact + 1e-9
+
+
+def test_nan_that_is_a_bin_is_like_nan() -> None:
+    """Of columns of nothing but NaN, or of as much of it, nothing differs; of other shares no more than these do."""
+    none, half = histogram(apart=3), histogram((1, 2, 3), apart=3)
+    assert jensen_shannon(none, histogram(apart=70), nan_is_a_bin=True) == 0
+    assert jensen_shannon(half, histogram((1, 2, 30), apart=30), nan_is_a_bin=True) == pytest.approx(0, abs=1e-9)
+    assert jensen_shannon(none, half, nan_is_a_bin=True) == pytest.approx(divergence([1, 0], [1, 1]))
+    assert jensen_shannon(none, none) == 1  # as TFDV has it

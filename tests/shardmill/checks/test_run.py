@@ -131,3 +131,17 @@ def test_what_shardmill_added_and_counts_nothing_of_is_not_unknown() -> None:
 
     assert not [result for result in results if result.feature == "filename" and result.severity == "unknown"]
     assert [result for result in results if result.feature == "added" and result.severity == "unknown"]
+
+
+def test_splits_of_nothing_but_nan_do_not_differ() -> None:
+    """Nor do those of as much of it; what nobody counts is not spread over any bucket."""
+    numbers = np.linspace(0, 1, 50).astype(np.float32)
+    new = profile(
+        {
+            "train": {"nan": np.full(50, np.nan, np.float32), "some": np.where(np.arange(50) % 2, np.nan, numbers)},
+            "test": {"nan": np.full(10, np.nan, np.float32), "some": np.where(np.arange(50) % 2, np.nan, numbers)[:10]},
+        }
+    )
+    found = {result.feature: result for result in run_checks(new, None, LIMITS) if result.check == "numeric_skew"}
+    assert found["nan"].severity == "ok"
+    assert "spread evenly" not in found["nan"].sentence

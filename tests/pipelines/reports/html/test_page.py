@@ -278,6 +278,7 @@ def test_what_failed_is_not_left_out_for_what_is_unknown() -> None:
 
 def test_clip() -> None:
     assert (clip("abc", 3), clip("abcd", 3), clip("\x1b", 9)) == ("abc", "ab…", "\\x1b")
+    assert (clip("abcdefgh", 8, 2), clip("abcdefghi", 8, 2)) == ("abcdefgh", "abcde…hi")
 
 
 def test_the_figures_of_the_other_splits() -> None:
