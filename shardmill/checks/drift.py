@@ -185,7 +185,8 @@ def _numbers(
     means = [mean for mean in map(_mean, (side.summary for side in reversed(sides))) if mean is not None]
     if not word and len(means) == 2:
         said += f"; mean {means[0]:.4g} -> {means[1]:.4g}"
-    evenly = jensen_shannon(*map(_wide, spread), nan_is_a_bin=True)
+    now, then = map(_wide, spread)
+    evenly = jensen_shannon(now, then, nan_is_a_bin=True)
     if (
         severity == "ok"
         and evenly > least.value + _ROUNDED

@@ -12,8 +12,9 @@ from transforms.statistics.extremes import ELONGATED, KEPT, LARGEST, SMALLEST, E
 
 def extremes(images: Sequence[Extreme]) -> Extremes:
     """Those of a chunk, whose records lie as the images say."""
-    names = ("file", "width", "height", "offset", "length")
-    return Extremes.of(Measured(*([getattr(image, name) for image in images] for name in names)))
+    sides = [image.width for image in images], [image.height for image in images]
+    offsets, lengths = [image.offset for image in images], [image.length for image in images]
+    return Extremes.of(Measured([image.file for image in images], *sides, offsets, lengths))
 
 
 def in_turn(images: Sequence[Extreme], what: str) -> list[Extreme]:
