@@ -82,7 +82,7 @@ SAID = {
         "have equal content and different labels",
         "the classes of 'label' are called by their ids",
     ],
-    "sequences": ["Compared were sequences without 'user'"],
+    "sequences": ["ompared were sequences without 'user'"],
     "tokens": ["tokens", "ompared were documents", "the last"],
     "near": ["look alike, 0 bits apart"],
     "one": ["1 example, ", "constant"],
