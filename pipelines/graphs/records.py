@@ -143,7 +143,6 @@ def _stage(
         config.run_size,
         config.analysis,
         weighs=_weighed(config),
-        counts=_is_cut_by_examples(config),
     )
     strata = None
     if config.stratify_by is not None:
@@ -172,14 +171,7 @@ def _divisions(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Di
         return staged.runs | "Plan" >> FindByteCuts(read_distinct_keys, count, config.threads, divide)
     if config.balance == "bytes":
         return staged.runs | "Plan" >> FindByteCuts(read_keys, count, config.threads)
-    assert _is_cut_by_examples(config)
-    ranks = partial(_shard_ranks, count)
-    return staged.runs | "Plan" >> FindExampleCuts(read_keys, ranks, config.threads, counted=staged.counted)
-
-
-def _is_cut_by_examples(config: RecordsConfig) -> bool:
-    """Whether shards are cut by counts of keys; else all keys, with what they weigh, meet on one worker."""
-    return config.balance == "examples" and config.pack_to is None and config.sequencing is None
+    return staged.runs | "Plan" >> FindExampleCuts(read_keys, partial(_shard_ranks, count), config.threads)
 
 
 def _shards(layout: beam.PCollection[TableLayout], config: RecordsConfig) -> Any:

@@ -25,12 +25,11 @@ from transforms.preprocessing.gather import Analysis, Gathered, Gatherer
 from transforms.records.contents import ContentsOfTask
 from transforms.records.encode import PreparedRows, RecordEncoder, join, split_stats
 from transforms.records.keyed import KeyOptions, keyed, stratum_keys
-from transforms.records.run_file import Run, sizes_of, write_keys
+from transforms.records.run_file import Run, write_keys
 from transforms.records.run_size import RunSize
 from transforms.records.run_writer import RunWriter
 from transforms.rejects.part import RejectsPart, RejectsWriter
 from transforms.sharding.divisions import Divisions
-from transforms.sharding.key_histogram import Histogram, histograms, merge_groups
 from transforms.statistics.tables import TableStats
 from transforms.stores import storage
 from transforms.stores.patience import patiently
@@ -40,7 +39,7 @@ from transforms.workers.progress import ProgressReporter
 from transforms.workers.threads import ThreadedFlatMap
 from transforms.workers.windowed import windowed
 
-STAGED, WEIGHED, COUNTED = "staged", "weighed", "counted"
+STAGED, WEIGHED = "staged", "weighed"
 # Of a run, about: a row of two bytes of text is fifty as a record, and as much again in keys and positions
 MAX_ROWS = 1 << 19
 _HELD = 10  # times the size of a block: its bytes, the rows, the features, the records, and those sorted
@@ -49,15 +48,13 @@ _CONTENTS = "contents"  # the folder of what records hold
 
 
 class StagedRuns(NamedTuple):
-    """What staging gives: runs, rejects, the one Staged of all of it, if there were any tasks, runs of keys with
-    numbers of tokens in the place of sizes, if the staging weighs, and the histograms of keys by split, if it counts
-    them."""
+    """What staging gives: runs, rejects, the one Staged of all of it, if there were any tasks, and runs of keys with
+    numbers of tokens in the place of sizes, if the staging weighs."""
 
     runs: beam.PCollection[Run]
     rejects: beam.PCollection[RejectsPart]
     staged: beam.PCollection["Staged"]
     weighed: beam.PCollection[Run]
-    counted: beam.PCollection[dict[str, Histogram]]
 
 
 @dataclass(slots=True)
@@ -125,7 +122,6 @@ class Staging:
       run_size: and that become one run, by the bytes of all of it.
       analysis: what --transform takes constants of; None without it.
       weighs: the lists of tokens that are counted of each record for the plan of shards; () where none are.
-      counts: whether keys are counted for it, which saves reading them where they were just written.
     """
 
     format: RecordFormat
@@ -135,7 +131,6 @@ class Staging:
     run_size: RunSize
     analysis: Analysis | None = None
     weighs: tuple[str, ...] = ()
-    counts: bool = False
 
 
 @dataclass(eq=False)
@@ -167,9 +162,9 @@ class StageRuns(beam.PTransform):
         ]
         staged = pcoll | "StageTask" >> beam.ParDo(
             _StageFn(partial(patiently, stage_task, self.staging), self.threads, self.progress_folder), *side
-        ).with_outputs(REJECTS, STAGED, WEIGHED, COUNTED, main=_RUNS)
+        ).with_outputs(REJECTS, STAGED, WEIGHED, main=_RUNS)
         merged = staged[STAGED] | "Merge" >> beam.CombineGlobally(Merging(Staged, Staged.merge)).without_defaults()
-        return StagedRuns(staged[_RUNS], staged[REJECTS], merged, staged[WEIGHED], staged[COUNTED])
+        return StagedRuns(staged[_RUNS], staged[REJECTS], merged, staged[WEIGHED])
 
 
 @dataclass(eq=False)
@@ -243,15 +238,12 @@ def _stage_task(
     contents = ContentsOfTask(storage.join(temporary, _CONTENTS), names, layout.splits)
     gatherer = Gatherer(staging.analysis, storage.join(temporary, gather.FOLDER)) if staging.analysis else None
     rejects = RejectsWriter(temporary)
-    counted: list[dict[str, Histogram]] = []
     for rows in _prepared(staging, task, layout, staged, rejects):
         encoded = staging.encoder.encode(rows.batch, layout)
         records, held = keyed(rows, encoded, layout, staging.options, strata)
         if len(held):
             contents.add(held, records.groups)
         run.add(records)
-        if staging.counts:
-            counted.append(histograms(records.keys, sizes_of(records.framed), records.groups, records.names))
         if staging.weighs:
             tokens = sum(pc.list_value_length(encoded.features[name]).to_numpy() for name in staging.weighs)
             out.append(TaggedOutput(WEIGHED, write_keys(_new_path(temporary), records, tokens)))
@@ -277,8 +269,6 @@ def _stage_task(
         out.append(rest)
     staged.sections += contents.close()
     out += [TaggedOutput(REJECTS, part) for part in rejects.close()]
-    if counted:
-        out.append(TaggedOutput(COUNTED, merge_groups(counted)))
     if gatherer is not None:
         staged.gathered.merge(gatherer.close())
     return [*out, staged]

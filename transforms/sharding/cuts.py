@@ -25,7 +25,7 @@ from transforms.sharding.cut_bins import (
     ties_in_bins,
 )
 from transforms.sharding.divisions import Division, Divisions, Grouped, divide, divide_by_bytes
-from transforms.sharding.key_histogram import Histogram, histogram, merge_groups, pick_keys
+from transforms.sharding.key_histogram import Histogram, histogram, merge, pick_keys
 from transforms.workers.threads import ThreadedFlatMap
 
 _REPEATED = "repeated"
@@ -51,7 +51,6 @@ class FindExampleCuts(beam.PTransform):
       repeats: whether very many records may share a key. Where it is said that they do not, as of files, whose keys
         are those of their names, the cuts are the same in half as many steps, each of which costs a job's start-up; a
         key that did repeat would only take memory where its bin is gathered.
-      counted: histograms by group of all keys, where they are known; None to look at the keys once more for them.
     """
 
     group: Callable[[Any], Grouped]
@@ -59,14 +58,14 @@ class FindExampleCuts(beam.PTransform):
     threads: int = 1
     most_keys: int = MOST_KEYS
     repeats: bool = True
-    counted: beam.PCollection[dict[Any, Histogram]] | None = None
 
     def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
         """Count, locate the bins that are cut, pick the cuts in them."""
-        counted: Any = self.counted
-        if counted is None:
-            counted = pcoll | "Histogram" >> self._look(_histograms).with_output_types(Any)
-        histograms = counted | "Merge" >> beam.CombineGlobally(_MergeHistograms())
+        histograms = (
+            pcoll
+            | "Histogram" >> self._look(_histograms).with_output_types(Any)
+            | "Merge" >> beam.CombineGlobally(_MergeHistograms())
+        )
         most = self.most_keys if self.repeats else sys.maxsize
         located = histograms | "Locate" >> beam.Map(locate, self.ranks_of, most).with_output_types(Any)
         look = self._look(_look_in_bins, AsSingleton(located))
@@ -196,10 +195,18 @@ class _MergeHistograms(beam.CombineFn):
 
     def merge_accumulators(self, accumulators: Iterable[list[dict[Any, Histogram]]]) -> list[dict[Any, Histogram]]:
         parts = [part for accumulator in accumulators for part in accumulator]
-        return [merge_groups(parts)] if len(parts) >= _AT_ONCE else parts
+        return [_merged(parts)] if len(parts) >= _AT_ONCE else parts
 
     def extract_output(self, accumulator: list[dict[Any, Histogram]]) -> dict[Any, Histogram]:
-        return merge_groups(accumulator)
+        return _merged(accumulator)
+
+
+def _merged(parts: list[dict[Any, Histogram]]) -> dict[Any, Histogram]:
+    found: dict[Any, list[Histogram]] = {}
+    for part in parts:
+        for group, counted in part.items():
+            found.setdefault(group, []).append(counted)
+    return {group: counted[0] if len(counted) == 1 else merge(counted) for group, counted in found.items()}
 
 
 @dataclass(eq=False)

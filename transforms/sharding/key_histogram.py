@@ -6,7 +6,6 @@ A key is a pair (key, tie) of uint64; a cut is the key that starts the next part
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -54,14 +53,6 @@ def histogram(keys: np.ndarray, sizes: np.ndarray) -> Histogram:
     return Histogram(bins, counts.astype(np.int64), int(sizes.sum()))
 
 
-def histograms(keys: np.ndarray, sizes: np.ndarray, groups: np.ndarray, names: Sequence[str]) -> dict[str, Histogram]:
-    """The histogram of each group of keys, of which `groups`, shape (n,), has the index in `names`; see `histogram`."""
-    present = np.flatnonzero(np.bincount(groups)).tolist()
-    if len(present) == 1:
-        return {names[present[0]]: histogram(keys, sizes)}
-    return {names[group]: histogram(keys[of := groups == group], sizes[of]) for group in present}
-
-
 def bin_of(keys: np.ndarray) -> np.ndarray:
     """The bin of each key: uint32, shape (n,)."""
     return (keys >> _SHIFT).astype(np.uint32)
@@ -82,15 +73,6 @@ def merge(histograms: Iterable[Histogram]) -> Histogram:
     counts = np.zeros(len(bins), np.int64)
     np.add.at(counts, inverse, np.concatenate([part.counts for part in parts]))
     return Histogram(bins, counts, size_bytes)
-
-
-def merge_groups(parts: Iterable[dict[Any, Histogram]]) -> dict[Any, Histogram]:
-    """The histograms of the keys of each group."""
-    found: dict[Any, list[Histogram]] = {}
-    for part in parts:
-        for group, counted in part.items():
-            found.setdefault(group, []).append(counted)
-    return {group: counted[0] if len(counted) == 1 else merge(counted) for group, counted in found.items()}
 
 
 def _of_every_bin(counts: np.ndarray, size_bytes: int) -> Histogram:

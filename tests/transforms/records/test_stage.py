@@ -2,9 +2,7 @@
 of rows."""
 
 import copy
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +15,9 @@ from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 from transforms.examples.kinds import Held
 from transforms.formats.base import Rows, split_rows
-from transforms.records import run_file, run_writer
+from transforms.records import run_writer
 from transforms.records import stage as stage_runs
-from transforms.records.run_file import Run, SortedRecords, read_keys_at, write_sorted
+from transforms.records.run_file import Run, SortedRecords, write_sorted
 from transforms.records.stage import Staged
 from transforms.statistics.tables import TableStats
 from transforms.workers.merging import Merging
@@ -91,19 +89,3 @@ def test_runs_of_many_tiny_rows_are_bounded(tmp_path: Path, monkeypatch: pytest.
     other = convert("csv", source, tmp_path / "other", "--num_shards", 3)
     assert rows == [1000] * 5
     assert contents(one.directory) == contents(other.directory)
-
-
-def test_the_keys_of_a_run_are_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For those in bins that are cut, and to cut the run; they are counted as they are written."""
-    source = write_files(tmp_path / "in", {"a.csv": b"x,y\n" + b"".join(b"%d,0\n" % n for n in range(5000))})
-    reads = Counter[str]()
-
-    def counting(path: str, offset: int, rows: int) -> Any:
-        reads[path] += 1
-        return read_keys_at(path, offset, rows)
-
-    monkeypatch.setattr(run_file, "read_keys_at", counting)
-    monkeypatch.setattr(stage_runs, "MAX_ROWS", 1000)
-    convert("csv", source, tmp_path / "out", "--num_shards", 3)
-    assert len(reads) == 5
-    assert set(reads.values()) == {2}

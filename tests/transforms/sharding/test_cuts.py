@@ -16,7 +16,7 @@ from transforms.sharding import cuts as find_cuts
 from transforms.sharding.balance import example_cuts
 from transforms.sharding.cuts import FindByteCuts, FindExampleCuts
 from transforms.sharding.divisions import Division, Divisions, Grouped, divide_by_bytes
-from transforms.sharding.key_histogram import Cuts, histogram, merge_groups, pick_keys, to_cuts
+from transforms.sharding.key_histogram import Cuts, histogram, pick_keys, to_cuts
 
 Rows = list[tuple[str, int, int, int]]  # (group, key, tie, size)
 
@@ -114,7 +114,7 @@ def test_bins_of_few_keys_are_gathered_together() -> None:
         {"train": (random.integers(0, 1 << 63, 50_000, np.uint64) * np.uint64(2), *np.zeros((2, 50_000), np.int64))}
         for _ in range(4)
     ]
-    histograms = merge_groups([find_cuts._histograms(dict, run)[0] for run in runs])
+    histograms = find_cuts._merged([find_cuts._histograms(dict, run)[0] for run in runs])
     located = cut_bins.locate(histograms, lambda *_: example_cuts(200_000, 4_000), 1 << 18)
     assert sum(map(len, located.few)) > 3_000
     assert len(located.few) == 1

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from transforms.sharding.balance import example_cuts
 from transforms.sharding.cut_bins import FoundKeys, keys_in_bins, locate, pick_cuts
 from transforms.sharding.divisions import Grouped
-from transforms.sharding.key_histogram import BIN_BITS, Cuts, Histogram, bin_of, histogram, histograms, merge, to_cuts
+from transforms.sharding.key_histogram import BIN_BITS, Cuts, Histogram, bin_of, histogram, merge, to_cuts
 
 TOP = (1 << 64) - 1
 BIN = 1 << 64 - BIN_BITS
@@ -150,18 +150,3 @@ def test_merged_histograms_are_that_of_all_keys(number: int) -> None:
         whole.counts.dtype,
         int(sizes.sum()),
     )
-
-
-def test_histograms_of_groups_are_those_of_each_alone() -> None:
-    random = np.random.default_rng(4)
-    keys, sizes = random.integers(0, TOP, 10_000, np.uint64), random.integers(1, 99, 10_000)
-    groups = random.choice([0, 2, 3], 10_000)
-
-    found = histograms(keys, sizes, groups, ("a", "none", "b", "c"))
-
-    assert found.keys() == {"a", "b", "c"}
-    for group, name in ((0, "a"), (2, "b"), (3, "c")):
-        alone = histogram(keys[groups == group], sizes[groups == group])
-        assert np.array_equal(found[name].bins, alone.bins)
-        assert np.array_equal(found[name].counts, alone.counts)
-        assert found[name].size_bytes == alone.size_bytes
