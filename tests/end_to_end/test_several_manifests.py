@@ -235,6 +235,16 @@ def test_metadata_of_pairs_is_read_as_hugging_face_reads_it(run: Run, folder: Pa
     assert mask.kind == "mask"
 
 
+def test_metadata_beside_folders_of_splits_is_one_sentence(run: Run, folder: Path) -> None:
+    """All would be of one split."""
+    write_files(folder / "hf", {"metadata.csv": b"file_name\ntrain/1.jpg\ntest/2.jpg\n"})
+    write_files(folder / "hf", {"train/1.jpg": image(1), "test/2.jpg": image(2)})
+    result = run("images", "--input", folder / "hf", "--output", folder / "out", "--name", "d")
+    check_mistake(result, "'metadata.csv', which says what the images are", "give --manifest", "--folders")
+    given = run("images", "--manifest", folder / "hf" / "metadata.csv", "--output", folder / "out", "--name", "d")
+    assert given.status == 0, given.err
+
+
 def test_metadata_that_lies_otherwise_is_one_sentence(run: Run, folder: Path) -> None:
     """In one of two split folders; beside classes."""
     write_files(folder / "hf", {"train/a/1.jpg": image(1), "test/a/2.jpg": image(2)})

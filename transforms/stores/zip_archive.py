@@ -14,6 +14,7 @@ import struct
 import threading
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
@@ -88,9 +89,16 @@ class _Archive:
                 zipfile.ZipFile(file) as opened,
             ):
                 self._end = opened.start_dir
-                infos = {info.filename: info for info in opened.infolist()}  # of two of one name, the last is meant
+                listed = opened.infolist()
         except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
             raise UserError(f"{stat.path} is no zip archive that can be read: {error_text(error)}") from None
+        infos = {info.filename: info for info in listed}
+        for name, times in Counter(info.filename for info in listed).items():
+            if times > 1 and not name.endswith("/"):
+                raise UserError(
+                    f"{stat.path} has {times} members called {name!r}, of which tools take the first or the last;"
+                    " pack it anew with one of them"
+                )
         self.names = sorted(infos)
         self._members = {
             name: _Member(

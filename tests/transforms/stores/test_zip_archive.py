@@ -1,6 +1,7 @@
 """Zip archives read as folders, held against zipfile."""
 
 import os
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -53,6 +54,18 @@ def test_one_folder_that_is_called_as_the_archive_is_what_it_holds(tmp_path: Pat
         path = tmp_path / f"{name}.zip"
         path.write_bytes(zipped(files))
         assert folder_in(str(path), object_store) == f"zip://{path}{inside}"
+
+
+def test_two_members_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "two.zip"
+    with zipfile.ZipFile(path, "w") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for data in (b"one", b"other"):
+            file.writestr("cat/1.txt", data)
+    with pytest.raises(
+        UserError, match=r"two\.zip has 2 members called 'cat/1\.txt', of which tools take the first or"
+    ):
+        list(storage.list_files(f"zip://{path}"))
 
 
 def test_an_archive_that_was_written_anew_is_read_anew(archive: Path) -> None:

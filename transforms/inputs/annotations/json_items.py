@@ -33,7 +33,8 @@ def read_arrays(
         place of a list of them; it makes None of those that are better such a list.
 
     Raises:
-      ValueError: it is not JSON or no object, ends early, or one of `wanted` is no array, or there twice.
+      ValueError: it is not JSON or no object, ends early, goes on behind the object, or one of `wanted` is no array, or
+        there twice.
     """
     window = _Window(text)
     seen: set[str] = set()
@@ -41,6 +42,7 @@ def read_arrays(
         raise ValueError("it is not a JSON object")
     window.skip()
     if window.next() == "}":
+        window.end()
         return
     while True:
         name = window.value()
@@ -59,9 +61,10 @@ def read_arrays(
             window.value()
         if (after := window.next()) not in ("}", ","):
             raise ValueError(f"it ends early {window.where}" if not after else f"it is not JSON {window.where}")
-        window.skip()
         if after == "}":
+            window.end()
             return
+        window.skip()
 
 
 def _items(window: "_Window", parser: Callable[[str], Any] | None) -> Iterator[Any]:
@@ -106,6 +109,12 @@ class _Window:
 
     def skip(self) -> None:
         self._at += 1
+
+    def end(self) -> None:
+        """Past the last character, which is the next; raises ValueError where another follows."""
+        self.skip()
+        if self.next():
+            raise ValueError(f"there is more behind its object, {self.where}")
 
     def value(self) -> Any:
         """The value that begins here, however far it reaches."""

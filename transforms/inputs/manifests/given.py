@@ -125,13 +125,15 @@ def _matches(pattern: str) -> Iterator[str]:
 
 def metadata_of(folder: str) -> tuple[tuple[str, str], ...]:
     """The (split, path) of the metadata files of a folder as Hugging Face's imagefolder has it: in the folder itself,
-    or in each of its split folders; nothing where they lie otherwise, or where the folder cannot be listed, which is
-    said where the input is checked."""
+    or in each of its split folders; nothing where they lie otherwise, or in the folder beside those of splits, whose
+    files would all be of one, or where the folder cannot be listed: that is said where the input is checked."""
     try:
-        if own := _metadata_in(folder):
-            return (("", own[0]),) if len(own) == 1 else ()
+        own = _metadata_in(folder)
         inner = sorted(name for name in _folders_in(folder) if not name.startswith("."))
-        if not inner or any(name.lower() not in SPLIT_FOLDERS for name in inner):
+        are_splits = bool(inner) and all(name.lower() in SPLIT_FOLDERS for name in inner)
+        if own:
+            return (("", own[0]),) if len(own) == 1 and not are_splits else ()
+        if not are_splits:
             return ()
         found = [(name, _metadata_in(storage.join(folder, name))) for name in inner]
     except (OSError, UserError):

@@ -46,6 +46,8 @@ def test_items_are_those_of_json(document: dict[str, Any], chunk: int, indent: i
         ('{"a": [{"b": }]}', "it is not JSON, or ends early, at character 7"),
         ('{"a": 1}', "its 'a' is not a list"),
         ('{"a": [], "a": []}', "it has 'a' twice"),
+        ('{"a": [{}]} {"a": [{}]}', "there is more behind its object, at character 12"),
+        ("{}\n1", "there is more behind its object, at character 3"),
         ('{"a": [' + "[" * 100_000, "nested too deep|ends early"),
     ],
 )
