@@ -12,7 +12,7 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from pipelines.config.records import RecordsConfig
 from pipelines.graphs.publishing import prepared, publish_options, renamed, report_divisions
 from pipelines.graphs.records_contents import equal_contents
-from pipelines.graphs.records_features import check_ids, published_features
+from pipelines.graphs.records_features import check_ids, published_features, schema_notices
 from pipelines.graphs.records_reading import Known, read_layout
 from pipelines.graphs.token_graphs import token_cuts, token_notices, tokens_by_split
 from pipelines.graphs.transform_graphs import module_graph, transform_graph, transformed_shards
@@ -215,6 +215,7 @@ def _publish(
     notices += time_notices(staged.odd, table)
     features, found = published_features(layout, staged, table)
     notices += found
+    notices += schema_notices(layout, staged, table)
     for label in layout.labels:
         check_ids(staged, layout, label, table)
     graph = only(graphs, StagedGraph())

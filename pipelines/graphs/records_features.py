@@ -10,6 +10,7 @@ from shardmill.features.feature import Feature, Features
 from transforms.columns.inferred import Inferred
 from transforms.examples.kinds import Kinds, mixed_kinds
 from transforms.files.images.found import mark_images, with_encodings
+from transforms.layout.columns import beside_schema
 from transforms.layout.table_layout import TableLayout
 from transforms.layout.table_options import TableOptions
 from transforms.options.splits import CONTENT
@@ -21,6 +22,19 @@ def published_features(layout: TableLayout, staged: Staged, table: TableOptions)
     flag = "" if staged.inferred.rows else "--image"  # existing records pass through as they are
     features = with_encodings(_features(layout, staged.inferred, staged.kinds, table), staged.images)
     return (features, []) if table.schema is not None else mark_images(features, staged.images, flag)
+
+
+def schema_notices(layout: TableLayout, staged: Staged, table: TableOptions) -> list[str]:
+    """What is said of rows beside a given schema: what they have that it does not, and what it has of which no row has
+    a value. A key that is written otherwise tonight is both, and the feature one of empty lists."""
+    if table.schema is None or not staged.stats:
+        return []
+    notices = list(beside_schema(sorted(staged.others), table.schema, table))
+    empty = [item.name for item in layout.features if all(stats.lacks(item.name) for stats in staged.stats.values())]
+    if empty:
+        names = f"feature{'' if len(empty) == 1 else 's'} {', '.join(map(repr, empty))}"
+        notices.append(f"{table.schema_said} has {names}, of which no record has a value")
+    return notices
 
 
 def check_ids(staged: Staged, layout: TableLayout, label: str, table: TableOptions) -> None:

@@ -113,12 +113,14 @@ class Rows:
       lines: int64, shape (rows,), the line on which each record starts: with the file's name, its position.
       rejects: records left out; `source` is the file's name, `stage` is "read".
       blank: lines without a record that were passed over.
+      others: names of what nobody asked for, where records name what they have themselves, as JSON's objects do.
     """
 
     batch: pa.RecordBatch
     lines: np.ndarray
     rejects: list[Reject] = field(default_factory=list)
     blank: int = 0
+    others: frozenset[str] = frozenset()
 
 
 def too_long(size_bytes: int, most: int) -> str:

@@ -94,7 +94,8 @@ class JsonObjects:
             arrays[key_column(key.name)] = key_texts_of_values(self._key_values(key.name, refused))
         if refused:
             return self.without(refused, self._rejects(refused)).read(types, keys)
-        return Rows(to_batch(arrays, len(self.objects)), self.numbers, self.rejects, self.blank)
+        others = frozenset(set[str]().union(*self.objects).difference(types, (key.name for key in keys)))
+        return Rows(to_batch(arrays, len(self.objects)), self.numbers, self.rejects, self.blank, others)
 
     def values(self, name: str) -> list[Any]:
         """A column; None where a value is missing."""
@@ -165,4 +166,5 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
         return parts[0]
     rejects = list(chain.from_iterable(part.rejects for part in parts))
     lines = np.concatenate([part.lines for part in parts])
-    return Rows(pa.concat_batches([part.batch for part in parts]), lines, rejects, sum(part.blank for part in parts))
+    blank, others = sum(part.blank for part in parts), frozenset[str]().union(*(part.others for part in parts))
+    return Rows(pa.concat_batches([part.batch for part in parts]), lines, rejects, blank, others)

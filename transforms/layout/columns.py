@@ -145,10 +145,10 @@ def _from_schema(known: Sequence[str], header: Sequence[str], options: TableOpti
                 f" {nearest(feature.name, known)}"
             )
     types = {feature.name: _column_type(feature) for feature in features}
-    return Columns(types, features, _beside_schema(header, options.schema, options))
+    return Columns(types, features, beside_schema(header, options.schema, options))
 
 
-def _beside_schema(header: Sequence[str], schema: Features, options: TableOptions) -> tuple[str, ...]:
+def beside_schema(header: Iterable[str], schema: Features, options: TableOptions) -> tuple[str, ...]:
     """A notice of the columns that nobody asked for and nobody left out."""
     named = {feature.name for feature in schema} | {*options.drop, *options.helpers}
     extra = [name for name in header if name not in named]

@@ -43,6 +43,7 @@ STAGED, WEIGHED = "staged", "weighed"
 # Of a run, about: a row of two bytes of text is fifty as a record, and as much again in keys and positions
 MAX_ROWS = 1 << 19
 _HELD = 10  # times the size of a block: its bytes, the rows, the features, the records, and those sorted
+_MOST_OTHERS = 100  # names: keys may be data
 _RUNS = "runs"
 _CONTENTS = "contents"  # the folder of what records hold
 
@@ -71,6 +72,7 @@ class Staged:
       sections: where it lies what the records hold.
       gathered: of what --transform takes constants.
       odd, tokens: see PreparedRows.
+      others: names of what nobody asked for, the first of many; see transforms.formats.base.Rows.
     """
 
     read: int = 0
@@ -83,6 +85,7 @@ class Staged:
     gathered: Gathered = field(default_factory=Gathered)
     odd: Counter[tuple[str, str]] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
+    others: frozenset[str] = frozenset()
 
     def merge(self, other: "Staged") -> "Staged":
         """Add what `other` saw, and return this; `other`, which may be an element that a runner merges again, stays as
@@ -91,12 +94,18 @@ class Staged:
             self.stats.setdefault(split, TableStats())  # into which those of `other` are copied
         return self.take(other)
 
+    def see_others(self, names: frozenset[str]) -> None:
+        """Remember some names of what nobody asked for."""
+        if not names <= self.others:
+            self.others = frozenset(sorted(self.others | names)[:_MOST_OTHERS])
+
     def take(self, other: "Staged") -> "Staged":
         """Add what `other` saw, which nobody else holds, and return this: its statistics are not copied."""
         self.read += other.read
         self.blank += other.blank
         self.odd.update(other.odd)
         self.tokens.update(other.tokens)
+        self.see_others(other.others)
         self.inferred = self.inferred.merge(other.inferred)
         self.kinds = merge_kinds(self.kinds, other.kinds)
         self.images = merge_formats(self.images, other.images)
@@ -293,6 +302,7 @@ def _prepared(
     for block, rows in _read(staging.format, task, layout):
         staged.read += len(rows.batch) + sum(reject.counted for reject in rows.rejects)
         staged.blank += rows.blank
+        staged.see_others(rows.others)
         prepared, rejects = staging.encoder.prepare(rows, block.file, layout)
         if left_out is not None:
             left_out.add(rows.rejects)

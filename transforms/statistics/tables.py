@@ -191,6 +191,11 @@ class TableStats:
         column = self.columns.get(feature)
         return 0 if column is None or column.lengths is None else column.lengths.sums.total
 
+    def lacks(self, feature: str) -> bool:
+        """Whether no example has a value of a feature: it is missing in all, or of none but empty lists."""
+        column = self.columns.get(feature)
+        return column is None or not column.present or (column.lengths is not None and column.lengths.high <= 0)
+
     def numbers_of(self, feature: str) -> RangeStats | None:
         """Range and exact sums of the finite values of a feature that was counted as numbers; None of another."""
         column = self.columns.get(feature)
