@@ -198,6 +198,11 @@ class ListedFilesConfig(DeclaredOptions, FilesConfig, ABC):
             raise UserError("--transform is about the columns of a --manifest; with --input it has no meaning")
 
     @property
+    def takes_archives(self) -> bool:
+        """As the base says."""
+        return True
+
+    @property
     def annotations(self) -> str:
         """The flags by which files are found that annotate others, in words; "" where there are none."""
         return ""

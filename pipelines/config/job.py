@@ -178,6 +178,11 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
         """The files that a folder is searched for."""
 
     @property
+    def takes_archives(self) -> bool:
+        """Whether --input may be a zip archive."""
+        return False
+
+    @property
     def reuse_asked(self) -> str | None:
         """What --reuse says; None of a job that has no such option."""
         return None

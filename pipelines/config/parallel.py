@@ -1,5 +1,6 @@
 """What a job over parallel text files is told: a file for each language, whose lines belong together."""
 
+import glob
 import os
 import re
 from dataclasses import dataclass, replace
@@ -26,10 +27,9 @@ def parse_inputs(value: Any) -> tuple[tuple[str, str], ...]:
     Raises:
       ValueMistake: one of several has no name, or two have one, or one is no path.
     """
-    items = value.items() if isinstance(value, dict) else (value,) if isinstance(value, str) else tuple(value)
+    items = tuple(value.items()) if isinstance(value, dict) else (value,) if isinstance(value, str) else tuple(value)
     if len(items) == 1:
-        (item,) = items
-        return ((item[0], parse_path(item[1])),) if not isinstance(item, str) else (("", parse_path(item)),)
+        return (("", parse_path(_only(items[0]))),)
     pairs = [_named(item) if isinstance(item, str) else tuple(item) for item in items]
     names = [name for name, _ in pairs]
     for name in names:
@@ -38,6 +38,25 @@ def parse_inputs(value: Any) -> tuple[tuple[str, str], ...]:
         if name in _TAKEN:
             raise ValueMistake(f"{name}= is what shardmill calls a feature of its own; give another name")
     return tuple((name, parse_path(path)) for name, path in pairs)
+
+
+def _only(item: Any) -> Any:
+    """The path of one input, which has no name; raises ValueMistake."""
+    name, path = ("", item) if isinstance(item, str) else tuple(item)
+    found = _NAMED.fullmatch(item) if isinstance(item, str) and not _is_there(item) else None
+    if found is not None and (_is_there(found[2]) or "://" in found[2]):
+        name, path = found[1], found[2]
+    if name:
+        raise ValueMistake(
+            f"{name}={path} alone has no file that its lines belong to; give the other parallel files, too, such as"
+            f" --input en=PATH, or --input {path} for a text without others"
+        )
+    return path
+
+
+def _is_there(path: str) -> bool:
+    """Whether a path is a file or a folder, or a glob that matches one."""
+    return os.path.lexists(path) or next(glob.iglob(path), None) is not None
 
 
 def _named(text: str) -> tuple[str, str]:

@@ -57,7 +57,7 @@ class Work:
             yield f"Temporary space: the shards themselves, about {human_size(self.size_bytes)}"
         if any(self.is_remote):
             yield f"Requests to stores: about {self.requests:,}"
-        if self.shards < slots * SHARDS_A_SLOT:
+        if slots > 1 and self.shards < slots * SHARDS_A_SLOT:  # one alone is never idle for lack of shards
             yield (
                 f"NOTE: {about}{self.shards:,} shard{'' if self.shards == 1 else 's'} for {slots:,} workers at once:"
                 f" expected {slots * SHARDS_A_SLOT:,} at least (--num_shards, or a smaller --shard_size), or some stand"

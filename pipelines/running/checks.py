@@ -43,20 +43,32 @@ def check_input(config: JobConfig) -> None:
 
 
 def _check_one(config: JobConfig, path: str) -> None:
-    _check_archive(config, path)
     if is_glob(path):
+        _check_archive(config, path)
         _check_glob(config, path)
         return
     if not storage.is_local(path):
+        _check_archive(config, path)
         check_url(path)
         _check_apart(config, path, config.directory, config.root if path == config.input else input_root(path))
         return
     if not os.path.exists(path):
-        raise UserError(f"--input {path}: no such file or folder")
+        raise UserError(f"--input {path}: no such file or folder{_meant(path)}")
+    _check_archive(config, path)
     if not os.access(path, os.R_OK | (os.X_OK if os.path.isdir(path) else 0)):
         raise UserError(f"--input {path} cannot be read: permission denied")
     if storage.is_local(config.output):
         _check_apart(config, path, os.path.realpath(config.directory), os.path.realpath(path))
+
+
+def _meant(path: str) -> str:
+    """What the user may have meant by a path that is not there, as the end of a sentence."""
+    name, named, rest = path.partition("=")
+    if named and os.path.exists(rest):
+        return f"; {rest} is there, and is given without {name}="
+    if "," in path and all(map(os.path.exists, path.split(","))):
+        return "; it is one path, not a list: give a folder that holds everything, or a glob such as 'data/*/*'"
+    return ""
 
 
 def _check_archive(config: JobConfig, path: str) -> None:
@@ -65,6 +77,13 @@ def _check_archive(config: JobConfig, path: str) -> None:
     is_folder = storage.is_local(path) and os.path.isdir(path)
     if found is None or is_folder or config.kind.accepts(path) or path.startswith(SCHEME):
         return
+    if config.takes_archives and found[1].lower() == "zip":
+        if not is_glob(path):
+            return  # a store has no such object, which its listing says
+        raise UserError(
+            f"--input {path} is a glob of archives, and of zip archives one is read, given by its path; unpack them"
+            " into one folder, and give --input that"
+        )
     tar = (
         "; tar files of samples, 1.jpg beside 1.cls, are for `shardmill webdataset`"
         if found[1].lower().startswith("t")

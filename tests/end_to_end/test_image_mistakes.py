@@ -176,6 +176,13 @@ def test_output_that_is_a_dangling_link(run: Run, good_folder: Path, tmp_path: P
     assert not (tmp_path / "unmounted").exists()
 
 
+@pytest.mark.parametrize("parent", ["/proc", "/proc/self/fd"])
+def test_output_that_nobody_can_make(run: Run, good_folder: Path, parent: str) -> None:
+    """By no permission that could be asked for: root has them all."""
+    result = run("images", "--input", good_folder, "--output", f"{parent}/x", "--name", "n")
+    check_mistake(result, f"--output {parent}/x cannot be written: {parent}/x: No such file or directory")
+
+
 def test_output_that_is_not_writable(good_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out").chmod(0o555)
@@ -256,7 +263,7 @@ def test_class_folder_whose_name_cannot_stand_in_a_labels_file(run: Run, tmp_pat
 
 WRONG_MANIFESTS: list[tuple[str, bytes, tuple[str, ...]]] = [
     ("m.csv", b"", ("is empty", "file_name")),
-    ("m.csv", b"file_name\n", ("nothing", "--manifest")),
+    ("m.csv", b"file_name\n", ("has no rows", "--manifest")),
     ("m.csv", b"name,label\na.jpg,ant\n", ("no column file_name or image_uri", "name, label")),
     ("m.csv", b"file_name,age,age\na.jpg,1,2\n", ("the column 'age' twice",)),
     ("m.csv", b"file_name,\na.jpg,1\n", ("a column without a name",)),
@@ -266,7 +273,7 @@ WRONG_MANIFESTS: list[tuple[str, bytes, tuple[str, ...]]] = [
     ("m.csv", b"file_name,caf\xe9\na.jpg,1\n", ("UTF-8", "header")),
     ("m.csv", b"file_name;label\na.jpg;ant\n", ("no column file_name", "file_name;label")),
     ("m.csv", b"file_name,split\na.jpg,my split\n", ("'my split'", "letters, digits and '_'")),
-    ("m.jsonl", b"", ("file_name",)),
+    ("m.jsonl", b"", ("has no rows",)),
     ("m.jsonl", b'{"name": "a.jpg"}\n', ("no row has a file_name or image_uri",)),
     ("m.jsonl", b'{"file_name": "a.jpg", "image": 1}\n', ("column 'image'", "a feature that every example has")),
     ("m.jsonl", b'{"file_name": "a.jpg", "": 1}\n', ("a column without a name",)),

@@ -253,3 +253,42 @@ def test_metadata_that_lies_otherwise_is_one_sentence(run: Run, folder: Path) ->
     result = run("images", "--input", "hf", "--output", "out", "--name", "n")
 
     check_mistake(result, "'train/metadata.csv', which says what the images are", "give --manifest", "--folders")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_two_metadata_files_of_one_folder_are_one_sentence(run: Run, folder: Path, suffix: str) -> None:
+    write_files(folder / "hf", {"1.jpg": image(1), "metadata.csv": b"file_name\n1.jpg\n"})
+    write_files(folder / "hf", {"metadata.jsonl": b'{"file_name": "1.jpg"}\n'})
+
+    result = run("images", "--input", "hf", "--output", "out", "--name", "n")
+
+    check_mistake(
+        result,
+        "--input hf holds 2 files such as 'metadata.csv', which say what the images are: give --manifest"
+        " hf/metadata.csv, if one of them says it all, or one for each split, as in --manifest train=hf/metadata.csv;",
+    )
+    given = run("images", "--manifest", f"hf/metadata.{suffix}", "--output", "out", "--name", "n")
+    assert given.status == 0, given.err
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_manifests_without_rows_are_named(run: Run, folder: Path, suffix: str) -> None:
+    """Of a folder, of one split of two; beside others of its split, one may be empty."""
+    write_files(folder / "hf", {"1.jpg": image(1)})
+    path, rows = folder / f"hf/metadata.{suffix}", [{"file_name": "1.jpg"}]
+    if suffix == "parquet":
+        pq.write_table(pa.table({"file_name": pa.array([], pa.string())}), path)
+        pq.write_table(pa.Table.from_pylist(rows), folder / f"hf/one.{suffix}")
+    else:
+        path.write_bytes(b"file_name\n" if suffix == "csv" else b"\n")
+        (folder / f"hf/one.{suffix}").write_bytes({"csv": csv_of, "jsonl": json_of}[suffix](rows))
+    where = ("--output", "out", "--name", "n")
+    empty, full = f"hf/metadata.{suffix}", f"hf/one.{suffix}"
+
+    said = f"--manifest hf/metadata.{suffix} has no rows; expected one for each file"
+    check_mistake(run("images", "--input", "hf", *where), said)
+    check_mistake(
+        run("images", "--manifest", f"train={full}", "--manifest", f"test={empty}", *where),
+        f"--manifest test={empty} has no rows; expected one for each file",
+    )
+    assert made(run, "--manifest", f"{empty},{full}").records.keys() == {"1.jpg"}

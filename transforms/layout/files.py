@@ -198,12 +198,7 @@ def read_folders(summary: InputSummary, options: LayoutOptions) -> FolderRoles:
         _check_levels(summary, options, options.folders)
         return options.folders
     if METADATA in summary.skipped and options.kind.listed:
-        number, name = summary.skipped[METADATA]
-        joined = f", once for each of the {number:,}, as in --manifest train={name}," if number > 1 else ""
-        raise UserError(
-            f"{options.source} holds {name!r}, which says what the {options.kind.plural} are: give --manifest with its"
-            f" path{joined}; or --folders label (split/label, any), to go by the folders and leave it out"
-        )
+        raise UserError(_metadata_sentence(*summary.skipped[METADATA], options))
     try:
         return guess_roles(summary.folders)
     except FolderError as error:
@@ -211,6 +206,17 @@ def read_folders(summary: InputSummary, options: LayoutOptions) -> FolderRoles:
         raise UserError(
             f"{options.source}: {error}; {folder_remedy(options.kind.plural, options.kind.listed, masks)}"
         ) from None
+
+
+def _metadata_sentence(number: int, name: str, options: LayoutOptions) -> str:
+    path, what = storage.join(options.root, name), f"what the {options.kind.plural} are"
+    by_folders = "or --folders label (split/label, any), to go by the folders and leave"
+    if number == 1:
+        return f"{options.source} holds {name!r}, which says {what}: give --manifest {path}; {by_folders} it out"
+    return (
+        f"{options.source} holds {number:,} files such as {name!r}, which say {what}: give --manifest {path}, if one of"
+        f" them says it all, or one for each split, as in --manifest train={path}; {by_folders} them out"
+    )
 
 
 def _masks_folder(summary: InputSummary) -> str:

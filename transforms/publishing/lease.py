@@ -14,6 +14,7 @@ whoever takes a lease over writes the lease first and looks for a journal then, 
 two sees the other, without any lock.
 """
 
+import os
 import threading
 import time
 import uuid
@@ -103,17 +104,21 @@ def take(directory: str, folder: str, job: str, seconds: float = SECONDS, detach
       OSError: it cannot be written.
     """
     owner = Owner.this_process(job, seconds, detached)
+    missing: BaseException | None = None
     for _ in range(_ATTEMPTS):
-        with suppress(ChangedError):
-            try:
-                taken, lock = (_take_local if storage.is_local(directory) else _take_remote)(directory, folder, owner)
-                if taken and is_held(directory, job):  # which a store without conditions has not promised
-                    return Lease(directory, folder, owner, lock)
-            except KeyboardInterrupt:
-                _abandon(directory, owner)
-                raise
+        try:
+            taken, lock = (_take_local if storage.is_local(directory) else _take_remote)(directory, folder, owner)
+            if taken and is_held(directory, job):  # which a store without conditions has not promised
+                return Lease(directory, folder, owner, lock)
             locks.release(lock)
+        except ChangedError as error:
+            missing = error.__cause__
+        except KeyboardInterrupt:
+            _abandon(directory, owner)
+            raise
         time.sleep(_PAUSE)
+    if isinstance(missing, FileNotFoundError) and not os.path.isdir(directory):  # nobody made it, for nobody can
+        raise missing
     raise LockedError(f"{directory} is wanted by several jobs at once; nothing was written")
 
 

@@ -115,7 +115,10 @@ def make_directory(path: str) -> None:
     """Make `path` and its parents, and wait until their names are on their disk."""
     made = list(_missing(path.rstrip("/")))
     with writing(path):
-        os.makedirs(path or ".", exist_ok=True)
+        try:
+            os.makedirs(path or ".", exist_ok=True)
+        except FileExistsError as error:  # as something else than a folder, which is no reason to take it for made
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), error.filename) from None
     sync_directories(map(os.path.dirname, made))
 
 

@@ -31,6 +31,8 @@ def test_what_is_given(given: object, inputs: object) -> None:
         (["de=a.de", "de=b.de"], r"de= is there twice"),
         (["de=a.de", "label=b.de"], r"label= is what shardmill calls a feature of its own"),
         (["de=a.de", "en="], r"en= is one of several"),
+        ({"de": "a.de"}, r"de=a.de alone has no file that its lines belong to; give the other parallel files, too"),
+        ("de=gs://b/a.de", r"de=gs://b/a.de alone has no file"),
     ],
 )
 def test_mistakes(given: object, said: str) -> None:
@@ -43,3 +45,14 @@ def test_a_file_with_such_a_name_is_a_file(tmp_path: Path, monkeypatch: pytest.M
     Path("de=a.de").write_text("x")
     with pytest.raises(ValueMistake, match=r"de=a\.de is one of several inputs and has no name"):
         parse_inputs(["de=a.de", "en=a.en"])
+
+
+@pytest.mark.parametrize("given", ["de=a.de", "de=a*"])
+def test_one_with_a_name_lacks_the_others(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert parse_inputs(given) == (("", given),)  # nothing is there by the one name or the other
+    Path("a.de").write_text("x")
+    with pytest.raises(ValueMistake, match=r"alone has no file that its lines belong to; .* or --input a"):
+        parse_inputs([given])
+    Path("de=a.de").write_text("x")
+    assert parse_inputs(given) == (("", given),)

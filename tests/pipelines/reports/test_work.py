@@ -34,3 +34,7 @@ def test_fewer_shards_than_keep_all_slots_at_work_are_said() -> None:
         " stand idle while the last shards are written"
     )
     assert list(Work(8, 8, 8, size_bytes=1).sentences(2)) == said[:-1]
+
+
+def test_one_worker_alone_is_at_work_whatever_the_shards() -> None:
+    assert list(Work(1, 1, 1, size_bytes=1).sentences(1)) == list(Work(1, 1, 1, size_bytes=1).sentences(0))

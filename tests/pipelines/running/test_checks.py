@@ -57,6 +57,24 @@ def test_archives_are_to_be_unpacked(tmp_path: Path, command: str, name: str, se
     check_input(KINDS[command].make_config({"input": str(tmp_path / "folder.zip"), "output": "/o", "name": "n"}))
 
 
+@pytest.mark.parametrize("command", ["csv", "images", "reshard"])
+def test_what_may_be_meant_by_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        Path(name).write_text("x")
+    for given, hint in (
+        ("train=a", "; a is there, and is given without train="),
+        ("a,b", "; it is one path, not a list: give a folder that holds everything, or a glob such as 'data/*/*'"),
+        ("a,c", ""),
+        ("missing.zip", ""),
+        ("missing.tar", ""),
+    ):
+        config = KINDS[command].make_config({"input": given, "output": "o", "name": "n"})
+        with pytest.raises(UserError) as caught:
+            check_input(config)
+        assert str(caught.value) == f"--input {given}: no such file or folder{hint}"
+
+
 def test_the_web_is_not_read() -> None:
     config = KINDS["images"].make_config({"input": "https://host/photos", "output": "/o", "name": "n"})
     with pytest.raises(UserError, match="https://host/photos: https:// is not read; download it first: img2dataset"):

@@ -90,3 +90,10 @@ def test_a_folder_that_may_not_be_read_takes_new_ones(tmp_path: Path) -> None:
 
     assert in_child(make) == 0
     assert (tmp_path / "closed" / "a").is_dir()
+
+
+def test_what_is_no_folder_is_not_taken_for_one_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    for path in (tmp_path / "a", tmp_path / "a" / "b"):
+        with pytest.raises(NotADirectoryError):
+            local.make_directory(str(path))

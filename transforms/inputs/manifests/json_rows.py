@@ -19,11 +19,13 @@ def json_rows(
 ) -> Iterator[tuple[int, dict[str, Any]] | Reject]:
     """(line, columns) of each row; raises UserError of a column that cannot be one, or that no row has."""
     checked: set[str] = set()
+    any_line = False
     found_name, found_label = False, names.label == "label"
     unfound = {item.column: item for item in names.companions}
     for line, content in enumerate(text, 1):
         if not content.strip():
             continue
+        any_line = True
         if problem := encoding_problem([content]):
             yield Reject(path, line, "index", problem)
             continue
@@ -48,6 +50,8 @@ def json_rows(
         found_label = found_label or names.label in value
         unfound = {column: item for column, item in unfound.items() if column not in value} if unfound else unfound
         yield line, value
+    if not any_line:
+        return
     if not found_name:
         raise UserError(f"--manifest {path}: no row has a {' or '.join(names.files)}")
     if not found_label:

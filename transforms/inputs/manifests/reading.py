@@ -54,12 +54,14 @@ def read_all(
     of the manifests, and their lines as transforms.inputs.manifests.given.numbered has it.
 
     Raises:
-      UserError: as `read_rows`; or they are of several formats, have different columns, or say splits where it is said
-        of the manifest.
+      UserError: as `read_rows`; or they are of several formats, have different columns, say splits where it is said
+        of the manifest, or none of those of a split has a row.
     """
     _check_alike(manifests, names)
+    empty = {manifest.split: manifest for manifest in reversed(manifests)}
     for place, manifest in enumerate(manifests):
         for row in read_rows(manifest.path, allow_outside, reserved, names):
+            empty.pop(manifest.split, None)
             if isinstance(row, Reject):
                 yield row if row.line is None else replace(row, line=numbered(place, row.line))
                 continue
@@ -72,6 +74,11 @@ def read_all(
                 split, line = manifest.split or row.split, numbered(place, row.line)
                 row = replace(row, name=manifest.name(row.name), split=split, line=line)
             yield row
+    for split, manifest in empty.items():
+        number = sum(other.split == split for other in manifests)
+        given = f"{split}={manifest.path}" if split else manifest.path
+        others = f", nor {'has' if number == 2 else 'have'} the other {number - 1:,}" if number > 1 else ""
+        raise UserError(f"--manifest {given} has no rows{others}; expected one for each file")
 
 
 def _check_alike(manifests: Sequence[ManifestFile], names: ManifestNames) -> None:

@@ -220,7 +220,6 @@ def test_the_order_of_json_keys_makes_no_other_row(tmp_path: Path) -> None:
             "has a column 'height', which is the name of a feature that every example has",
         ),
         ('file_name,a\nx,"never closed\n', "meta.csv", "from line 2: .*check the quotes"),
-        ("", "meta.jsonl", "no row has a file_name or image_uri"),
         ('{"name": "a"}\n', "meta.jsonl", "no row has a file_name or image_uri"),
         ('{"file_name": "a", "image": 1}\n', "meta.jsonl", "has a column 'image', which"),
     ],
