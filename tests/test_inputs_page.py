@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.command import REPOSITORY, Run, image, write_files
-from tests.support.detection import scenes, write_coco, write_voc, write_yolo
+from tests.support.detection import scenes, write_coco, write_masks, write_voc, write_yolo
 from tests.support.sounds import wav
 from tests.support.tars import tar
 from tests.support.tokenizer_files import tokenizer_json
@@ -94,12 +94,17 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_coco(folder / "coco", drawn[4:], "annotations/instances_val2017.json", "val2017")
     write_coco(folder / "export", drawn, "_annotations.coco.json")
     write_voc(folder / "VOC2012", {"train": drawn[:4], "val": drawn[4:]})
+    write_masks(folder / "segments", drawn[:4])
+    write_masks(folder / "VOC2012/SegmentationClass", drawn)
+    for split, some in (("train", drawn[:2]), ("val", drawn[4:])):
+        names = "".join(f"{Path(scene.name).stem}\n" for scene in some)
+        write_files(folder, {f"VOC2012/ImageSets/Segmentation/{split}.txt": names.encode()})
     write_yolo(folder / "yolo", {"train": drawn[:4], "val": drawn[4:]})
     return folder
 
 
 def test_there_are_rows() -> None:
-    assert len(ROWS) == 35
+    assert len(ROWS) == 37
 
 
 @pytest.mark.parametrize(("command", "wanted"), ROWS)

@@ -158,14 +158,15 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             raise UserError(f"--masks_seen {self.masks_seen} is about the masks of --masks or --mask_column")
         if asked and self.verify == "none" and not self.reencodes:
             raise UserError(f"--verify none contradicts {asked}: masks are checked by the size of their image")
-        if self.masks is not None and self.input is None:
-            remedy = "; --mask_column says which column of a --manifest names them" if self.manifest else ""
-            raise UserError(f"{asked} is about the images of --input alone{remedy}")
-        if self.masks is not None and self.annotations:
-            raise UserError(f"{asked} is about the images of --input alone, and {self.annotations} lists them")
+        if self.masks is not None and self.manifest:
+            raise UserError(
+                f"{asked} is about the images of --input, --coco, --voc or --yolo; --mask_column says which column of a"
+                " --manifest names them"
+            )
         if self.masks is not None and is_glob(self.masks):
             raise UserError(f"{asked}: expected a folder, not a glob")
-        if self.masks is not None and (inside := f"{self.masks.rstrip('/')}/").startswith(f"{self.root}/"):
+        beside = self.masks_folder if not self.annotations else None  # which name the images, wherever masks lie
+        if beside is not None and (inside := f"{beside}/").startswith(f"{self.root}/"):
             folder = inside.removeprefix(f"{self.root}/").split("/")[0]
             raise UserError(
                 f"{asked} lies in --input {self.input}, of which its masks would be images; give --input the folder of"
@@ -173,7 +174,7 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             )
         if self.mask_column and not self.manifest:
             raise UserError(
-                f"{asked} is about a --manifest; of the images of --input, --masks is the folder of the masks"
+                f"{asked} is about a --manifest; of the images of {self.source}, --masks is the folder of the masks"
             )
         columns = [*(self.file_columns or (FILE_COLUMNS[0],)), *self.mask_column]
         for column in columns:
@@ -203,9 +204,9 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
     @property
     def companions(self) -> "tuple[Companion, ...]":
         """As the base says."""
-        from transforms.inputs.companions import FOLDER_FEATURE, Companion, columns_of
+        from transforms.inputs.companions import IN_FOLDER, columns_of
 
-        in_folder = (Companion(FOLDER_FEATURE, is_mask=True),) if self.masks is not None else ()
+        in_folder = (IN_FOLDER,) if self.masks is not None else ()
         return (*in_folder, *columns_of(self.file_columns[1:], self.mask_column))
 
     @property
@@ -259,8 +260,8 @@ class ImagesConfig(MaskOptions, AnnotationOptions, ListedFilesConfig):
             )
             return CocoSource(self.coco, root, self.input is not None, self.file_root)
         if self.voc is not None:
-            return VocSource(self.voc, voc_root(self.voc), self.splits is None)
-        return YoloSource(self.yolo, yolo_root(self.yolo)) if self.yolo is not None else None
+            return VocSource(self.voc, voc_root(self.voc), self.splits is None, self.masks_folder)
+        return YoloSource(self.yolo, yolo_root(self.yolo), self.masks_folder) if self.yolo is not None else None
 
     @property
     def object_names(self) -> "ObjectNames":
@@ -368,7 +369,9 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     if source is None:
         index = find_files(config, RESERVED)
     else:
-        index = partial(ReadAnnotations, source, config.allow_outside, config.remembers, names.image_id)
+        index = partial(
+            ReadAnnotations, source, config.allow_outside, config.remembers, names.image_id, config.masks_folder
+        )
     of_layout = encoder.of_layout if config.manifest or names.of_api else None
     return FileRoute(index, encoder, describe, layout, of_layout, look.method() if near else "")
 

@@ -122,10 +122,11 @@ def _found(config: JobConfig, missing: list[str]) -> Iterator[_Named]:
         yield from _listed(config)
         return
     if isinstance(config, ListedFilesConfig) and (source := config.annotation_source) is not None:
+        yield from _masks(config)
         yield from _annotated(config, source)
         return
-    if isinstance(config, ListedFilesConfig) and config.masks_folder is not None:
-        yield from _masks(config.masks_folder)
+    if isinstance(config, ListedFilesConfig):
+        yield from _masks(config)
     if isinstance(config, ParallelConfig):
         for name, pattern in config.texts:
             yield from _matched(pattern, _root(config, pattern), of_language(config.kind, name), missing, f"{name}=")
@@ -151,11 +152,12 @@ def _matched(pattern: str, root: str, kind: FileKind, missing: list[str], before
             missing.append(item.name)
 
 
-def _masks(folder: str) -> Iterator[_Named]:
-    """The masks of a folder, by names that no image has."""
-    for item in list_input(folder, IMAGES):
+def _masks(config: ListedFilesConfig) -> Iterator[_Named]:
+    """The masks of a folder, if there are any, by names that no image has."""
+    folder = config.masks_folder
+    for item in list_input(folder, IMAGES) if folder is not None else ():
         if isinstance(item, Found):
-            path = storage.join(folder, item.name)
+            path = storage.join(folder or "", item.name)
             yield f"{_MASKS}/{item.name}", FileStat(path, item.size_bytes, item.stamp, item.modified)
         elif isinstance(item, Reject):
             yield f"{_MASKS}/{item.source}", _unreadable(item.source, item.reason)

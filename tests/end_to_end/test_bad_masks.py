@@ -130,7 +130,7 @@ ROWS = [{"file_name": f"images/a/{n}.png", "mask": f"masks/a/{n}.png", "next": f
     [
         (("--mask_column", "gone"), ("--mask_column gone: ", "it", "m")),
         (("--file_column", "file_name,gone"), ("--file_column gone: ",)),
-        (("--masks", "masks"), ("--masks masks is about the images of --input alone", "--mask_column says")),
+        (("--masks", "masks"), ("--masks masks is about the images of --input, --coco", "--mask_column says")),
         (("--mask_column", "mask,mask"), ("--mask_column: the column mask is there twice",)),
         (("--mask_column", "mask", "--file_column", "file_name,mask"), ("the column mask is there twice among",)),
         (("--file_column", "file_name,file_name"), ("the column file_name is there twice",)),

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from tests.support.masks import encoded
+
 COLOURS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)}
 CATEGORIES = [{"id": 3, "name": "red"}, {"id": 7, "name": "green"}, {"id": 9, "name": "blue"}]  # with gaps, as COCO's
 _IDS = {str(category["name"]): int(str(category["id"])) for category in CATEGORIES}
 _EXIF_ORIENTATION = 0x0112
+MASK_VALUES = {name: number for number, name in enumerate(COLOURS, 1)}  # 0 is the background
 
 
 @dataclass(frozen=True)
@@ -153,3 +156,21 @@ def write_yolo(folder: Path, by_split: dict[str, Sequence[Scene]]) -> Path:
     path = folder / "data.yaml"
     path.write_text("\n".join(["path: .", *lines, "names:", *names, ""]))
     return path
+
+
+def mask_of(scene: Scene) -> np.ndarray:
+    """The mask of a picture as it is stored: a number for each colour, 0 for the background."""
+    width, height = scene.size
+    mask = np.zeros((height, width), np.uint8)
+    for thing in scene.things:
+        left, top, wide, high = thing.box
+        mask[top : top + high, left : left + wide] = MASK_VALUES[thing.colour]
+    return mask
+
+
+def write_masks(folder: Path, drawn: Sequence[Scene]) -> Path:
+    """A mask for each picture."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for scene in drawn:
+        (folder / scene.name).write_bytes(encoded(mask_of(scene)))
+    return folder

@@ -3,7 +3,7 @@ out, with the objects in each image."""
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +14,19 @@ from apache_beam.pvalue import TaggedOutput
 
 import transforms.workers.coder  # noqa: F401, registers the coder of batches
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.annotations.objects import ANNOTATED, IMAGE_ID, Annotated, AnnotatedFiles, object_lists
+from transforms.inputs.annotations.objects import (
+    ANNOTATED,
+    IMAGE_ID,
+    OBJECTS,
+    Annotated,
+    AnnotatedFiles,
+    object_lists,
+)
 from transforms.inputs.annotations.source import AnnotationFiles, AnnotationSource, Categories, LeftOut, Listed, Notice
+from transforms.inputs.companions import COMPANIONS, IN_FOLDER
 from transforms.inputs.indexed import REJECTS, SUMMARIES, indexed, tagged
 from transforms.inputs.located import locate
+from transforms.inputs.masks import Mask, Masks
 from transforms.inputs.read_manifests import MeasureFn
 from transforms.inputs.summary import InputSummary, summarize_skipped
 from transforms.rejects.part import RejectsWriter, parts_of
@@ -39,6 +48,10 @@ _LISTED = pa.schema(
         pa.field("split", pa.string()),
     ]
 )
+# With its mask beside it
+_LISTED_MASKED = pa.schema(
+    [*_LISTED, pa.field("mask", pa.string()), pa.field("size", pa.int64()), pa.field("identity", pa.uint64())]
+)
 
 
 @dataclass(eq=False)
@@ -50,6 +63,7 @@ class ReadAnnotations(beam.PTransform):
       allow_outside: whether images may lie outside its root.
       identities: whether references say which files are still what they were.
       image_id: the column that holds what every image is known by, a text; "" for IMAGE_ID, of images that have one.
+      masks: the folder of the images' masks, if they have any.
       temporary: the job's temporary directory; None in a dry run.
     """
 
@@ -57,15 +71,17 @@ class ReadAnnotations(beam.PTransform):
     allow_outside: bool = False
     identities: bool = False
     image_id: str = ""
+    masks: str | None = None
     temporary: str | None = None
 
     def expand(self, pbegin: beam.pvalue.PBegin) -> Any:  # Indexed; Beam reads annotations as element types
-        """List on one worker; read annotations that are files of their own, and look up sizes, on all."""
+        """List on one worker, masks too; read annotations that are files of their own, and look up sizes, on all."""
+        masks = (self.masks, self.identities) if self.masks is not None else None
         listed = (
             pbegin
             | "Source" >> beam.Create([self.source])
             | "ListAnnotated"
-            >> beam.FlatMap(_list, self.allow_outside, self.image_id, self.temporary)
+            >> beam.FlatMap(_list, self.allow_outside, self.image_id, masks, self.temporary)
             .with_output_types(pa.RecordBatch)
             .with_outputs(REJECTS, SUMMARIES, main="rows")
         )
@@ -78,7 +94,15 @@ class ReadAnnotations(beam.PTransform):
             .with_outputs(REJECTS, SUMMARIES, main="rows")
         )
         measured = read["rows"] | "Measure" >> beam.ParDo(
-            MeasureFn(self.source.root, False, self.allow_outside, self.identities, self.temporary, tells_names=False)
+            MeasureFn(
+                self.source.root,
+                False,
+                self.allow_outside,
+                self.identities,
+                self.temporary,
+                (IN_FOLDER,) if self.masks is not None else (),
+                tells_names=False,
+            )
         ).with_output_types(pa.RecordBatch).with_outputs(REJECTS, SUMMARIES, main="files")
         return indexed(measured["files"], measured, read, listed)
 
@@ -89,23 +113,41 @@ def _first_name(batch: pa.RecordBatch) -> str:
 
 
 # Any: Beam checks annotations, and cannot check protocols
-def _list(source: Any, allow_outside: bool, image_id: str, temporary: str | None) -> Iterator[Any]:
+def _list(
+    source: Any, allow_outside: bool, image_id: str, masked: tuple[str, bool] | None, temporary: str | None
+) -> Iterator[Any]:
     """Batches of what a source lists; rejects and a summary, tagged."""
-    pending: list[tuple[str, str, int, str | None]] = []
+    pending: list[tuple[Any, ...]] = []
     summary = InputSummary()
     rejects = RejectsWriter(temporary)
     rejected = 0
+    masks = Masks(*masked, annotated=True) if masked is not None else None
+    first: str | None = None
 
     def reject(item: Reject) -> None:
         nonlocal rejected
         rejects.add([item])
         rejected += 1
 
+    def mask_of(name: str, place: int) -> list[Mask]:
+        """The mask of an image, if it is to have one and has; without it, it is a reject."""
+        nonlocal first
+        first = first or name
+        mask = "" if masks is None else masks.of(name)
+        if isinstance(mask, str):
+            reject(Reject(name, place, "index", mask))
+            return []
+        return [mask]
+
     for item in source.listed():
         if isinstance(item, AnnotatedFiles):
-            yield from _batches(item, source.root, allow_outside, image_id, reject)
+            beside = None
+            if masks is not None:
+                item, beside = _masked(item, mask_of)
+            yield from _batches(item, source.root, allow_outside, image_id, reject, beside)
         elif isinstance(item, Listed):
-            pending.append((item.image, item.annotation, item.place, item.split))
+            row = (item.image, item.annotation, item.place, item.split)
+            pending += [row] if masks is None else [(*row, *mask) for mask in mask_of(item.image, item.place)]
         elif isinstance(item, Categories):
             summary = summary.merge(InputSummary(categories={item.names: (1, item.path)}))
         elif isinstance(item, LeftOut):
@@ -116,15 +158,32 @@ def _list(source: Any, allow_outside: bool, image_id: str, temporary: str | None
             reject(item)
         else:
             summary = summary.merge(summarize_skipped(item.kind, item.name))
-    yield from batches(pending, _LISTED, _FILES_A_BATCH)
+    yield from batches(pending, _LISTED if masks is None else _LISTED_MASKED, _FILES_A_BATCH)
+    if masks is not None and first is not None:
+        masks.check_used(first)
+        summary = summary.merge(InputSummary(notices=frozenset(masks.notices())))
     yield from tagged(rejects.close())
     yield TaggedOutput(SUMMARIES, summary.merge(InputSummary(rejected=rejected)))
 
 
+def _masked(files: AnnotatedFiles, mask_of: Callable[[str, int], list[Mask]]) -> tuple[AnnotatedFiles, list[Mask]]:
+    """Those of some images that have a mask, and that of each."""
+    found = [(place, mask) for place, image in enumerate(files.images) for mask in mask_of(image.name, image.place)]
+    places = [place for place, _ in found]
+    kept = AnnotatedFiles([files.images[place] for place in places], files.objects.take(pa.array(places, pa.int64())))
+    return kept, [mask for _, mask in found]
+
+
 def _batches(
-    files: AnnotatedFiles, root: str, allow_outside: bool, image_id: str, reject: Callable[[Reject], None]
+    files: AnnotatedFiles,
+    root: str,
+    allow_outside: bool,
+    image_id: str,
+    reject: Callable[[Reject], None],
+    masks: Sequence[Mask] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """ANNOTATED batches, the sizes of files 0; of an image that may not be read, a Reject."""
+    """ANNOTATED batches, with COMPANIONS where there are masks: of these are the sizes and identities, until files are
+    looked up; of an image that may not be read, a Reject."""
     rows, kept = [], []
     for place, image in enumerate(files.images):
         try:
@@ -135,11 +194,15 @@ def _batches(
         width, height = image.size or (None, None)
         kept.append(place)
         columns = {image_id: str(image.columns.get(IMAGE_ID, name))} if image_id else image.columns
-        rows.append((name, 0, uri, None, image.split, image.place, json.dumps(columns), None, width, height))
+        _, size, identity = masks[place] if masks is not None else ("", 0, None)
+        rows.append((name, size, uri, None, image.split, image.place, json.dumps(columns), identity, width, height))
     if rows:
         objects = files.objects if len(kept) == len(files.objects) else files.objects.take(pa.array(kept))
         found = to_batch(list(zip(*rows, strict=True)), _BESIDE)
-        yield from bounded(pa.RecordBatch.from_arrays([*found.columns, objects], schema=ANNOTATED))
+        made = pa.RecordBatch.from_arrays([*found.columns, objects], schema=ANNOTATED)
+        if masks is not None:
+            made = made.append_column(COMPANIONS, pa.array([[masks[place][0]] for place in kept], COMPANIONS.type))
+        yield from bounded(made)
 
 
 def _left_out(images: Iterable[Annotated]) -> Counter[str]:
@@ -162,19 +225,24 @@ class _ReadFn(beam.DoFn):
         self._pool.shutdown(cancel_futures=True)
 
     def process(self, batch: pa.RecordBatch) -> Iterator[Any]:
-        if batch.schema.equals(ANNOTATED):
+        if OBJECTS.names[-1] in batch.schema.names:
             yield batch
             return
         if self._opened is None:
             assert isinstance(self._source, AnnotationFiles), "only such a source lists what is read here"
             self._opened = self._source.opened()
-        listed = [Listed(*row) for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+        columns = [column.to_pylist() for column in batch.columns]
+        listed = [Listed(*row) for row in zip(*columns[: len(_LISTED)], strict=True)]
         map_ = map if storage.is_local(self._source.root) else self._pool.map
         read = list(map_(self._read, listed))
         rejects = [item for item in read if isinstance(item, Reject)]
         images = [item for item in read if isinstance(item, Annotated)]
+        masks = None
+        if batch.schema.equals(_LISTED_MASKED):
+            beside = zip(*columns[len(_LISTED) :], strict=True)
+            masks = [mask for item, mask in zip(read, beside, strict=True) if isinstance(item, Annotated)]
         files = AnnotatedFiles(images, object_lists([image.objects for image in images]))
-        yield from _batches(files, self._source.root, self._allow_outside, self._image_id, rejects.append)
+        yield from _batches(files, self._source.root, self._allow_outside, self._image_id, rejects.append, masks)
         yield from tagged(parts_of(rejects, self._temporary))
         yield TaggedOutput(SUMMARIES, InputSummary(rejected=len(rejects), left_out=_left_out(images)))
 

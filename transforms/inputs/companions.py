@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-FOLDER_FEATURE = "mask"  # of a mask that lies in a folder of masks
+FOLDER_FEATURE = "mask"
 _SUFFIX = "_file_name"  # of a column, which Hugging Face's imagefolder leaves out of the feature's name
 # Beside what is found or planned of an image, the paths of its companions, in the order in which they were asked for
 COMPANIONS = pa.field("companions", pa.list_(pa.string()))
@@ -29,6 +29,9 @@ class Companion:
     def what(self) -> str:
         """What errors call it."""
         return f"column {self.column!r}" if self.column else self.feature
+
+
+IN_FOLDER = Companion(FOLDER_FEATURE, is_mask=True)  # a mask that lies in a folder of masks
 
 
 def feature_of(column: str) -> str:

@@ -36,7 +36,8 @@ def measure(
     """A manifest's rows with the sizes of their files, the types of their columns, and a Reject for each that has none.
 
     Args:
-      batch: FOUND, with sizes of 0.
+      batch: FOUND, with sizes of 0, and no identities; where companions lie in a folder, which was listed, with
+        those of the companions.
       root: the folder of the manifest.
       textual: whether the values of its columns are text.
       allow_outside: whether symbolic links may lead out of that folder.
@@ -49,14 +50,16 @@ def measure(
         _size, identities=identities, inside=None if allow_outside or not storage.is_local(root) else LinksInside(root)
     )
     beside = paths_of(batch)
-    every = [*paths, *(path for row in beside for path in row)]
+    in_folder = any(not item.column for item in companions)
+    every = paths if in_folder else [*paths, *(path for row in beside for path in row)]
     looked_at = iter(list(map(size_of, every) if all(map(storage.is_local, every)) else map_(size_of, every)))
     sizes = [next(looked_at) for _ in paths]
     if companions:
-        sizes = [
-            _together(found, companions, row, [next(looked_at) for _ in row], root)
-            for found, row in zip(sizes, beside, strict=True)
-        ]
+        listed = zip(*(batch[name].to_pylist() for name in ("size", "identity")), strict=True)
+        others: Iterable[list[tuple[int, int | None] | str]]
+        others = ([known] for known in listed) if in_folder else ([next(looked_at) for _ in row] for row in beside)
+        rows = zip(sizes, beside, others, strict=True)
+        sizes = [_together(found, companions, row, known, root) for found, row, known in rows]
     types = _RowTypes(textual)
     rejects: list[Reject] = []
     keep = []

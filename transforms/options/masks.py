@@ -29,7 +29,8 @@ class MaskOptions(Options):
 
     masks: str | None = flag(
         None,
-        "a folder with a mask for each image of --input: its path there, with any suffix of images",
+        "a folder with a mask for each image of --input, --coco, --voc or --yolo: its path there, with any suffix of"
+        " images",
         parse=parse_path,
         told=False,
         to_json=bool,

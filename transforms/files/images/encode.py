@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Self
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 
@@ -35,10 +35,32 @@ _BESIDE = "beside:"  # before what the companions of an image were made of
 _FOUND = "found:"  # before the width, height and orientation of a picture that was re-encoded
 
 
+class _Noted(NamedTuple):
+    """What was made of what is noted of an image.
+
+    Attributes:
+      beside: its companions.
+      rows: as transforms.files.images.objects.Noted has them, with the objects of several images.
+      place: its row.
+    """
+
+    beside: Sequence[Beside] | None = None
+    rows: pa.RecordBatch | None = None
+    place: int | None = None
+
+
+_NOTHING = _Noted()
+
+
+def _noted(file: Encoded) -> _Noted:
+    found: _Noted = file.noted or _NOTHING
+    return found
+
+
 @dataclass(frozen=True)
 class ImageEncoder(FileEncoder):
-    """Encodes references as tf.train.Example: image, label, filename, height, width, the objects in it or its
-    companions, then a manifest's columns.
+    """Encodes references as tf.train.Example: image, label, filename, height, width, the objects in it, its companions,
+    then a manifest's columns.
 
     Attributes:
       root: the folder that names are relative to.
@@ -93,7 +115,7 @@ class ImageEncoder(FileEncoder):
         found = "" if header.found is None else f" {_FOUND}{','.join(map(str, header.found))}"
         beside = ""
         if self.companions is not None:
-            beside = f" {_BESIDE}{self.companions.remembered(encoded.noted)}"
+            beside = f" {_BESIDE}{self.companions.remembered(encoded.noted.beside)}"
         return f"{header.format} {header.width} {header.height} {header.orientation}{beside}{found}{look}"
 
     def recall(self, value: bytes, seen: str, record: bytes = b"") -> Encoded:
@@ -104,8 +126,8 @@ class ImageEncoder(FileEncoder):
         beside = next(item for item in told if item.startswith(_BESIDE))
         told.remove(beside)
         found = self._encoded(value, self._looked_at(value, _header(" ".join(told))))
-        noted = self.companions.recalled(record, beside.removeprefix(_BESIDE), self.measures)
-        return found._replace(noted=noted)
+        recalled = self.companions.recalled(record, beside.removeprefix(_BESIDE), self.measures)
+        return found._replace(noted=_Noted(beside=recalled))
 
     def depends_on(self) -> dict[str, str]:
         """As the base says: how a picture looks is looked at again where it is not known; of objects only that
@@ -120,18 +142,23 @@ class ImageEncoder(FileEncoder):
         return batch if self.objects is None else self.objects.prepare(batch, self.reencode)
 
     def note(self, batch: pa.RecordBatch, files: Sequence[Encoded | Exception]) -> Sequence[Encoded | Exception]:
-        """As the base says: images with the objects that are noted of them, or with their companions."""
-        if self.companions is not None:
-            return [self._with_companions(*pair) for pair in zip(files, paths_of(batch), strict=True)]
-        if self.objects is None:
+        """As the base says: images with the objects that are noted of them, and with their companions."""
+        files = files if self.objects is None else self._with_objects(batch, files, self.objects)
+        if self.companions is None:
             return files
+        return [self._with_companions(*pair) for pair in zip(files, paths_of(batch), strict=True)]
+
+    def _with_objects(
+        self, batch: pa.RecordBatch, files: Sequence[Encoded | Exception], objects: ObjectEncoder
+    ) -> Sequence[Encoded | Exception]:
         pictures = [file.seen.picture if isinstance(file, Encoded) else None for file in files]
-        rows, places, errors = self.objects.note(batch, pictures, self.reencode)
+        rows, places, errors = objects.note(batch, pictures, self.reencode)
         entries = rows["entries"].to_pylist()
         return [
             file
             if place is None or isinstance(file, Exception)
-            else errors.get(number) or file._replace(entries=file.entries + entries[place], noted=(rows, place))
+            else errors.get(number)
+            or file._replace(entries=file.entries + entries[place], noted=_noted(file)._replace(rows=rows, place=place))
             for number, (file, place) in enumerate(zip(files, places, strict=True))
         ]
 
@@ -139,7 +166,7 @@ class ImageEncoder(FileEncoder):
         """An image with its companions, which are read unless they were recalled with it."""
         if isinstance(file, Exception) or self.companions is None:
             return file
-        beside = file.noted
+        beside = _noted(file).beside
         if beside is None:
             decodes = self.verify == "decode"
             try:
@@ -148,7 +175,9 @@ class ImageEncoder(FileEncoder):
                 )
             except ImageError as error:
                 return error
-        return file._replace(entries=file.entries + self.companions.entries(beside), noted=beside)
+        return file._replace(
+            entries=file.entries + self.companions.entries(beside), noted=_noted(file)._replace(beside=beside)
+        )
 
     def looks(self, files: Sequence[Encoded]) -> list[str] | None:
         """As the base says."""
@@ -187,7 +216,7 @@ class ImageEncoder(FileEncoder):
         stats.sizes.add([len(file.value) for file in files])
         stats.turned = sum([header.orientation != UPRIGHT for header in headers])
         if self.companions is not None:
-            stats.beside = self._count_companions([file.noted for file in files])
+            stats.beside = self._count_companions([file.noted.beside for file in files])
         if self.measures:
             stats.heights.add([header.height for header in headers])
             stats.widths.add([header.width for header in headers])
@@ -210,8 +239,8 @@ class ImageEncoder(FileEncoder):
     def point_out(self, stats: SplitStats, files: Sequence[Encoded], laid: Sequence[Laid]) -> SplitStats:
         """The extreme ones, of images that are measured, and the objects in them."""
         if self.objects is not None and isinstance(stats, ImageStats) and files:
-            places = [file.noted[1] for file in files]
-            rows = files[0].noted[0].take(pa.array(places))  # all share the rows
+            places = [file.noted.place for file in files]
+            rows = files[0].noted.rows.take(pa.array(places))  # all share the rows
             stats.objects = self.objects.stats(rows, [name for name, _, _ in laid])
             stats.boxes = {what: sum(rows[what].to_pylist()) for what in stats.boxes}
         if self.measures and isinstance(stats, ImageStats):

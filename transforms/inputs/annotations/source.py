@@ -1,5 +1,6 @@
 """What a format of annotations is to the transform that reads it."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self, runtime_checkable
@@ -7,6 +8,21 @@ from typing import ClassVar, Protocol, Self, runtime_checkable
 from shardmill.metadata.rejects import Reject
 from transforms.inputs.annotations.objects import Annotated, AnnotatedFiles, Member
 from transforms.inputs.listing import Skipped
+from transforms.stores import storage
+
+
+def files_below(root: str, masks: str | None) -> list[str]:
+    """The names of all files below a folder, sorted, but for those in the folder `masks`, which are no images.
+
+    Raises:
+      OSError: a store failed.
+    """
+    names = sorted(name for name, _ in storage.list_files(root))
+    if masks is None:
+        return names
+    if storage.is_local(root) and storage.is_local(masks):
+        root, masks = os.path.abspath(root), os.path.abspath(masks)
+    return [name for name in names if not storage.join(root, name).startswith(storage.join(masks, ""))]
 
 
 @dataclass(frozen=True, slots=True)

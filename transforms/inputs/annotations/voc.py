@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
 from transforms.inputs.annotations.objects import Annotated, Member, Object
-from transforms.inputs.annotations.source import Listed, Notice
+from transforms.inputs.annotations.source import Listed, Notice, files_below
 from transforms.inputs.file_kind import IMAGES
 from transforms.inputs.folders import SPLIT_FOLDERS
 from transforms.inputs.listing import Skipped
@@ -22,10 +22,10 @@ from transforms.stores import storage
 _ANNOTATIONS = "Annotations"
 _IMAGES = ("JPEGImages", "images", "Images")
 _SETS = "ImageSets/Main"
+_SETS_OF_MASKS = "ImageSets/Segmentation"  # of those images that have masks
 _LIST = ".txt"
 _JOINT = "trainval"  # the list of both splits
 _KEPT = frozenset(("name", "bndbox", "difficult", "truncated", "pose"))  # of an object
-_NO_SET = f"annotation without a place in {_SETS}"
 _NO_ANNOTATION = "image without an annotation"
 
 
@@ -37,6 +37,8 @@ class VocSource:
       path: as the user gave it.
       root: the folder that names are relative to.
       heeds_sets: whether the lists in ImageSets/Main are the splits, or, where there are none, folders.
+      masks: the folder of the images' masks, if they have any: the lists are then those in ImageSets/Segmentation, if
+        there are such.
     """
 
     members: ClassVar[tuple[Member, ...]] = ("bbox", "is_difficult", "is_truncated", "label", "pose")
@@ -45,15 +47,15 @@ class VocSource:
     path: str
     root: str
     heeds_sets: bool = True
+    masks: str | None = None
 
     def beside(self) -> Iterator[str]:
         """As the protocol says."""
-        files = [name for name, _ in storage.list_files(self.root)] if self.heeds_sets else []
-        return (storage.join(self.root, f"{_SETS}/{name}.txt") for name in _splits(_lists(files)))
+        return iter(self._split_lists(files_below(self.root, self.masks) if self.heeds_sets else []).values())
 
     def listed(self) -> Iterator[Listed | Notice | Reject | Skipped]:
         """As the protocol says."""
-        files = sorted(name for name, _ in storage.list_files(self.root))
+        files = files_below(self.root, self.masks)
         folder = _folder_of_annotations(files)
         annotations = sorted(
             (name for name in files if _is_annotation(name, folder)), key=lambda name: (_stem(name), name)
@@ -61,7 +63,7 @@ class VocSource:
         if not annotations:
             raise UserError(f"--voc {self.path}: there is no .xml file in it, nor in a folder {_ANNOTATIONS} of it")
         images = _images_by_stem(files, folder)
-        sets = self._sets(files) if self.heeds_sets else {}
+        sets, where = self._sets(files) if self.heeds_sets else {}, self._folder_of_sets(files)
         by_folder, odd = _split_folders(annotations, folder) if self.heeds_sets and not sets else ({}, "")
         if odd:
             yield Notice(f"{odd}: all images are of one split")
@@ -74,7 +76,7 @@ class VocSource:
             meant = _meant(annotation, images.get(stem, []))
             annotated.update(meant)
             if sets and stem not in named:
-                yield Skipped(annotation, _NO_SET)
+                yield Skipped(annotation, f"annotation without a place in {where}")
             elif len(meant) != 1:
                 yield Reject(annotation, None, "index", _not_known(stem, meant))
             elif (other := taken.setdefault(meant[0], annotation)) != annotation:
@@ -86,7 +88,7 @@ class VocSource:
             if stem in stems or stem not in named:
                 yield from (Skipped(image, _NO_ANNOTATION) for image in images[stem] if image not in annotated)
         for stem in sorted(named.keys() - stems):
-            what = f"{_SETS}/{named[stem]}.txt names {stem!r}, of which there is no annotation"
+            what = f"{where}/{named[stem]}.txt names {stem!r}, of which there is no annotation"
             yield Reject(next(iter(images.get(stem, [stem]))), None, "index", what)
 
     def opened(self) -> Self:
@@ -108,22 +110,30 @@ class VocSource:
 
     def _sets(self, files: list[str]) -> Mapping[str, list[str]]:
         """The names in each list that is a split."""
-        lists = {name: storage.join(self.root, f"{_SETS}/{name}.txt") for name in _splits(_lists(files))}
-        return {name: _names(storage.read_bytes(path)) for name, path in lists.items()}
+        return {name: _names(storage.read_bytes(path)) for name, path in self._split_lists(files).items()}
+
+    def _split_lists(self, files: list[str]) -> Mapping[str, str]:
+        """The paths of the lists that are splits."""
+        where = self._folder_of_sets(files)
+        return {name: storage.join(self.root, f"{where}/{name}.txt") for name in _splits(_lists(files, where))}
+
+    def _folder_of_sets(self, files: list[str]) -> str:
+        return _SETS_OF_MASKS if self.masks is not None and _splits(_lists(files, _SETS_OF_MASKS)) else _SETS
 
     def _said_of_sets(
         self, files: list[str], sets: Mapping[str, list[str]], by_folder: Mapping[str, str]
     ) -> Iterator[Notice]:
         """What must be said of lists that are no splits, but for those of single classes, such as cat_train."""
-        lists = _lists(files)
+        where = self._folder_of_sets(files)
+        lists = _lists(files, where)
         if lists and not self.heeds_sets:
-            yield Notice(f"the lists in {_SETS} are left aside, for --splits says the splits")
+            yield Notice(f"the lists in {where} are left aside, for --splits says the splits")
             return
         left = [name for name in lists if name not in sets and not _is_of_class(name) and not (name == _JOINT and sets)]
         if left:
             shown = f"{left[0]!r}" + (f" and {len(left) - 1} more" if len(left) > 1 else "")
             how = "they are left out" if sets or by_folder else "all images are of one split"
-            yield Notice(f"lists in {_SETS} are no splits by their names, such as train, val or test: {shown}; {how}")
+            yield Notice(f"lists in {where} are no splits by their names, such as train, val or test: {shown}; {how}")
 
 
 def voc_root(path: str) -> str:
@@ -134,12 +144,12 @@ def voc_root(path: str) -> str:
     return posixpath.dirname(path) or "."
 
 
-def _lists(files: list[str]) -> list[str]:
-    """The names of all lists, sorted."""
+def _lists(files: list[str], where: str) -> list[str]:
+    """The names of all lists in a folder, sorted."""
     return sorted(
         posixpath.basename(name)[: -len(_LIST)]
         for name in files
-        if posixpath.dirname(name) == _SETS and name.endswith(_LIST)
+        if posixpath.dirname(name) == where and name.endswith(_LIST)
     )
 
 

@@ -17,7 +17,7 @@ from shardmill.printable import beginning
 from transforms.columns.nested import shown
 from transforms.inputs.annotations.coco import joined, seen_from
 from transforms.inputs.annotations.objects import RELATIVE, Annotated, AnnotatedFiles, Member, Object, object_lists
-from transforms.inputs.annotations.source import Categories, Listed, Notice
+from transforms.inputs.annotations.source import Categories, Listed, Notice, files_below
 from transforms.inputs.file_kind import IMAGES
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
@@ -37,6 +37,7 @@ class YoloSource:
     Attributes:
       path: of it.
       root: the folder that names are relative to: its own.
+      masks: the folder of the images' masks, if they have any.
       names: of the classes, once it is opened.
     """
 
@@ -45,6 +46,7 @@ class YoloSource:
 
     path: str
     root: str
+    masks: str | None = None
     names: tuple[str, ...] = ()
 
     def beside(self) -> Iterator[str]:
@@ -61,7 +63,7 @@ class YoloSource:
         described = describe(self.path)
         yield Categories(described.names, self.path)
         folder = self._folder(described)
-        files = {joined(folder, name) for name, _ in storage.list_files(storage.join(self.root, folder))}
+        files = {joined(folder, name) for name in files_below(storage.join(self.root, folder), self.masks)}
         place, bare = 0, list[Annotated]()
         wanted = set[str]()
         for split, entries in described.splits.items():
