@@ -114,13 +114,10 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
     """What every job is told: what it reads, where it writes, how it splits, orders and shards.
 
     Attributes:
-      format_name: of the input in manifest.json; that of images has none.
       checks: what must hold before the version is published; None where nothing is checked.
       record: what the record of this build begins with; None where none is written.
       job: a nonce: chosen here, once, for all attempts at every step.
     """
-
-    format_name: ClassVar[str] = ""
 
     input: str | None = flag(
         None, "a folder, a file or a glob; local, gs://, s3://, az://", parse=parse_path, group="input", shapes=False
@@ -148,6 +145,11 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
                 f" that of a file has {naming.MAX_NAME_BYTES - len(naming.TEMP_SUFFIX)} at most; give a shorter one, or"
                 " a shorter --name"
             )
+
+    @property
+    def format_name(self) -> str:
+        """Of the input in manifest.json; that of images has none."""
+        return ""
 
     @property
     def has_tokens(self) -> bool:

@@ -9,7 +9,8 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 
-from pipelines.config.files import FilesConfig, ListedFilesConfig
+from pipelines.config.files import FilesConfig
+from pipelines.config.listed_files import ListedFilesConfig
 from pipelines.graphs.publishing import prepared, publish_options, renamed, report_divisions
 from pipelines.graphs.reuse import Reuse, find_reuse
 from shardmill.features.feature import Features

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pipelines.config.files import ListedFilesConfig
+from pipelines.config.listed_files import ListedFilesConfig
 from pipelines.kinds.kind import Kind
 from shardmill.errors import UserError
 from transforms.files.arrays.limits import ELEMENTS, MAX_DIMENSIONS
@@ -61,7 +61,6 @@ class ArraysConfig(ListedFilesConfig):
     """What `shardmill arrays` is told."""
 
     title: ClassVar[str] = "arrays"
-    format_name: ClassVar[str] = "arrays"
 
     input: str | None = flag(
         None,
@@ -93,6 +92,11 @@ class ArraysConfig(ListedFilesConfig):
             raise UserError(
                 f"--shape and --dtype go together; {missing} is missing (without both, the first file says them)"
             )
+
+    @property
+    def format_name(self) -> str:
+        """As the base says."""
+        return "arrays"
 
     @property
     def array_options(self) -> "ArrayOptions":

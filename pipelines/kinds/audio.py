@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from pipelines.config.files import ListedFilesConfig
+from pipelines.config.listed_files import ListedFilesConfig
 from pipelines.kinds.kind import Kind
 from transforms.inputs.file_kind import AUDIO, FileKind
 from transforms.options.declare import flag
@@ -27,7 +27,6 @@ class AudioConfig(ListedFilesConfig):
     """What `shardmill audio` is told."""
 
     title: ClassVar[str] = "audio"
-    format_name: ClassVar[str] = "audio"
 
     input: str | None = flag(
         None,
@@ -37,6 +36,11 @@ class AudioConfig(ListedFilesConfig):
         shapes=False,
     )
     decode_audio: bool = flag(False, "store float32 samples in [-1, 1], not the files' bytes")
+
+    @property
+    def format_name(self) -> str:
+        """As the base says."""
+        return "audio"
 
     @property
     def kind(self) -> FileKind:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from pipelines.config.format_spec import FormatSpec
 from pipelines.config.job import JobConfig
-from pipelines.config.records import FormatSpec, RecordsConfig
+from pipelines.config.records import RecordsConfig
 from pipelines.flags.parser import make_config
 from shardmill.errors import UserError
 from shardmill.installation.extras import install_hint

@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from pipelines.config.records import FormatSpec, RecordsConfig
+from pipelines.config.format_spec import FormatSpec
+from pipelines.config.record_options import RecordOptions
+from pipelines.config.records import RecordsConfig
 from pipelines.kinds.kind import RecordsKind
 from shardmill.features.renames import Renames
 from transforms.options.declare import options_of
@@ -39,7 +41,7 @@ _COLUMNS = (
 _PICTURES = tuple(option.field for option in options_of(PictureOptions))
 
 
-def _csv(config: RecordsConfig) -> "RecordFormat":
+def _csv(config: RecordOptions) -> "RecordFormat":
     from transforms.formats.csv.format import CsvFormat
 
     return CsvFormat(
@@ -53,31 +55,31 @@ def _csv(config: RecordsConfig) -> "RecordFormat":
     )
 
 
-def _jsonl(config: RecordsConfig) -> "RecordFormat":
+def _jsonl(config: RecordOptions) -> "RecordFormat":
     from transforms.formats.json_lines import JsonLinesFormat
 
     return JsonLinesFormat(config.block_size, config.fill, config.drop)
 
 
-def _parquet(config: RecordsConfig) -> "RecordFormat":
+def _parquet(config: RecordOptions) -> "RecordFormat":
     from transforms.formats.parquet.format import ParquetFormat
 
     return ParquetFormat(config.fill, config.drop, config.image)
 
 
-def _avro(config: RecordsConfig) -> "RecordFormat":
+def _avro(config: RecordOptions) -> "RecordFormat":
     from transforms.formats.avro.format import AvroFormat
 
     return AvroFormat(config.block_size, config.fill, config.drop)
 
 
-def _tars(config: RecordsConfig) -> "RecordFormat":
+def _tars(config: RecordOptions) -> "RecordFormat":
     from transforms.formats.tar.format import TarFormat
 
     return TarFormat(config.block_size, config.fill, config.drop)
 
 
-def _tfrecords(config: RecordsConfig) -> "RecordFormat":
+def _tfrecords(config: RecordOptions) -> "RecordFormat":
     from transforms.formats.tfrecords import TFRecordFormat
 
     return TFRecordFormat(config.block_size)

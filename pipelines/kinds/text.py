@@ -6,9 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.config.files import FilesConfig
+from pipelines.config.format_spec import FormatSpec
 from pipelines.config.job import JobConfig
 from pipelines.config.parallel import ParallelConfig, parse_inputs
-from pipelines.config.records import FormatSpec, RecordsConfig
+from pipelines.config.record_options import RecordOptions
+from pipelines.config.records import RecordsConfig
 from pipelines.flags.parser import make_config
 from pipelines.kinds.kind import RecordsKind
 from pipelines.kinds.tables import COMPRESSED, TOKEN_FLAGS, records_job
@@ -36,8 +38,6 @@ TEXT_FILES = FileKind("text files", "txt|text")
 class TextFilesConfig(FilesConfig):
     """What `shardmill text --record file` is told."""
 
-    format_name: ClassVar[str] = "text files"
-
     encoding: str = flag("utf-8", "of the text, such as latin-1", group="input")
 
     def __post_init__(self) -> None:
@@ -50,6 +50,11 @@ class TextFilesConfig(FilesConfig):
             encoding_name(self.encoding)
         except ValueError as error:
             raise UserError(f"--encoding {self.encoding}: {error}") from None
+
+    @property
+    def format_name(self) -> str:
+        """As the base says."""
+        return "text files"
 
     @property
     def kind(self) -> FileKind:
@@ -73,7 +78,7 @@ class _Unit(Options):
     record: str = flag("line", "what an example is", choices=("line", "file"), shapes=False)
 
 
-def _lines(config: RecordsConfig) -> "RecordFormat":
+def _lines(config: RecordOptions) -> "RecordFormat":
     from transforms.formats.lines import LinesFormat
 
     if not isinstance(config, ParallelConfig):

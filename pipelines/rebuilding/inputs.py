@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import shardmill
-from pipelines.config.files import ListedFilesConfig
 from pipelines.config.job import JobConfig
+from pipelines.config.listed_files import ListedFilesConfig
 from pipelines.config.parallel import ParallelConfig
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject

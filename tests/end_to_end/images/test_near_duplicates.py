@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import pipelines.kinds.images as images_kind
+from pipelines.config import pixels
 from tests.support.command import Run, write_files
 from tests.support.photographs import CHANGES, encoded, photograph
 
@@ -158,7 +158,7 @@ def test_reports_show_the_pairs(flags: tuple[str, ...], source: Path, run: Run, 
 def test_who_lacks_the_library_is_told_what_to_install(
     source: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(images_kind, "find_spec", lambda name: None)
+    monkeypatch.setattr(pixels, "find_spec", lambda name: None)
 
     result = run("images", "--input", source, "--output", tmp_path, "--name", "n", "--near_duplicates")
 

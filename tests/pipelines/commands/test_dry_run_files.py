@@ -3,8 +3,8 @@
 from collections import Counter
 from dataclasses import replace
 
+from pipelines.config.images import ImagesConfig
 from pipelines.graphs.files_plan import DryRun, describe
-from pipelines.kinds.images import ImagesConfig
 from shardmill.metadata.labels import ClassNames
 from shardmill.metadata.rejects import Reject
 from transforms.inputs.folders import SPLITS_OF_CLASSES

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.kinds.images import ImagesConfig
+from pipelines.config.images import ImagesConfig
 from shardmill.errors import UserError
 from transforms.files.images.codec import Reencode
 from transforms.options.shards import DEFAULT_SHARD_SIZE

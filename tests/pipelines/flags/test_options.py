@@ -12,9 +12,10 @@ from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptio
 from pipelines.commands.convert import parser_of
 from pipelines.commands.inspect import inspect_parser
 from pipelines.commands.verify import verify_parser
+from pipelines.config.images import ImagesConfig
+from pipelines.config.pixels import parse_resolution
 from pipelines.flags.options import OF_SAYING, Parser, beam_options
 from pipelines.flags.say import BuildSayOptions
-from pipelines.kinds.images import ImagesConfig, parse_resolution
 from pipelines.kinds.registry import KINDS
 from shardmill.errors import UserError
 from tests.support.command import Run, check_mistake

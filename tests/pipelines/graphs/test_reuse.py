@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from pipelines.config.images import ImagesConfig
 from pipelines.graphs.reuse import Reuse, find_reuse
-from pipelines.kinds.images import ImagesConfig
 from shardmill.errors import UserError
 from transforms.publishing.file_index import FileIndex, files_folder, index_name
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.kinds.images import ImagesConfig
+from pipelines.config.images import ImagesConfig
 from pipelines.reports.figures import human_size
 from pipelines.reports.summary import class_lines, reading_code, shortened, splits_table, summary
 from shardmill.features.feature import Feature, Features

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from pipelines.kinds.images import parse_coordinates
+from pipelines.config.pixels import parse_coordinates
 from shardmill.errors import UserError
 from tests.support.command import Run, image, read_back, write_files
 from transforms.columns.types import ColumnType
