@@ -64,8 +64,22 @@ class RecordOptions(
                 f"--materialize: {self.schema.said} asks for more of raw values than their types, and transformed"
                 " examples have none of them; leave the constraints out of the schema, or --materialize"
             )
+        self._check_times()
         self._check_tokens()
         self._check_sequences()
+
+    def _check_times(self) -> None:
+        if self.schema is None or not self.timestamp or not self.schema.asked:
+            return
+        from shardmill.metadata.asked_schema import other_units
+
+        units = {self.renames.original(name): unit for name, unit in other_units(self.schema.asked).items()}
+        for name, unit in self.timestamp:
+            if other := units.get(name):
+                raise UserError(
+                    f"--timestamp {name}={unit}: {self.schema.said} says that its times are in {other}, which is not"
+                    " written; leave the time_domain out of the schema, or --timestamp"
+                )
 
     def _check_tokens(self) -> None:
         if self.tokenizer is None:

@@ -212,7 +212,7 @@ def _publish(
     if staged.blank:
         notices.append(f"passed over {staged.blank:,} blank line{'' if staged.blank == 1 else 's'}")
     notices += label_notices(staged.odd, {name: how.separator for name, how in layout.separated.items()})
-    notices += time_notices(staged.odd, table)
+    notices += time_notices(staged.odd, layout.times)
     features, found = published_features(layout, staged, table)
     notices += found
     notices += schema_notices(layout, staged, table)

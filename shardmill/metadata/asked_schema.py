@@ -10,7 +10,7 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from shardmill.kinds.notes import NOTE
-from shardmill.metadata.time_domains import unit_of
+from shardmill.metadata.time_domains import other_unit_of, unit_of
 
 _OF_FEATURES = ("sparse_feature", "weighted_feature", "tensor_representation_group")  # which name features
 
@@ -35,6 +35,12 @@ def asked_of(text: str, renamed: Callable[[str], str] = str) -> str:
             feature.name = renamed(feature.name)
             asked.feature.append(feature)
     return text_format.MessageToString(asked, as_utf8=True)
+
+
+def other_units(asked: str) -> dict[str, str]:
+    """The units of times that a Schema asks for and no feature has, such as UNIX_DAYS, by feature."""
+    found = text_format.Parse(asked, schema_pb2.Schema())
+    return {feature.name: unit for feature in found.feature if (unit := other_unit_of(feature))}
 
 
 def _strip(feature: schema_pb2.Feature) -> None:

@@ -23,3 +23,11 @@ def unit_of(proto: schema_pb2.Feature) -> TimeUnit:
     if proto.type != schema_pb2.INT or not proto.HasField("time_domain"):
         return ""
     return next((unit for unit, number in _FORMATS.items() if number == proto.time_domain.integer_format), "")
+
+
+def other_unit_of(proto: schema_pb2.Feature) -> str:
+    """The unit that it says, by its name in a Schema, where that is none of these, such as UNIX_DAYS; else \"\"."""
+    number = proto.time_domain.integer_format
+    if unit_of(proto) or number == schema_pb2.TimeDomain.FORMAT_UNKNOWN:
+        return ""
+    return schema_pb2.TimeDomain.IntegerTimeFormat.Name(number)

@@ -5,6 +5,7 @@ import io
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import fastavro
 import pyarrow as pa
@@ -201,3 +202,80 @@ def test_dry_run_and_a_recipe(tmp_path: Path, run: Run) -> None:
     second = run("rebuild", recipe)
     assert second.status == 0, second
     assert "1.0.1 is published: 400 in train" in second.out
+
+
+@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet", "avro"])
+def test_a_schema_alone_is_told_by_its_unit(tmp_path: Path, command: str) -> None:
+    """What was written with --timestamp, and whole numbers of the unit, which any schema may say it of."""
+    records = rows(MOMENTS)
+    path = tmp_path / f"in/a.{command}"
+    path.parent.mkdir()
+    if command == "csv":
+        path.write_bytes(as_csv(records))
+    elif command == "jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in records))
+    elif command == "parquet":
+        pq.write_table(pa.table({"id": range(len(MOMENTS)), "created": pa.array(MOMENTS, pa.timestamp("us"))}), path)
+    else:
+        write_avro(path, {"type": "long", "logicalType": "timestamp-micros"}, MOMENTS)
+    first = convert(command, tmp_path / "in", tmp_path / "a", *FLAGS)
+    flags = ("--schema", first.directory / "schema.pbtxt", "--key", "id")
+
+    again = convert(command, tmp_path / "in", tmp_path / "b", *flags)
+
+    assert stored(again) == stored(first) == expected()
+    assert again.rejects() == []
+    assert (again.directory / "schema.pbtxt").read_text() == (first.directory / "schema.pbtxt").read_text()
+    numbers = list(expected().values())
+    if command == "csv":
+        path.write_bytes(as_csv([{"id": n, "created": number} for n, number in enumerate(numbers)]))
+    elif command == "jsonl":
+        path.write_text("".join(f"{json.dumps({'id': n, 'created': value})}\n" for n, value in enumerate(numbers)))
+    elif command == "parquet":
+        pq.write_table(pa.table({"id": range(len(MOMENTS)), "created": pa.array(numbers)}), path)
+    else:
+        write_avro(path, "long", numbers)
+    assert stored(convert(command, tmp_path / "in", tmp_path / "c", *flags)) == expected()
+
+
+def write_avro(path: Path, kind: object, values: list[Any]) -> None:
+    fields = [{"name": "id", "type": "long"}, {"name": "created", "type": ["null", kind]}]
+    with path.open("wb") as file:
+        records = [{"id": n, "created": value} for n, value in enumerate(values)]
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, records)
+
+
+def test_a_schema_alone_of_dates_numbers_and_neither(tmp_path: Path) -> None:
+    """Of sequences, too; what a date has no zone of, and what it is cut by, is said as with the flag."""
+    text = "user,created\na,2024-01-31T00:00:00.5\na,1706659201\na,soon\na,99999999999999999999\na,2024-02-30\n"
+    source = write_files(tmp_path / "in", {"a.csv": text.encode()})
+    schema = tmp_path / "schema.pbtxt"
+    schema.write_text(
+        'feature { name: "user" type: BYTES value_count { min: 1 max: 1 } }'
+        'feature { name: "created" type: INT value_count { min: 1 max: 1 }'
+        "  time_domain { integer_format: UNIX_SECONDS } }"
+    )
+    flags = ("--schema", schema, "--max_reject_fraction", 0.9)
+    table = convert("csv", source, tmp_path, *flags)
+    assert sorted(row["created"] for row in table.rows) == [1706659200, 1706659201]
+    assert [(item["line"], item["reason"].partition(" as ISO")[0]) for item in table.rejects()] == [
+        (line, f"column 'created': {text} is no date and no time")
+        for line, text in ((4, "soon"), (5, "99999999999999999999"), (6, "2024-02-30"))
+    ]
+    said = "column 'created': 1 value is more exact than s; the whole s before is stored"
+    assert said in table.dataset.manifest.notices
+    gathered = convert("csv", source, tmp_path / "s", *flags, "--sequence_by", "user", "--order_by", "created")
+    assert [row["created"] for row in gathered.rows] == [[1706659200, 1706659201]]
+    labelled = convert("csv", write_files(tmp_path / "n", {"a.csv": b"user,created\na,5\n"}), tmp_path / "l", *flags)
+    assert [row["created"] for row in labelled.rows] == [5]
+
+
+def test_a_unit_that_is_not_written_is_refused(tmp_path: Path, run: Run) -> None:
+    source = write_files(tmp_path / "in", {"a.csv": b"at\n2024-01-31\n"})
+    schema = tmp_path / "schema.pbtxt"
+    for name in ("at", "when"):
+        renames = () if name == "at" else ("--rename", "at=when")
+        schema.write_text(f'feature {{ name: "{name}" type: INT time_domain {{ integer_format: UNIX_DAYS }} }}')
+        where = ("--schema", schema, "--output", tmp_path / "out", "--name", "n", *renames)
+        done = run("csv", "--input", source, "--timestamp", "at=s", *where)
+        check_mistake(done, "--timestamp at=s: --schema says that its times are in UNIX_DAYS, which is not written")

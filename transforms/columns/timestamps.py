@@ -4,15 +4,17 @@ A time is a date, or a date with a time of day, as ISO 8601 writes it in its ext
 `2024-01-31`, `2024-01-31T09:00Z`, `2024-01-31 09:00:00.123456789+0530`. One that names no zone is taken for UTC.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from shardmill.printable import beginning
 from transforms.columns.arrow import as_text
 from transforms.columns.buffers import text_buffers
+from transforms.columns.text_values import parse_values
 from transforms.options.timestamps import UNITS
 
 _ROWS = 1 << 13  # looked at together: their characters stay in the processor's cache
@@ -55,8 +57,13 @@ class Times:
         return f"{shown} is no date and no time as ISO 8601 has them, such as 2024-01-31T09:00:00Z"
 
 
-def read_times(texts: pa.Array, unit: str) -> Times:
-    """The times that `texts`, binary, say, in a unit of UNITS since 1970-01-01T00:00:00Z."""
+def read_times(texts: pa.Array, unit: str, counted: bool = False) -> Times:
+    """The times that `texts`, binary, say, in a unit of UNITS since 1970-01-01T00:00:00Z; where they may be `counted`
+    already, whole numbers are taken for so many of it."""
+    if counted:
+        numbers, _ = parse_values(texts.cast(pa.binary()), "int64")
+        found = read_times(pc.if_else(pc.is_valid(numbers), pa.scalar(None, texts.type), texts), unit)
+        return replace(found, values=pc.coalesce(numbers, found.values), texts=texts)
     missing = texts.is_null().to_numpy(zero_copy_only=False)
     data, offsets = text_buffers(texts)
     data = np.concatenate((data, np.zeros(_LONGEST, np.uint8)))

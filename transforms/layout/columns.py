@@ -92,7 +92,8 @@ def _check_fill(options: TableOptions) -> None:
     """Check that --fill fits --schema; without one, the values decide the types."""
     for column, text in options.fill:
         for feature in options.schema or ():
-            if feature.name == column and _holds_numbers(feature) and not _fits(text, feature.dtype):
+            holds = _holds_numbers(feature) and column not in options.times
+            if feature.name == column and holds and not _fits(text, feature.dtype):
                 raise UserError(
                     f"--fill {column}={text}: {options.schema_said} says that {column!r} holds {feature.dtype};"
                     " give one"

@@ -41,6 +41,7 @@ class TableLayout:
         found takes memory of their own.
       images: the columns that are images: each is checked, and a row without one is rejected.
       times: the columns whose texts are times that become numbers, and the unit of each.
+      counted: those of them that may hold such numbers already, for it is a schema that says the unit.
       pictures: how they are checked.
       calls_rows: the column whose text rejects call a row by, beside its number; "" where there is none.
     """
@@ -64,6 +65,7 @@ class TableLayout:
     pictures: PictureOptions = field(default_factory=PictureOptions)
     calls_rows: str = ""
     times: Mapping[str, str] = field(default_factory=dict)
+    counted: tuple[str, ...] = ()
 
 
 # How a route decides upon its layout; whether an example of a line has its number concerns lines alone.

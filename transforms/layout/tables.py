@@ -11,7 +11,7 @@ from transforms.layout.notices import skipped_notices
 from transforms.layout.splits import check_split_shards, splits_of_tables
 from transforms.layout.table_layout import TableLayout
 from transforms.layout.table_options import TableOptions
-from transforms.layout.timestamps import with_times
+from transforms.layout.timestamps import is_time, with_times
 from transforms.layout.told import mark_columns
 
 
@@ -31,6 +31,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     if options.schema is None and not inferred.rows and not summary.rejected and not summary.size_bytes:
         raise UserError(f"{options.source} has no rows")
     chosen = with_times(choose_columns(header, inferred, options), inferred, options)
+    times = [feature for feature in chosen.features if is_time(feature, options)]
     labels = resolve_labels(chosen, inferred, options)
     marked = mark_columns(labels.columns, inferred, options)
     columns = marked.columns
@@ -60,5 +61,6 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         keys=tuple(KeyColumn(name, holds_numbers_by(options.schema, name)) for name in helpers),
         schema_said=options.schema_said,
         target=next(iter((*named, *scalars)), None),
-        times={name: unit for name, unit in options.times.items() if name in columns.types},
+        times={item.name: item.time for item in times},
+        counted=tuple(item.name for item in times if item.name not in options.times),
     )

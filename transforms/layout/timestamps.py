@@ -1,6 +1,7 @@
 """What becomes of the columns of --timestamp."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 from shardmill.errors import UserError
@@ -14,7 +15,8 @@ NAIVE, CUT = "naive", "cut"  # what is counted of times, by column
 
 
 def with_times(columns: Columns, inferred: Inferred, options: TableOptions) -> Columns:
-    """The columns, those of times read as texts and published as int64.
+    """The columns, those of times read as texts and published as int64: those of --timestamp, and of a schema, which
+    says the unit of numbers and not what rows have.
 
     Raises:
       UserError: a column holds something else, or is said to be something else, too.
@@ -23,10 +25,17 @@ def with_times(columns: Columns, inferred: Inferred, options: TableOptions) -> C
     for feature in columns.features:
         if feature.name in options.times:
             _check(feature, columns.types[feature.name], inferred, options)
-            types[feature.name] = ColumnType("bytes", None, 0)
             feature = replace(feature, dtype="int64", kind="tensor", time=options.times[feature.name])
+        if is_time(feature, options):
+            types[feature.name] = ColumnType("bytes", None, 0)
         features.append(feature)
     return replace(columns, types=types, features=tuple(features))
+
+
+def is_time(feature: Feature, options: TableOptions) -> bool:
+    """Whether a feature of rows is read as a time; the numbers of a label are what they are."""
+    named = (*options.label_columns, *options.images)
+    return bool(feature.time) and not feature.shape and feature.kind == "tensor" and feature.name not in named
 
 
 def _check(feature: Feature, column: ColumnType, inferred: Inferred, options: TableOptions) -> None:
@@ -48,15 +57,15 @@ def _check(feature: Feature, column: ColumnType, inferred: Inferred, options: Ta
         )
 
 
-def time_notices(odd: Counter[tuple[str, str]], options: TableOptions) -> list[str]:
+def time_notices(odd: Counter[tuple[str, str]], times: Mapping[str, str]) -> list[str]:
     """What must be said of times that became numbers.
 
     Args:
       odd: by column, how many name no zone (NAIVE), and how many are more exact than the unit (CUT).
-      options: what the user said of the table.
+      times: the columns, and the unit of each.
     """
     said = []
-    for name, unit in options.times.items():
+    for name, unit in times.items():
         if naive := odd[name, NAIVE]:
             were = "value without a zone was" if naive == 1 else "values without a zone were"
             said.append(f"column {name!r}: {naive:,} {were} taken for UTC")

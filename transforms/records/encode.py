@@ -147,7 +147,7 @@ class TableEncoder:
             reject(read.bad, read.reason)
             batch = batch.set_column(batch.schema.get_field_index(name), name, read.values)
             labels[name] = read
-        times = {name: read_times(batch[name], unit) for name, unit in layout.times.items()}
+        times = {name: read_times(batch[name], unit, name in layout.counted) for name, unit in layout.times.items()}
         for name, found in times.items():
             reject(found.bad, lambda row, name=name, found=found: f"column {name!r}: {found.reason(row)}")
             batch = batch.set_column(batch.schema.get_field_index(name), name, found.values)

@@ -45,7 +45,7 @@ class SequenceRowEncoder(TableEncoder):
         reject(_missing(batch[how.time]), lambda _: f"no time: column {how.time!r} has no value")
         times = batch[how.time]
         if how.time in layout.times:
-            found = read_times(times, layout.times[how.time])
+            found = read_times(times, layout.times[how.time], how.time in layout.counted)
             reject(found.bad, lambda row: f"no time: column {how.time!r}: {found.reason(row)}")
             times = found.values
         order, timeless = order_keys(times)
