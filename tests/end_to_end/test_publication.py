@@ -14,8 +14,8 @@ from pipelines.running import taking_up
 from pipelines.running.taking_up import repair
 from shardmill.errors import JobError
 from shardmill.metadata import naming
+from tests.support.builds import FEATURES, build, contents, options, own
 from tests.support.faults import fail, faulty, in_child, kill
-from tests.transforms.publishing.test_publish import FEATURES, build, contents, options, own
 from transforms.publishing.describe import Build
 from transforms.publishing.publish import prepare, publish
 

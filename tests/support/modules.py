@@ -1,10 +1,36 @@
-"""A module for --module_file, and what comes of it on another runner than the local one."""
+"""Modules for --module_file, and what comes of one on another runner than the local one."""
 
 import filecmp
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.command import Run
+
+TFT = "import tensorflow as tf\nimport tensorflow_transform as tft\ndef preprocessing_fn(inputs):\n"
+CUSTOM = """
+import apache_beam as beam
+import numpy as np
+import tensorflow as tf
+import tensorflow_transform as tft
+
+class Longest(beam.CombineFn):
+    def create_accumulator(self):
+        return 0
+    def add_input(self, longest, batch):
+        return max(longest, *map(len, batch[0].ravel()))
+    def merge_accumulators(self, found):
+        return max(found)
+    def extract_output(self, longest):
+        return np.int64(longest)
+
+@beam.ptransform_fn
+def longest(inputs, extra_args):
+    return [inputs | beam.CombineGlobally(Longest()).without_defaults()]
+
+def preprocessing_fn(inputs):
+    found, = tft.experimental.ptransform_analyzer([inputs["text"]], longest(None), [tf.int64], [[]])
+    return {"share": tf.cast(tf.strings.length(inputs["text"]), tf.float32) / tf.cast(found, tf.float32)}
+"""
 
 _MODULE = """
 import tensorflow_transform as tft

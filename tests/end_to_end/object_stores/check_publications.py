@@ -15,8 +15,8 @@ from shardmill.errors import JobError
 from shardmill.metadata import naming
 from tests.end_to_end.test_publication import NEW, OLD, published, start
 from tests.support.buckets import Bucket, Files, below, local_files
+from tests.support.builds import FEATURES, options
 from tests.support.request_faults import STRIKES, Killed, struck
-from tests.transforms.publishing.test_publish import FEATURES, options
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.publishing.owner import Owner
 from transforms.publishing.publish import prepare, publish

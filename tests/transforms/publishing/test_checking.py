@@ -14,7 +14,7 @@ from shardmill.checks.result import CheckResult
 from shardmill.errors import ChecksError, UserError
 from shardmill.metadata import naming
 from shardmill.reading.dataset import open_dataset
-from tests.transforms.publishing.test_publish import FEATURES, build, contents, options, own
+from tests.support.builds import FEATURES, build, contents, options, own
 from transforms.options.checks import CheckOptions
 from transforms.publishing import checking
 from transforms.publishing.describe import PublishOptions

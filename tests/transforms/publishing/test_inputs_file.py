@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 
 from shardmill.metadata import naming
+from tests.support.builds import FEATURES, build, options
 from tests.support.faults import faulty, in_child, kill
-from tests.transforms.publishing.test_publish import FEATURES, build, options
 from transforms.publishing import inputs_file
 from transforms.publishing.describe import Build
 from transforms.publishing.publish import publish

@@ -8,8 +8,8 @@ import pytest
 from pipelines.running import taking_up
 from shardmill.errors import JobError
 from shardmill.metadata import naming
+from tests.support.builds import FEATURES, build, contents, options, own
 from tests.support.recording_os import RecordingOs
-from tests.transforms.publishing.test_publish import FEATURES, build, contents, options, own
 from transforms.publishing import lease
 from transforms.publishing.job_folder import read_journal
 from transforms.publishing.journal import Journal

@@ -1,0 +1,73 @@
+"""Publications that real commands begin, and that are interrupted while shards are renamed."""
+
+import os
+import signal
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Run, tree_bytes
+from tests.support.publications import OTHER, command, stopped, strike_at_rename, version_of
+
+
+def interrupt_and_go_on() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def interrupt_and_hang(number: int) -> None:
+    """As on a disk that takes its time: the process ends while this rename is under way."""
+    os.kill(os.getpid(), number)
+    threading.Event().wait()
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["new", "overwrite"])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("end", ["next run", "repair"])
+def test_interrupted_during_the_renames(
+    tmp_path: Path,
+    source: Path,
+    run: Run,
+    versions: dict[str, dict[str, bytes]],
+    older: bool,
+    number: int,
+    status: int,
+    end: str,
+) -> None:
+    output = tmp_path / "out"
+    if older:
+        assert run(*command(source, output, *OTHER)).status == 0
+    arguments = command(source, output, *(["--overwrite"] if older else []))
+    before = partial(strike_at_rename, 1, partial(interrupt_and_hang, number))
+    directory = version_of(output)
+    completes = f"the next run, or `shardmill verify --repair {directory}`, completes it"
+    assert stopped(tmp_path, before, *arguments) == (
+        status,
+        "",
+        f"shardmill: interrupted; the publication of {directory} had begun: {completes}\n",
+    )
+    assert not (directory / "_SUCCESS").exists()
+    result = run("verify", "--repair", directory) if end == "repair" else run(*command(source, output))
+    assert result.status == 0
+    assert f"completed the publication of {directory}" in result.err
+    assert tree_bytes(output) == versions["plain"]
+
+
+def test_interrupted_during_renames_that_go_on(
+    tmp_path: Path, source: Path, run: Run, versions: dict[str, dict[str, bytes]]
+) -> None:
+    for number in range(4):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        output = folder / "out"
+        result = stopped(folder, partial(strike_at_rename, number, interrupt_and_go_on), *command(source, output))
+        directory = version_of(output)
+        assert (result.status, result.out) == (130, "")
+        begun = (
+            f"the publication of {directory} had begun: the next run, or `shardmill verify --repair {directory}`,"
+            " completes it"
+        )
+        assert result.err in {f"shardmill: interrupted; {said}\n" for said in (begun, f"{directory} is published")}
+        assert run("verify", "--repair", directory).status == 0
+        assert tree_bytes(output) == versions["plain"]

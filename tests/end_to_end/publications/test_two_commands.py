@@ -1,0 +1,141 @@
+"""Commands of one data set at once: one of them publishes, and the other says so; LATEST names the newest."""
+
+import importlib
+import multiprocessing
+import re
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command import Process, Run, check_mistake, tree_bytes
+from tests.support.publications import OTHER, command, version_of
+
+
+def wait_for(sign: Path, is_alive: Callable[[], bool]) -> None:
+    """Wait for a sign as long as the process that is to give it is alive."""
+    while not sign.exists():
+        assert is_alive() or sign.exists(), f"{sign.name}: the process that was to say so has ended"
+        time.sleep(0.0005)
+
+
+def stop_at(module: str, name: str, reached: Path, go_on: Path) -> None:
+    """Let this process stop each time it calls a function, until another lets it go on."""
+    place = importlib.import_module(module)
+    then = getattr(place, name)
+    tests = multiprocessing.parent_process()
+    assert tests is not None
+
+    def stop(*arguments: Any, **more: Any) -> Any:
+        reached.touch()
+        wait_for(go_on, tests.is_alive)
+        return then(*arguments, **more)
+
+    setattr(place, name, stop)
+
+
+# Where the first of two commands stands when the second comes: it writes, publishes, has published but looks at it yet.
+STOPS = {
+    "writing": ("transforms.publishing.publish", "check_counts"),
+    "publishing": ("transforms.publishing.publication", "_place"),
+    "published": ("pipelines.running.convert", "published"),
+}
+
+
+def test_a_sign_is_not_waited_for_when_its_process_has_ended(tmp_path: Path) -> None:
+    ended = Process(tmp_path / "ended", "no such command")
+    with pytest.raises(AssertionError, match="has ended"):
+        wait_for(tmp_path / "sign", ended.is_alive)
+    assert ended.result().status == 2
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_two_commands_at_once(
+    tmp_path: Path,
+    source: Path,
+    run: Run,
+    versions: dict[str, dict[str, bytes]],
+    overwrite: bool,
+    stop: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    """The second stands back at once, names the first and writes nothing, however far that one is."""
+    output, reached, go_on = tmp_path / "out", tmp_path / "reached", tmp_path / "go on"
+    request.addfinalizer(go_on.touch)  # or the first is waited for when this fails
+    flags = ["--overwrite"] if overwrite else []
+    if overwrite:
+        assert run(*command(source, output, *OTHER)).status == 0
+    before = partial(stop_at, *STOPS[stop], reached, go_on)
+    first = Process(tmp_path / "first", *command(source, output, *flags), before=before)
+    wait_for(reached, first.is_alive)
+    there = tree_bytes(output)
+    for arguments in (command(source, output, *flags, *OTHER), ("verify", "--repair", version_of(output))):
+        result = run(*arguments)
+        if arguments[0] == "verify" and stop != "publishing":  # there is nothing to repair
+            continue
+        if stop == "published" and not overwrite:
+            check_mistake(result, "is a published data set")
+            continue
+        assert (result.status, result.out) == (4, "")
+        assert re.fullmatch(
+            rf"shardmill: error: {version_of(output)} is being built by process \d+ of \S+ on \S+ since \S+Z;"
+            r" nothing was written: wait for it, or give another --version\n",
+            result.err,
+        )
+        assert tree_bytes(output) == there
+    go_on.touch()
+    assert first.result().status == 0
+    assert tree_bytes(output) == versions["plain"]
+
+
+def test_two_commands_that_start_at_once(tmp_path: Path, source: Path, versions: dict[str, dict[str, bytes]]) -> None:
+    """With --overwrite one may also follow the other; both look whole, and what is there is of one of them."""
+    for round_number in range(3):
+        output, go_on = tmp_path / f"out {round_number}", tmp_path / f"go on {round_number}"
+        before = partial(stop_at, "pipelines.running.convert", "take_lease", tmp_path / "reached", go_on)
+        processes = {
+            version: Process(
+                tmp_path / f"{version} {round_number}", *command(source, output, "--overwrite", *flags), before=before
+            )
+            for version, flags in {"plain": (), "other": OTHER}.items()
+        }
+        go_on.touch()
+        results = {version: process.result() for version, process in processes.items()}
+        assert {result.status for result in results.values()} in ({0}, {0, 4}), results
+        won = [version for version, result in results.items() if result.status == 0]
+        assert any(tree_bytes(output) == versions[version] for version in won), results
+
+
+def test_a_backfill_does_not_move_latest(tmp_path: Path, source: Path, run: Run) -> None:
+    output = tmp_path / "out"
+    latest = output / "n" / "LATEST"
+    assert run(*command(source, output, "--version", "1.0.10")).status == 0
+    result = run(*command(source, output, "--version", "1.0.9"))
+    assert result.status == 0
+    assert result.err.endswith(
+        "shardmill: LATEST names 1.0.10 as before, which is newer; --set_latest lets it name 1.0.9\n"
+    )
+    assert latest.read_text() == "1.0.10\n"
+    result = run(*command(source, output, "--version", "1.0.9", "--overwrite", "--set_latest"))
+    assert (result.status, "LATEST" in result.err) == (0, False)
+    assert latest.read_text() == "1.0.9\n"
+
+
+def test_a_job_that_is_outrun_says_so(tmp_path: Path, source: Path, run: Run) -> None:
+    output, reached, go_on = tmp_path / "out", tmp_path / "reached", tmp_path / "go on"
+    before = partial(stop_at, *STOPS["writing"], reached, go_on)
+    first = Process(tmp_path / "first", *command(source, output, "--version", "1.0.1"), before=before)
+    wait_for(reached, first.is_alive)
+    assert run(*command(source, output, "--version", "1.0.2")).status == 0
+    go_on.touch()
+    status, _, err = first.result()
+    assert status == 4
+    assert (
+        f"{output}/n/1.0.1 is published, but LATEST names 1.0.2, which another job published while this one ran" in err
+    )
+    assert run("verify", output / "n" / "1.0.1").status == 0
+    assert (output / "n" / "LATEST").read_text() == "1.0.2\n"

@@ -1,0 +1,67 @@
+"""Builds of a data set of flowers, ready to be published: what tests of publications share."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import google_crc32c
+
+from shardmill.codecs.registry import PLAIN
+from shardmill.features.feature import Feature
+from shardmill.metadata import naming
+from shardmill.metadata.naming import ShardName
+from shardmill.metadata.rejects import Reject
+from tests.support.rejects import rejects_of
+from transforms.publishing import lease
+from transforms.publishing.describe import Build, PublishOptions
+from transforms.sharding.balance import ShardCount
+from transforms.sharding.divisions import Division, Divisions
+from transforms.sharding.key_histogram import to_cuts
+from transforms.statistics.files import ImageStats, merge_by_split
+from transforms.writing.shard_info import ShardInfo
+
+FEATURES = (Feature("image", "bytes", "image"), Feature("label", "int64", "class_label", class_names=("ant", "bee")))
+SHARDS = {"train": 4, "test": 2}
+REJECT = Reject("bad.jpg", None, "write", "the file is empty")
+
+
+def options(output: Path, **changes: object) -> PublishOptions:
+    counts = {"": ShardCount(4), "test": ShardCount(2)}
+    made = PublishOptions(str(output), "flowers", "1.0.0", PLAIN, 0.1, counts, "photos/", {}, {}, "1", overwrite=True)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def own(directory: Path, job: str) -> None:
+    """Give a job the lease; its launcher has ended, so any other may take it."""
+    lease.take(str(directory), naming.temporary_folder("flowers", job), job).leave()
+
+
+def build(directory: Path, attempt: str = "1", rejects: int = 0, counts: Mapping[str, int] = SHARDS) -> Build:
+    """A build whose shards of ten examples lie in a temporary directory of `directory`."""
+    temporary = directory / naming.temporary_folder("flowers", attempt)
+    own(directory, attempt)
+    temporary.mkdir(exist_ok=True)
+    divisions: Divisions = {
+        split: Division(10 * number, 0, to_cuts([(index, 0) for index in range(1, number)]))
+        for split, number in counts.items()
+    }
+    shards = []
+    for split, number in counts.items():
+        for index in range(number):
+            path = temporary / f"{split}-{index}"
+            path.write_text(f"{attempt}: {split} {index}")
+            rejected = rejects if (split, index) == ("train", number - 1) else 0
+            crc32c = google_crc32c.value(path.read_bytes())
+            stats = ImageStats(labels=Counter({0: 5, 1: 5}))
+            name = ShardName("flowers", split, index, number)
+            shards.append(ShardInfo(name, str(path), 10, 10 - rejected, rejected, path.stat().st_size, crc32c, stats))
+    by_split = merge_by_split((shard.name.split, shard.stats) for shard in shards if shard.stats is not None)
+    return Build(
+        10 * sum(counts.values()), 0, 0, ("train", "test"), divisions, shards, rejects_of(*[REJECT] * rejects), by_split
+    )
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    files = [path for path in directory.rglob("*") if path.is_file() and path.name != naming.LOCK]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
