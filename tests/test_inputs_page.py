@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.command import REPOSITORY, Run, image, write_files
-from tests.support.detection import scenes, write_coco, write_masks, write_voc, write_yolo
+from tests.support.detection import draw, scenes, write_coco, write_masks, write_voc, write_yolo
 from tests.support.sounds import wav
 from tests.support.tars import tar
 from tests.support.tokenizer_files import tokenizer_json
@@ -85,11 +85,21 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "scans/cat").mkdir(parents=True)
     np.save(folder / "scans/cat/1.npy", np.zeros((2, 2), np.float32))
     pq.write_table(pa.table({"file_name": ["1.jpg"], "label": ["a"]}), folder / "parts/1.parquet")
+    drawn = scenes(6)
+    rows = [
+        {
+            "file_name": scene.name,
+            "objects": {"bbox": [thing.box for thing in scene.things], "categories": [0] * len(scene.things)},
+        }
+        for scene in drawn
+    ]
+    for scene in drawn:
+        draw(scene, folder / "boxes")
+    (folder / "boxes/metadata.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     (folder / "points/car").mkdir(parents=True)
     for number in (1, 2):
         np.save(folder / f"points/car/{number}.npy", np.zeros((number, 3), np.float32))
     write_pets(folder / "pets.parquet", jpegs)
-    drawn = scenes(6)
     write_coco(folder / "coco", drawn[:4], "annotations/instances_train2017.json", "train2017")
     write_coco(folder / "coco", drawn[4:], "annotations/instances_val2017.json", "val2017")
     write_coco(folder / "export", drawn, "_annotations.coco.json")
@@ -104,7 +114,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_are_rows() -> None:
-    assert len(ROWS) == 37
+    assert len(ROWS) == 38
 
 
 @pytest.mark.parametrize(("command", "wanted"), ROWS)

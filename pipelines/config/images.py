@@ -1,6 +1,7 @@
 """What `shardmill images` is told."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.config.archives import inside_archive
@@ -12,12 +13,14 @@ from transforms.inputs.file_kind import IMAGES, FileKind
 from transforms.inputs.listing import is_glob
 from transforms.options.annotations import AnnotationOptions
 from transforms.options.declare import flag
+from transforms.options.labels import LabelOptions
 from transforms.options.masks import MaskOptions
 from transforms.options.output import parse_path
 from transforms.stores import storage
 
 if TYPE_CHECKING:
     from transforms.files.images.object_names import ObjectNames
+    from transforms.inputs.annotations.huggingface import ObjectsColumn
     from transforms.inputs.annotations.source import AnnotationSource
     from transforms.inputs.companions import Companion
     from transforms.layout.files import LayoutOptions
@@ -47,10 +50,8 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
                     f"--feature_names {self.feature_names} says what every feature is called; drop it or --rename"
                 )
             object.__setattr__(self, "rename", object_detection.RENAMES)
-        if self.annotations and self.verify == "none" and not self.reencodes:
-            raise UserError(
-                f"--verify none contradicts {self.annotations}: boxes are checked by the size of their image"
-            )
+        if self.has_objects and self.verify == "none" and not self.reencodes:
+            raise UserError(f"--verify none contradicts {self.source}: boxes are checked by the size of their image")
         self._check_masks()
         if self.coordinates and (not self.reencodes or not self.manifest):
             raise UserError(
@@ -173,6 +174,22 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
         return YoloSource(self.yolo, yolo_root(self.yolo), self.masks_folder) if self.yolo is not None else None
 
     @property
+    def has_objects(self) -> bool:
+        """As the base says."""
+        return bool(self.annotations) or self.objects_column is not None
+
+    @cached_property
+    def objects_column(self) -> "ObjectsColumn | None":
+        """As the base says; by the names of --labels_file, where classes are ids that nobody else names."""
+        from transforms.inputs.manifests.objects import told_objects
+
+        found = told_objects(self.manifests[0].path) if self.manifest else None
+        if found is None:
+            return None
+        names = tuple(self.part(LabelOptions).names_of() or ()) if found.numbered and not found.names else found.names
+        return replace(found, names=names, image_id=self.object_names.image_id)
+
+    @property
     def object_names(self) -> "ObjectNames":
         """What the objects in images are called."""
         from transforms.files.images.object_names import OBJECT_DETECTION, TFDS
@@ -193,7 +210,13 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
     @property
     def layout_options(self) -> "LayoutOptions":
         """As the base says."""
-        return replace(super().layout_options, annotated=bool(self.annotations))
+        told = self.objects_column
+        return replace(
+            super().layout_options,
+            annotated=self.has_objects,
+            in_manifest=told is not None,
+            numbered=told is not None and told.numbered and not told.names,
+        )
 
     @property
     def libraries(self) -> tuple[str, ...]:
@@ -215,8 +238,10 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
         """As the base says; without `coordinates` and `near_duplicates` where nothing was said of any, and without what
         is about objects where none are annotated."""
         left_out = ("coordinates", "near_duplicates")
-        of_objects = () if self.annotations else ("on_bad_box", "boxes_seen")
+        of_objects = () if self.has_objects else ("on_bad_box", "boxes_seen")
         shaping = {name: value for name, value in super().to_json().items() if name not in of_objects}
         if self.annotations:
             shaping["annotations"] = self.annotations.partition(" ")[0].removeprefix("--")
+        elif self.has_objects:
+            shaping["annotations"] = "manifest"
         return {name: value for name, value in shaping.items() if name not in left_out or value}

@@ -14,6 +14,7 @@ from transforms.options.output import parse_path
 from transforms.preprocessing.options import DeclaredOptions
 
 if TYPE_CHECKING:
+    from transforms.inputs.annotations.huggingface import ObjectsColumn
     from transforms.inputs.annotations.source import AnnotationSource
     from transforms.inputs.companions import Companion
     from transforms.inputs.manifests.given import LinesOf
@@ -186,7 +187,13 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
             self.file_root.rstrip("/") or self.file_root,
             self.label_separator or "",
             self.companions,
+            self.objects_column,
         )
+
+    @property
+    def objects_column(self) -> "ObjectsColumn | None":
+        """What the manifest says of the objects in images; None where it says nothing of any."""
+        return None
 
     @property
     def masks_folder(self) -> str | None:

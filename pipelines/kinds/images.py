@@ -32,15 +32,15 @@ def images_route(config: ImagesConfig) -> "FileRoute":
 
     declared, how, names = dict(config.coordinates), config.reencode, config.object_names
     source, objects = config.annotation_source, None
-    if source is not None:
-        objects = ObjectEncoder(source.members, config.on_bad_box, config.boxes_seen, config.renames, names)
+    if (told := source or config.objects_column) is not None:
+        objects = ObjectEncoder(told.members, config.on_bad_box, config.boxes_seen, config.renames, names)
     coordinates, near = held(declared), config.near_duplicates
     beside = CompanionEncoder(config.companions, config.masks_seen, config.renames) if config.companions else None
     encoder = ImageEncoder(
         config.root, config.verify, how, config.max_pixels, coordinates, config.renames, near, objects, beside
     )
     mode = None if how is None else "" if how.size is None else how.mode
-    members = source.members if source is not None else ()
+    members = told.members if told is not None else ()
     describe = partial(
         _describe,
         measured=encoder.measures,
@@ -49,7 +49,8 @@ def images_route(config: ImagesConfig) -> "FileRoute":
         names=names,
         companions=config.companions,
     )
-    layout = partial(_layout, coordinates=declared, mode=mode, names=names)
+    # Boxes of annotations are moved with the picture, columns of a manifest are not
+    layout = partial(_layout, coordinates=declared, mode=mode if source is None else None, names=names)
     if source is None:
         index = find_files(config, RESERVED)
     else:
@@ -108,7 +109,7 @@ def _layout(
     from transforms.layout.files import make_layout
 
     layout = make_layout(summary, options)
-    if mode is not None and not options.annotated:  # whose boxes are moved with the picture
+    if mode is not None:
         check_coordinates(layout.columns, coordinates, mode)
     if layout.object_classes is not None:
         names.check(summary.objects, layout.object_classes.names)

@@ -11,6 +11,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
+from transforms.inputs.annotations.huggingface import ObjectsColumn, with_objects
 from transforms.inputs.companions import Companion, with_companions
 from transforms.inputs.image_names import image_names
 from transforms.inputs.indexed import REJECTS, SUMMARIES, indexed, tagged
@@ -72,7 +73,7 @@ class ReadManifest(beam.PTransform):
                     self.allow_outside,
                     self.identities,
                     self.temporary,
-                    self.names.companions,
+                    self.names,
                 )
             )
             .with_output_types(pa.RecordBatch)
@@ -109,14 +110,16 @@ def _parse(
     for batch in batches(rows(), with_companions(PARSED, names.companions), rows_at_once(parts)):
         yield from deal_out(batch, parts)
     yield from tagged(rejects.close())
-    yield TaggedOutput(SUMMARIES, InputSummary(rejected=rejected))
+    told = names.objects
+    classes = {told.names: (1, manifests[0].path)} if told is not None and told.names else {}
+    yield TaggedOutput(SUMMARIES, InputSummary(rejected=rejected, categories=classes))
 
 
 class MeasureFn(beam.DoFn):
     """Sizes of the files that rows name, looked up by many threads where each is a request.
 
-    Its parameters are those of `measure`, the job's temporary directory, None in a dry run, and whether to look for
-    columns that name images.
+    Its parameters are those of `measure`, the job's temporary directory, None in a dry run, whether to look for columns
+    that name images, and the column that is of objects, if one is.
     """
 
     def __init__(
@@ -128,8 +131,9 @@ class MeasureFn(beam.DoFn):
         temporary: str | None = None,
         companions: Sequence[Companion] = (),
         tells_names: bool = True,
+        objects: ObjectsColumn | None = None,
     ) -> None:
-        self._tells_names = tells_names
+        self._tells_names, self._objects = tells_names, objects
         self._root, self._textual, self._companions = root, textual, companions
         self._allow_outside, self._identities = allow_outside, identities
         self._temporary = temporary
@@ -144,6 +148,10 @@ class MeasureFn(beam.DoFn):
 
     def process(self, batch: Any) -> Iterator[Any]:
         """The batch with sizes; rejects and a summary, tagged."""
+        if self._objects is not None:
+            batch, of_objects, left_out = with_objects(batch, self._objects)
+            yield from tagged(parts_of(of_objects, self._temporary))
+            yield TaggedOutput(SUMMARIES, InputSummary(rejected=len(of_objects), left_out=left_out))
         measured, types, rejects = measure(
             batch, self._root, self._textual, self._allow_outside, self._pool.map, self._identities, self._companions
         )
@@ -167,9 +175,10 @@ class _MeasureRowsFn(MeasureFn):
         allow_outside: bool,
         identities: bool,
         temporary: str | None,
-        companions: Sequence[Companion] = (),
+        names: ManifestNames,
     ) -> None:
-        super().__init__(root, is_textual(manifests[0].path), allow_outside, identities, temporary, companions)
+        textual = is_textual(manifests[0].path)
+        super().__init__(root, textual, allow_outside, identities, temporary, names.companions, objects=names.objects)
         self._paths = [manifest.path for manifest in manifests]
 
     def process(self, part: tuple[int, Iterable[pa.RecordBatch]]) -> Iterator[Any]:

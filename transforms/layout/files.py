@@ -43,6 +43,8 @@ class LayoutOptions:
       folders: what their folders mean, as `--folders` says; None where that is guessed.
       root: the folder that names are relative to.
       annotated: whether the objects in images are annotated.
+      in_manifest: whether it is the manifest that annotates them.
+      numbered: whether the classes of objects are ids, of which nobody says the names.
       separators: what stands between the classes of a manifest's label, by "label"; nothing where it names one.
       file_column: of a manifest, with the names of the files.
       told: what the user must be told of how the input was found.
@@ -57,6 +59,8 @@ class LayoutOptions:
     folders: FolderRoles | None = None
     root: str = ""
     annotated: bool = False
+    in_manifest: bool = False
+    numbered: bool = False
     separators: Mapping[str, str] = field(default_factory=dict)
     file_column: str = "file_name"
     told: tuple[str, ...] = ()
@@ -131,12 +135,13 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
         *missing,
         *sorted(summary.notices),
         *(["there is no object in any image"] if options.annotated and not summary.objects else []),
+        *_numbered_notices(objects, options),
         *skipped_notices(summary),
         *left_out_notices(summary),
         *folder_notices(summary.folders, folders),
         *_label_notices(class_names),
         *_list_notices(summary, options),
-        *(() if options.annotated else _name_notices(summary, options)),
+        *_name_notices(summary, options),
     )
     splits = _splits_of_input(summary, folders, options) if from_input else splits_by_fraction(options.split.splits)
     check_split_shards(splits.names, options.split_shards)
@@ -165,12 +170,14 @@ def object_classes(summary: InputSummary, options: LayoutOptions) -> ClassNames:
     found = {*summary.objects, *(name for names, _ in tables for name in names)}
     if not found and frozen is None:
         raise UserError(f"{options.source}: there is no object in any image, and so no class; is it the right file?")
+    if frozen is None and options.numbered:
+        return ClassNames(tuple(map(str, range(max(map(int, found)) + 1))), options.source)
     return resolve_class_names(found, frozen, on_new, options.classes.source)
 
 
 def _splits_of_input(summary: InputSummary, folders: FolderRoles, options: LayoutOptions) -> Splits:
     spelled = _split_names(summary, folders)
-    where = "the annotations" if options.annotated else "the manifest" if summary.labels else "their folders"
+    where = _listed_by(options) if options.annotated or summary.labels else "their folders"
     return Splits(in_order(spelled, f"in {options.source}"), None, tuple(split_notices(spelled, where)))
 
 
@@ -290,7 +297,7 @@ def _check_columns(options: LayoutOptions, columns: dict[str, ColumnType], label
 def _missing_notices(summary: InputSummary, options: LayoutOptions) -> list[str]:
     """What must be said of files that a manifest names and that are not there; a UserError where there is no other."""
     said = []
-    listed = "the annotations" if options.annotated else "the manifest"
+    listed = _listed_by(options)
     for number, name in summary.missing.values():
         elsewhere = name.startswith("/") or not storage.is_local(name)
         where = f"{name!r} was looked for" + ("" if elsewhere else f" in {options.root}/")
@@ -303,6 +310,17 @@ def _missing_notices(summary: InputSummary, options: LayoutOptions) -> list[str]
             f"{number:,} file{'' if number == 1 else 's'} of {listed} {'is' if number == 1 else 'are'} missing: {where}"
         )
     return said
+
+
+def _listed_by(options: LayoutOptions) -> str:
+    return "the annotations" if options.annotated and not options.in_manifest else "the manifest"
+
+
+def _numbered_notices(objects: ClassNames | None, options: LayoutOptions) -> list[str]:
+    """That the classes of objects have no names but their ids."""
+    if objects is None or not options.numbered:
+        return []
+    return [f"classes of objects have no names but their ids, 0 to {len(objects) - 1}; --labels_file gives them names"]
 
 
 def _name_notices(summary: InputSummary, options: LayoutOptions) -> list[str]:

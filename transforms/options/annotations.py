@@ -80,8 +80,16 @@ class AnnotationOptions(Options):
             ("--boxes_seen", self.boxes_seen),
             ("--feature_names", self.feature_names),
         ):
-            if not given and value not in ("reject", "", TFDS):
-                raise UserError(f"{name} {value} is about the objects that --coco, --voc or --yolo annotate")
+            if not given and not self.has_objects and value not in ("reject", "", TFDS):
+                raise UserError(
+                    f"{name} {value} is about the objects that --coco, --voc or --yolo annotate, or a column of a"
+                    " manifest"
+                )
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether something says what is in the images."""
+        return bool(self._given)
 
     @property
     def _given(self) -> list[str]:

@@ -99,7 +99,7 @@ class CocoFile:
     def add_categories(self, items: Sequence[Any]) -> None:
         """Keep some categories; raises ValueError where one is no good."""
         for item in items:
-            if not (isinstance(item, dict) and _is_id(item.get("id")) and isinstance(item.get("name"), str)):
+            if not (isinstance(item, dict) and is_whole(item.get("id")) and isinstance(item.get("name"), str)):
                 raise ValueError(f"the category {shown(item)} has no whole number as its id, or no name")
             if self.categories.setdefault(item["id"], item["name"]) != item["name"]:
                 raise ValueError(f"{self.categories[item['id']]!r} and {item['name']!r} are both category {item['id']}")
@@ -126,7 +126,7 @@ class CocoFile:
 
     def _note(self, item: Any, problem: str) -> None:
         image_id = item.get("image_id") if isinstance(item, dict) else None
-        if _is_id(image_id):
+        if is_whole(image_id):
             self.problems.setdefault(image_id, problem)
         else:
             self.strays.append(problem)
@@ -163,7 +163,7 @@ def read_coco(path: str) -> CocoFile:
 
 
 def _image(item: Any, place: int) -> CocoImage:
-    if not isinstance(item, dict) or not _is_id(item.get("id")):
+    if not isinstance(item, dict) or not is_whole(item.get("id")):
         return CocoImage(-1, "", None, f"image {place} of the file has no whole number as its id")
     image_id, name = item["id"], item.get("file_name")
     if not isinstance(name, str) or not name.strip("/") or "\0" in name or not _is_text(name):
@@ -171,7 +171,7 @@ def _image(item: Any, place: int) -> CocoImage:
     width, height = item.get("width"), item.get("height")
     if not width and not height:
         return CocoImage(image_id, name, None)
-    if not (_is_id(width) and _is_id(height) and width > 0 and height > 0):
+    if not (is_whole(width) and is_whole(height) and width > 0 and height > 0):
         return CocoImage(image_id, name, None, f"its size is said to be {shown(width)} x {shown(height)} pixels")
     return CocoImage(image_id, name, (width, height))
 
@@ -199,23 +199,25 @@ def _fault(item: Any) -> str:
         return f"an annotation is {shown(item)}; expected an object"
     named = f"annotation {shown(item['id'])}" if "id" in item else "an annotation without an id"
     for name in ("id", "image_id", "category_id"):
-        if not _is_id(item.get(name)):
+        if not is_whole(item.get(name)):
             return f"{named} has {shown(item.get(name))} for {name}; expected a whole number"
     box = item.get("bbox")
-    if not (isinstance(box, list) and len(box) == 4 and all(map(_is_number, box))):
+    if not (isinstance(box, list) and len(box) == 4 and all(map(is_number, box))):
         return f"{named} has {shown(box)} for bbox; expected [x, y, width, height]"
-    if not (item.get("area") is None or _is_number(item["area"])):
+    if not (item.get("area") is None or is_number(item["area"])):
         return f"{named} has {shown(item['area'])} for area; expected a number"
     if item.get("iscrowd", 0) not in (0, 1):
         return f"{named} has {shown(item['iscrowd'])} for iscrowd; expected 0 or 1"
     return ""
 
 
-def _is_id(value: Any) -> TypeGuard[int]:
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Whether a value of JSON is a whole number of 64 bits."""
     return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON is a number that a float may be."""
     return (
         isinstance(value, int | float)
         and not isinstance(value, bool)

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from transforms.inputs.annotations.huggingface import ObjectsColumn
 from transforms.inputs.companions import Companion
 from transforms.stores import storage
 
@@ -21,6 +22,7 @@ class ManifestNames:
       root: the folder that the names are relative to, itself relative to the manifest's.
       separator: what stands between the classes that a label names; "" where it names one.
       companions: the columns that name further files of an example.
+      objects: the column that says what is in each image; None where none does.
     """
 
     file: str = ""
@@ -29,6 +31,7 @@ class ManifestNames:
     root: str = ""
     separator: str = ""
     companions: tuple[Companion, ...] = ()
+    objects: ObjectsColumn | None = None
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
+from transforms.inputs.annotations.huggingface import COLUMN
 from transforms.inputs.manifests.headers import check_header
 from transforms.inputs.manifests.names import ManifestNames
 from transforms.stores import storage
@@ -26,7 +27,7 @@ def parquet_rows(
             schema = file.schema_arrow
             check_header(schema.names, path, reserved, names)
             for field in schema:
-                if not _is_plain(field.type):
+                if not _is_plain(field.type) and (names.objects is None or field.name != COLUMN):
                     raise UserError(
                         f"--manifest {path}: column {field.name!r} is of {field.type}, where a manifest has texts,"
                         " numbers, booleans and lists of them; cast the column, or leave it out"

@@ -1,0 +1,162 @@
+"""Objects in a column of a manifest, as Hugging Face's image folders have them.
+
+See huggingface.co/docs/datasets/image_dataset: `objects` is {"bbox": [[x, y, width, height], …], "categories": […]},
+lists of one length, or a list of objects with one each; boxes are in pixels, from the upper left corner.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from shardmill.metadata.rejects import Reject
+from transforms.columns.inferred import MAX_VALUES
+from transforms.columns.nested import shown
+from transforms.inputs.annotations.coco_file import is_number, is_whole
+from transforms.inputs.annotations.objects import OBJECTS, Member, Object, object_lists
+
+COLUMN = "objects"
+BOX = "bbox"
+LABELS = ("category", "categories", "category_id", "category_ids", "label", "labels", "class", "classes")
+KEYS: Mapping[str, Member] = {
+    BOX: "bbox",
+    **dict.fromkeys(LABELS, "label"),
+    **dict.fromkeys(("area", "areas"), "area"),
+    **dict.fromkeys(("id", "ids"), "id"),
+    **dict.fromkeys(("iscrowd", "is_crowd"), "is_crowd"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectsColumn:
+    """What a manifest says of each object.
+
+    Attributes:
+      keys: as it calls them, by the members that they are.
+      numbered: whether classes are ids; else they are names.
+      names: of the classes by these ids; () where nobody says them.
+      image_id: the column that holds what every image is known by, the name of its file; "" for none.
+    """
+
+    keys: tuple[tuple[Member, str], ...]
+    numbered: bool = False
+    names: tuple[str, ...] = ()
+    image_id: str = ""
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """What is said of each object."""
+        return tuple(member for member, _ in self.keys)
+
+    def objects(self, value: Any) -> list[Object]:
+        """The objects that a row says are in its image.
+
+        Raises:
+          ValueError: it says none, or of one what is no good.
+        """
+        columns = _columns(value, [key for _, key in self.keys])
+        found = []
+        for number, values in enumerate(zip(*columns, strict=True), 1):
+            told = dict(zip(self.members, values, strict=True))
+            x, y, width, height = self._box(told["bbox"], number)
+            found.append(
+                Object(
+                    self._class(told["label"], number),
+                    *(y, x, y + height, x + width),
+                    self._id(told.get("id", number), number),
+                    self._area(told.get("area", width * height), width * height, number),
+                    self._flag(told.get("is_crowd", False), number),
+                )
+            )
+        return found
+
+    def _box(self, value: Any, number: int) -> Sequence[float]:
+        if not (isinstance(value, list) and len(value) == 4 and all(map(is_number, value))):
+            raise ValueError(f"object {number} has {shown(value)} for {BOX}; expected [x, y, width, height]")
+        return value
+
+    def _class(self, value: Any, number: int) -> str:
+        if not self.numbered:
+            if not isinstance(value, str) or not value:
+                raise ValueError(f"object {number} has {shown(value)} for its class; expected a name, as others have")
+            return value
+        if not is_whole(value) or not 0 <= value < MAX_VALUES:
+            raise ValueError(f"object {number} has {shown(value)} for its class; expected an id from 0, as others have")
+        return self.names[value] if value < len(self.names) else str(value)  # which is in no table of names
+
+    def _id(self, value: Any, number: int) -> int:
+        if not is_whole(value):
+            raise ValueError(f"object {number} has {shown(value)} for its id; expected a whole number")
+        return value
+
+    def _area(self, value: Any, of_box: float, number: int) -> float:
+        if value is None:
+            return of_box
+        if not is_number(value):
+            raise ValueError(f"object {number} has {shown(value)} for its area; expected a number")
+        return float(value)
+
+    def _flag(self, value: Any, number: int) -> bool:
+        if value not in (0, 1, None):
+            raise ValueError(f"object {number} has {shown(value)} for iscrowd; expected 0 or 1")
+        return bool(value)
+
+
+def with_objects(batch: pa.RecordBatch, column: ObjectsColumn) -> tuple[pa.RecordBatch, list[Reject], Counter[str]]:
+    """FOUND rows with OBJECTS, which are none of their columns any more; a Reject for each of which these are no good;
+    and of how many objects it says what no example holds."""
+    kept, columns, objects, rejects = [], [], [], []
+    left_out: Counter[str] = Counter()
+    known = {key for _, key in column.keys}
+    for row, text in enumerate(batch["columns"].to_pylist()):
+        values = json.loads(text) if text else {}
+        value = values.pop(COLUMN, None)
+        name, line = batch["name"][row].as_py(), batch["line"][row].as_py()
+        try:
+            objects.append(column.objects(value))
+        except ValueError as error:
+            rejects.append(Reject(name, line, "index", f"column {COLUMN!r}: {error}"))
+            continue
+        left_out.update(_others(value, known))
+        if column.image_id:
+            values[column.image_id] = name
+        kept.append(row)
+        columns.append(json.dumps(values))
+    place = batch.schema.get_field_index("columns")
+    found = batch.take(pa.array(kept, pa.int64())).set_column(
+        place, batch.schema.field(place), pa.array(columns, pa.string())
+    )
+    sides = pa.nulls(len(kept), pa.int64())
+    for field, values in zip(OBJECTS, (sides, sides, object_lists(objects)), strict=True):
+        found = found.append_column(field, values)
+    return found, rejects, left_out
+
+
+def _columns(value: Any, keys: Sequence[str]) -> list[list[Any]]:
+    """The values of each key, as many as there are objects."""
+    if value is None or value in ([], {}):
+        return [[] for _ in keys]
+    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        return [[item.get(key) for item in value] for key in keys]
+    if not isinstance(value, dict):
+        raise ValueError(f"{shown(value)}; expected an object with {', '.join(keys)}, or a list of such")
+    columns = [value.get(key) for key in keys]
+    for key, column in zip(keys, columns, strict=True):
+        if not isinstance(column, list):
+            raise ValueError(f"{key} is {shown(column)}; expected a list")
+    lists = [column for column in columns if isinstance(column, list)]
+    if len(set(map(len, lists))) > 1:
+        said = ", ".join(f"{len(column):,} of {key}" for key, column in zip(keys, lists, strict=True))
+        raise ValueError(f"lists of several lengths: {said}")
+    return lists
+
+
+def _others(value: Any, known: set[str]) -> Iterator[str]:
+    """What is said of objects and not kept, once for each."""
+    for item in value if isinstance(value, list) else [value or {}]:
+        for key in item.keys() - known:
+            said = item[key] if isinstance(value, dict) and isinstance(item[key], list) else [item[key]]
+            yield from (key for one in said if one not in (None, [], "", 0))
