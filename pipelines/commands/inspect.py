@@ -141,7 +141,7 @@ def describe(dataset: Dataset, splits: Sequence[SplitEntry], examples: int) -> I
     yield ""
     yield from features_table(manifest.features).split("\n")
     yield ""
-    yield from splits_table(replace(dataset, manifest=replace(manifest, splits=tuple(splits)))).split("\n")
+    yield from splits_table(dataset, splits).split("\n")
     stats, why = _stats(dataset, splits)
     if stats is not None:
         yield from _statistics(stats)

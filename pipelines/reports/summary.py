@@ -86,14 +86,17 @@ def shortened(name: str) -> str:
     return shown if len(shown) <= _LETTERS_SHOWN else f"{shown[: _LETTERS_SHOWN - 1]}…"
 
 
-def splits_table(dataset: Dataset) -> str:
-    """A table with a row a split."""
+def splits_table(dataset: Dataset, shown: Sequence[SplitEntry] | None = None) -> str:
+    """A table with a row for each split, or those `shown`; beside all, one for records that were rejected of none."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("split")
     for title in ("examples", "shards", "smallest", "largest", "bytes", "rejected"):
         table.add_column(title, justify="right")
-    for split in dataset.manifest.splits:
+    splits, apart = dataset.manifest.splits, dataset.manifest.rejected_of_no_split
+    for split in splits if shown is None else shown:
         table.add_row(*_cells(split))
+    if apart > 0 and (shown is None or len(shown) == len(splits)):
+        table.add_row("(no split)", "", "", "", "", "", f"{apart:,}")
     return text_of(table)
 
 

@@ -87,6 +87,11 @@ class Manifest:
         """By which shards are called."""
         return _template(self.configuration)
 
+    @property
+    def rejected_of_no_split(self) -> int:
+        """Records that were left out before it was known of which split they are, or that are of none."""
+        return int(self.rejects.get("records", 0)) - sum(split.rejected for split in self.splits)
+
     def split(self, name: str) -> SplitEntry:
         """The split called `name`.
 

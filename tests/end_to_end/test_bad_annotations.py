@@ -329,3 +329,32 @@ def test_mistakes_of_yolo_s_files(tmp_path: Path, run: Run) -> None:
 def test_flags_that_contradict(tmp_path: Path, run: Run, flags: tuple[str, ...], sentence: str) -> None:
     done = run("images", *flags, "--output", tmp_path / "out", "--name", "n")
     assert (done.status, sentence in done.err) == (2, True), done.err
+
+
+def test_annotations_of_which_none_has_an_id_are_numbered(tmp_path: Path) -> None:
+    """As if each had its place in the file; a null is no id either."""
+    plain = changed(lambda c: [note.update(id=place) for place, note in enumerate(c["annotations"], 1)])
+    bare = changed(lambda c: [note.pop("id") for note in c["annotations"]])
+    nulls = changed(lambda c: [note.update(id=None) for note in c["annotations"]])
+    said = "no annotation has an id, so each is numbered by its place there, from 1; pycocotools needs ids"
+    stored = []
+    for content in (plain, bare, nulls):
+        path = written(tmp_path, content)
+        found, notices = rejected(tmp_path, "--coco", path, "--overwrite")
+        assert found == []
+        assert (f"{path}: {said}" in notices) == (content is not plain)
+        stored.append([each.read_bytes() for each in sorted((tmp_path / "out/n/1.0.0").glob("*tfrecord*"))])
+    assert stored[0] == stored[1] == stored[2]
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_annotations_of_which_some_have_no_id_are_rejects(tmp_path: Path, lost: int) -> None:
+    """Also where there are several, which have no id in common; and what is said of images that are not there."""
+    content = changed(lambda c: [note.pop("id") for note in c["annotations"][:lost]])
+    found = reasons(tmp_path, content)
+    assert found == ["an annotation without an id has null for id; expected a whole number, as others have"] * lost
+    for note in content["annotations"][:lost]:
+        note["image_id"] = 999
+    (reason,) = reasons(tmp_path, content)
+    more = "" if lost == 1 else f" and {lost - 1} more"
+    assert reason.startswith(f"an annotation without an id{more} {'is' if lost == 1 else 'are'} of image 999, which is")

@@ -1,5 +1,6 @@
 """Tar files of WebDataset end to end: held against the webdataset library, read by TFDS, and a user's mistakes."""
 
+import gzip
 import json
 import os
 import tarfile
@@ -128,6 +129,24 @@ def test_folders_are_splits(source: Path, tmp_path: Path) -> None:
     )
     found = convert("webdataset", tmp_path / "in", tmp_path / "out")
     assert {split: len(rows) for split, rows in found.splits.items()} == {"train": 20, "validation": 20}
+
+
+def test_keys_that_come_again_are_said(run: Run, tmp_path: Path) -> None:
+    """In any block of a file, compressed or not; not those of several files."""
+    keys = [0, 1, 0, 2, 3, 1, 0]
+    data = [tar((f"{key}.txt", f"text {place}".encode()) for place, key in enumerate(keys)), tar([("0.txt", b"x")])]
+    files = {"a.tar": data[0], "b.tar": data[1], "c.tar.gz": gzip.compress(data[0]), "d.tar": tar([("0.txt", b"x")])}
+    found = convert("webdataset", write_files(tmp_path / "in", files), tmp_path / "out", "--block_size", "1KiB")
+    said = [notice for notice in found.dataset.manifest.notices if "the key is that of" in notice]
+    assert len(found.rows) == 16
+    assert len(said) == 1
+    assert said[0].startswith(
+        "6 records, such as 'a.tar: sample 3': the key is that of an earlier sample of its file, with others between;"
+    )
+    for name in ("a.tar", "c.tar.gz"):
+        (tmp_path / "in" / name).unlink()
+    plain = convert("webdataset", tmp_path / "in", tmp_path / "plain")
+    assert plain.dataset.manifest.notices == ()
 
 
 def test_bad_samples_are_rejects(run: Run, tmp_path: Path) -> None:

@@ -86,6 +86,21 @@ class PassedOver:
 
 
 @dataclass(frozen=True, slots=True)
+class Noted:
+    """What must be said of records of a file, which are read all the same.
+
+    Attributes:
+      what: there is to say.
+      name: of the first one.
+      number: how many there are.
+    """
+
+    what: str
+    name: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class KeyColumn:
     """A column that is asked for as the key, the group or the stratum of rows, see transforms.columns.key_texts.
 
@@ -145,7 +160,7 @@ class RecordFormat(Protocol):
     """How the records of one format are found and read. Every method may be called on any worker, any number of
     times."""
 
-    def index(self, file: FileRef) -> Iterator[BlockRef | Reject] | Iterator[BlockRef | Reject | PassedOver]:
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject] | Iterator[BlockRef | Reject | PassedOver | Noted]:
         """The blocks of `file`, in order; a Reject for what cannot be read at all.
 
         Raises:

@@ -9,7 +9,7 @@ import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
 from shardmill.metadata.rejects import Reject
-from transforms.formats.base import BlockRef, FileRef, PassedOver, RecordFormat
+from transforms.formats.base import BlockRef, FileRef, Noted, PassedOver, RecordFormat
 from transforms.formats.damage import unread_file
 from transforms.inputs.file_kind import FileKind
 from transforms.inputs.folders import FolderRoles
@@ -121,6 +121,8 @@ def index_file(format_: RecordFormat, file: FileRef, temporary: str | None = Non
                 summary = summary.merge(InputSummary(rejected=item.counted))
             elif isinstance(item, PassedOver):
                 summary = summary.merge(InputSummary(skipped={item.kind: (item.number, item.name)}))
+            elif isinstance(item, Noted):
+                summary = summary.merge(InputSummary(noted={item.what: (item.number, item.name)}))
             else:
                 blocks.append(item)
         header = format_.header(file) if not summary.rejected else ()

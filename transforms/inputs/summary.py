@@ -53,6 +53,7 @@ class InputSummary:
       label_lists: of a manifest's labels that are lists, see transforms.inputs.label_lists.
       image_names: rows of a manifest in which a column names an image file, as (number, one name).
       named_splits: files of records whose own names say a split, as (number, one name), by the split.
+      noted: records that are read although there is something to say of them, as (number, one name), by what that is.
       fingerprint: the sum modulo 2^128 of xxh3_128 of each name and size: equal for equal inputs in any order.
     """
 
@@ -75,6 +76,7 @@ class InputSummary:
     label_lists: Counter[str] = field(default_factory=Counter)
     image_names: dict[str, tuple[int, str]] = field(default_factory=dict)
     named_splits: dict[str, tuple[int, str]] = field(default_factory=dict)
+    noted: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def merge(self, other: "InputSummary") -> "InputSummary":
         """The summary of both parts."""
@@ -98,6 +100,7 @@ class InputSummary:
             self.label_lists + other.label_lists,
             _merge_named(self.image_names, other.image_names),
             _merge_named(self.named_splits, other.named_splits),
+            _merge_named(self.noted, other.noted),
         )
 
     @property

@@ -16,6 +16,14 @@ def skipped_notices(summary: InputSummary) -> list[str]:
     ]
 
 
+def noted_notices(summary: InputSummary) -> list[str]:
+    """What there is to say of records that were read, in words."""
+    return [
+        f"{number:,} record{'' if number == 1 else 's'}, such as {name!r}: {what}"
+        for what, (number, name) in sorted(summary.noted.items())
+    ]
+
+
 def is_of_choices(notice: str) -> bool:
     """Whether a notice says of which choices of a glob, such as days of a window, no file is there."""
     kinds = (f" {NO_MATCH}, ", f" {_plural(NO_MATCH)}, ")

@@ -7,7 +7,7 @@ from transforms.inputs.summary import InputSummary
 from transforms.layout.column_names import common_header
 from transforms.layout.columns import choose_columns, holds_numbers_by
 from transforms.layout.label import resolve_labels
-from transforms.layout.notices import skipped_notices
+from transforms.layout.notices import noted_notices, skipped_notices
 from transforms.layout.splits import check_split_shards, splits_of_tables
 from transforms.layout.table_layout import TableLayout
 from transforms.layout.table_options import TableOptions
@@ -47,7 +47,13 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
         class_names=labels.class_names,
         splits=splits.names,
         fractions=splits.fractions,
-        notices=(*skipped_notices(summary), *columns.notices, *marked.notices, *splits.notices),
+        notices=(
+            *skipped_notices(summary),
+            *noted_notices(summary),
+            *columns.notices,
+            *marked.notices,
+            *splits.notices,
+        ),
         images=marked.images,
         pictures=options.pictures,
         calls_rows=options.calls_rows if options.calls_rows in columns.types else "",

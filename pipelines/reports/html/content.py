@@ -164,6 +164,7 @@ def _rejects(sources: Sources) -> dict[str, Any]:
     counts = counts or unsaid.by_records(MOST_REASONS)
     return {
         "records": int(manifest.get("records", 0)),
+        "of_no_split": max(sources.profile.manifest.rejected_of_no_split, 0),
         "read": sources.profile.manifest.input.get("records"),
         "reasons": [
             {"reason": reason, "records": times, "names": names.get(reason, [])}

@@ -90,11 +90,13 @@ def test_the_whole_report(tmp_path: Path) -> None:
     assert lines[1].split() == ["split", "examples", "shards", "smallest", "largest", "bytes", "rejected"]
     assert lines[2].split() == ["train", "1,333", "2", "666", "667", "2.0", "MB", "7"]
     assert lines[3].split() == ["empty", "0", "0", "0", "0", "0", "B", "0"]
-    assert lines[4] == "Classes of 'label': 1: a"
-    assert lines[5] == f"1,007 of 2,340 records rejected; see {config.directory}/rejects/:"
-    assert lines[6:11] == ["  7 x reason 7", "  6 x reason 6", "  5 x reason 5", "  4 x reason 4", "  3 x a name"]
-    assert lines[11:14] == ["NOTE: split 'empty' is empty", "", "Read it:"]
-    assert len(lines) == 20
+    assert lines[4].split() == ["(no", "split)", "1,000"]
+    assert len(lines[4]) == len(lines[1])  # it stands in the last column
+    assert lines[5] == "Classes of 'label': 1: a"
+    assert lines[6] == f"1,007 of 2,340 records rejected; see {config.directory}/rejects/:"
+    assert lines[7:12] == ["  7 x reason 7", "  6 x reason 6", "  5 x reason 5", "  4 x reason 4", "  3 x a name"]
+    assert lines[12:15] == ["NOTE: split 'empty' is empty", "", "Read it:"]
+    assert len(lines) == 21
 
 
 def test_nothing_is_said_of_no_rejects(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Tar files of samples as typed rows: some samples of a file are read at once."""
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,13 +9,14 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+import xxhash
 
 from shardmill.metadata.rejects import Reject
 from shardmill.printable import beginning
 from transforms.columns.arrow import parse_fill, slices, to_batch
 from transforms.columns.inferred import MAX_VALUES, Inferred, Told, ValuesOf
 from transforms.columns.types import ColumnType
-from transforms.formats.base import BlockRef, FileRef, KeyColumn, PassedOver, Rows, no_rows
+from transforms.formats.base import BlockRef, FileRef, KeyColumn, Noted, PassedOver, Rows, no_rows
 from transforms.formats.damage import Damage, UnreadableError, of_compressed, unread_file, why_unreadable
 from transforms.formats.json_objects import STAGE, JsonObjects
 from transforms.formats.tar.pieces import CutError, TarPiece, TarReader
@@ -22,6 +24,10 @@ from transforms.formats.tar.samples import KEY, Part, Sample
 from transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
 
 EMPTY = "tar file without a sample"
+AGAIN = (
+    "the key is that of an earlier sample of its file, with others between; members of one key are one sample where"
+    " they stand together, as the webdataset library reads them"
+)
 _MAX_CLASS_DIGITS = 18  # of an id: more do not fit 64 bits
 BESIDE = "json."  # before the name of what JSON has, where another member of the sample has a column of that name
 
@@ -47,8 +53,9 @@ class TarFormat:
     fill: tuple[tuple[str, str], ...] = ()
     drop: tuple[str, ...] = ()
 
-    def index(self, file: FileRef) -> Iterator[BlockRef | Reject | PassedOver]:
+    def index(self, file: FileRef) -> Iterator[BlockRef | Reject | PassedOver | Noted]:
         """Blocks of whole samples; what is wrong with them is left to `read`: the last one ends where the file does.
+        Of each sample 8 bytes are remembered, by which it is known how many keys come again.
 
         Raises:
           OSError: the file cannot be read.
@@ -56,11 +63,13 @@ class TarFormat:
         packed = is_compressed(file.name)
         start = first = 0
         last, whole = 0, True
+        keys = array("Q")
         with open_decompressed(file.path, file.name, file.size_bytes) as stream:
             reader = TarReader(stream, 0, None, 1, self.block_size)
             try:
                 for piece in reader.pieces(is_end=True):
                     for sample in piece.samples:
+                        keys.append(xxhash.xxh3_64_intdigest(sample.key.encode()))
                         if first and not packed and sample.start - start >= self.block_size:
                             yield BlockRef(file, start, sample.start - start, first, records=sample.number - first)
                             start, first = sample.start, sample.number
@@ -74,6 +83,7 @@ class TarFormat:
                     return
         for what, (number, name) in sorted(reader.others.items()):
             yield PassedOver(what, f"{file.name}: {name}", number)
+        yield from _again(file, np.frombuffer(keys, np.uint64))
         if not last and whole:
             yield PassedOver(EMPTY, file.name)
         else:
@@ -190,6 +200,14 @@ class _Rows:
         column = slices(piece.data, starts, starts + sizes)
         present = np.array([part is not None for part in parts], bool)
         return column if present.all() else pc.if_else(pa.array(present), column, pa.scalar(None, column.type))
+
+
+def _again(file: FileRef, keys: np.ndarray) -> Iterator[Noted]:
+    """The samples, by the hashes of their keys, whose key comes again."""
+    order = np.argsort(keys, kind="stable")
+    later = order[1:][keys[order[1:]] == keys[order[:-1]]]
+    if len(later):
+        yield Noted(AGAIN, f"{file.name}: sample {int(later.min()) + 1:,}", len(later))
 
 
 def _object(sample: Sample, piece: TarPiece) -> tuple[dict[str, Any], bytes]:

@@ -51,6 +51,11 @@ class CocoSource:
             yield Categories(tuple(found.categories[number] for number in sorted(found.categories)), path)
             if found.bare:
                 yield Notice(f"{path} has no annotations: its {len(found.images):,} images are without objects")
+            if found.is_numbered:
+                yield Notice(
+                    f"{path}: no annotation has an id, so each is numbered by its place there, from 1; pycocotools"
+                    " needs ids"
+                )
             yield from (LeftOut(what, number) for what, number in found.left_out.items())
             folder = self._folder(found, split, path)
             yield from annotated(found, folder, split or None, before)
@@ -161,7 +166,7 @@ def _strays(found: CocoFile, owners: np.ndarray, order: np.ndarray) -> Iterator[
     named, firsts, counts = np.unique(owners, return_index=True, return_counts=True)
     for image_id, first, count in zip(named.tolist(), firsts.tolist(), counts.tolist(), strict=True):
         if image_id not in known:
-            one = f"annotation {found.ids[order[first]]}"
+            one = found.called(int(order[first]))
             what = f"{one} is" if count == 1 else f"{one} and {count - 1:,} more are"
             yield Reject(found.path, None, "index", f"{what} of image {image_id}, which is not among the images")
     for image_id in sorted(found.problems.keys() - known - set(named.tolist())):

@@ -31,6 +31,7 @@ except ImportError:  # not compiled
 
 
 _KEPT = frozenset(("id", "image_id", "category_id", "bbox", "area", "iscrowd"))  # of an annotation
+_WITHOUT = "an annotation without an id"
 _LISTS = ("images", "annotations", "categories")
 
 
@@ -55,6 +56,8 @@ class CocoFile:
       strays: what is wrong with annotations that name no image.
       left_out: annotations with what is not kept, such as polygons, by the key that holds it.
       bare: whether it has no annotations at all, as those of test sets.
+      unnumbered: the places in `ids` of annotations without an id.
+      is_numbered: whether that was all of them, which then have their places in the file, from 1.
       ids, image_ids, category_ids, boxes, areas, crowds: of annotations, in their order; of boxes four numbers each.
     """
 
@@ -65,6 +68,8 @@ class CocoFile:
     strays: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     bare: bool = False
+    unnumbered: "array[int]" = field(default_factory=lambda: array("q"))
+    is_numbered: bool = False
     ids: "array[int]" = field(default_factory=lambda: array("q"))
     image_ids: "array[int]" = field(default_factory=lambda: array("q"))
     category_ids: "array[int]" = field(default_factory=lambda: array("q"))
@@ -88,13 +93,13 @@ class CocoFile:
             if isinstance(item, dict) and not item.keys() <= _KEPT:
                 self.left_out.update(key for key in item.keys() - _KEPT if item[key])
         try:
-            self._extend(_columns(items))
+            self._extend(items)
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
             for item in items:
                 if problem := _fault(item):
                     self._note(item, problem)
                 else:
-                    self._extend(_columns([item]))
+                    self._extend([item])
 
     def add_categories(self, items: Sequence[Any]) -> None:
         """Keep some categories; raises ValueError where one is no good."""
@@ -107,20 +112,36 @@ class CocoFile:
     def check(self) -> None:
         """Note what can be known only once all of the file is read: categories that there are not, ids that stand
         twice."""
+        self.is_numbered = 0 < len(self.unnumbered) == len(self.ids)
+        if self.is_numbered:
+            self.ids = array("q", range(1, len(self.ids) + 1))
         ids, image_ids = np.frombuffer(self.ids, np.int64), np.frombuffer(self.image_ids, np.int64)
+        without = np.frombuffer(self.unnumbered, np.int64) if not self.is_numbered else np.zeros(0, np.int64)
+        for row in without.tolist():
+            problem = f"{_WITHOUT} has null for id; expected a whole number, as others have"
+            self.problems.setdefault(int(image_ids[row]), problem)
         used = np.frombuffer(self.category_ids, np.int64)
         for row in np.flatnonzero(~np.isin(used, list(self.categories))).tolist():
             problem = f"annotation {ids[row]} is of category {used[row]}, which is not among the categories"
             self.problems.setdefault(int(image_ids[row]), problem)
         order = np.argsort(ids, kind="stable")
+        order = order[~np.isin(order, without)]
         for row in order[1:][ids[order[1:]] == ids[order[:-1]]].tolist():
             self.problems.setdefault(int(image_ids[row]), f"its annotation {ids[row]} has an id that another has, too")
+
+    def called(self, row: int) -> str:
+        """What errors call an annotation, by its place in `ids`."""
+        lacks = not self.is_numbered and row in self.unnumbered
+        return _WITHOUT if lacks else f"annotation {self.ids[row]}"
 
     @property
     def _kept(self) -> tuple[Any, ...]:
         return self.ids, self.image_ids, self.category_ids, self.boxes, self.areas, self.crowds
 
-    def _extend(self, columns: Sequence[Any]) -> None:
+    def _extend(self, items: Sequence[Any]) -> None:
+        columns = _columns(items)
+        first = len(self.ids)
+        self.unnumbered.extend(first + place for place, item in enumerate(items) if item.get("id") is None)
         for kept, new in zip(self._kept, columns, strict=True):
             kept.extend(new)
 
@@ -186,7 +207,8 @@ def _columns(items: Sequence[Any]) -> tuple[Any, ...]:
     crowds = [item.get("iscrowd", 0) for item in items]
     if set(crowds) - {0, 1}:
         raise ValueError("neither 0 nor 1")
-    ids = [[item[name] for item in items] for name in ("id", "image_id", "category_id")]
+    own = [0 if (number := item.get("id")) is None else number for item in items]
+    ids = [own, *([item[name] for item in items] for name in ("image_id", "category_id"))]
     edges = [edge for box in boxes for edge in box]
     if any(bool in set(map(type, values)) for values in (*ids, edges, areas)):
         raise ValueError("true is no number")  # but is 1 to array
@@ -197,9 +219,9 @@ def _fault(item: Any) -> str:
     """What is wrong with an annotation; "" if nothing is."""
     if not isinstance(item, dict):
         return f"an annotation is {shown(item)}; expected an object"
-    named = f"annotation {shown(item['id'])}" if "id" in item else "an annotation without an id"
+    named = f"annotation {shown(item['id'])}" if item.get("id") is not None else _WITHOUT
     for name in ("id", "image_id", "category_id"):
-        if not is_whole(item.get(name)):
+        if not is_whole(item.get(name)) and not (name == "id" and item.get(name) is None):
             return f"{named} has {shown(item.get(name))} for {name}; expected a whole number"
     box = item.get("bbox")
     if not (isinstance(box, list) and len(box) == 4 and all(map(is_number, box))):

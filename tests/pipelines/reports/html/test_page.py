@@ -237,11 +237,14 @@ def test_rejects_have_three_names_a_reason() -> None:
 
     assert found["rejects"] == {
         "records": 5,
+        "of_no_split": 5,
         "read": 5_005,
         "reasons": [{"reason": "empty", "records": 5, "names": ["0.png", "1.png:1", "2.png:2"]}],
     }
     assert "2.png:2" in shown(of)
     assert "3.png" not in shown(of)
+    assert '<th scope="row">(no split)</th>' in shown(of)
+    assert "(no split)" not in shown(sources(profile(columns(["a"]))))
 
 
 def test_what_changed() -> None:
