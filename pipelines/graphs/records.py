@@ -1,6 +1,6 @@
 """The graph of jobs over records inside files: index, infer, stage, plan, write, publish."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -31,7 +31,7 @@ from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.records.merge import RunShards
 from transforms.records.packed import PackedShards
-from transforms.records.run_file import Run, read_distinct_keys, read_keys
+from transforms.records.run_file import read_distinct_keys, read_keys
 from transforms.records.sequence_shards import SAME_TIME, SequenceShards
 from transforms.records.slices import SliceRuns
 from transforms.records.stage import KeyStrata, Staged, StagedRuns, StageRuns, Staging
@@ -43,7 +43,6 @@ from transforms.sharding.cuts import FindByteCuts, FindExampleCuts
 from transforms.sharding.divisions import Divisions, divide_by_keys
 from transforms.sharding.keys import stratum_cuts
 from transforms.sharding.shards import shard_count
-from transforms.sharding.shared_keys import Dealt, deal_out, shared_keys
 from transforms.statistics.files import SplitStats, merge_by_split
 from transforms.tokens.tokenize import INPUT_IDS, Tokenization
 from transforms.workers.merging import only
@@ -95,10 +94,6 @@ def build_records(
         )
     )
     report_divisions(divisions, progress_folder)
-    shared: Any = ()
-    if config.sequencing is not None:
-        dealt = staged.runs | "DealOutKeys" >> beam.FlatMap(_keys_of_folders, AsSingleton(layout))
-        shared = AsIter(dealt | "KeysMeet" >> beam.GroupByKey() | "SharedKeys" >> beam.MapTuple(_shared))
     rejects = (reading.indexed.rejects, staged.rejects, written[REJECTS]) | "AllRejects" >> beam.Flatten()
     return layout | "Publish" >> beam.FlatMap(
         _publish,
@@ -115,17 +110,7 @@ def build_records(
         config.tokenization,
         "" if config.pack_to is None else config.end[0],
         config.sequencing,
-        shared,
     ).with_output_types(str)
-
-
-def _keys_of_folders(run: Run, layout: TableLayout) -> Iterator[Dealt]:
-    """The keys of a run, where the folders of files say the split of their rows; else a key is in one alone."""
-    return deal_out(run, read_distinct_keys) if layout.fractions is None else iter(())
-
-
-def _shared(_: int, found: Iterable[tuple[str, bytes]]) -> int:
-    return shared_keys(found)
 
 
 def _stage(
@@ -168,7 +153,9 @@ def _divisions(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Di
     count = partial(shard_count, config.shard_counts)
     if config.sequencing is not None:
         divide = partial(divide_by_keys, by_bytes=config.balance == "bytes")
-        return staged.runs | "Plan" >> FindByteCuts(read_distinct_keys, count, config.threads, divide)
+        return staged.runs | "Plan" >> FindByteCuts(
+            read_distinct_keys, count, config.threads, divide, counts_shared=True
+        )
     if config.balance == "bytes":
         return staged.runs | "Plan" >> FindByteCuts(read_keys, count, config.threads)
     return staged.runs | "Plan" >> FindExampleCuts(read_keys, partial(_shard_ranks, count), config.threads)
@@ -200,7 +187,6 @@ def _publish(
     tokenization: Tokenization | None,
     end_of_text: str,
     sequencing: Sequencing | None,
-    shared: Iterable[int],
 ) -> list[str]:
     shards = list(shards)
     if (done := publish.published_before(shards, options)) is not None:
@@ -243,7 +229,7 @@ def _publish(
         build = replace(build, tokens=tokens, notices=(*build.notices, *said))
     if sequencing is not None:
         features = layout.features
-        build = replace(build, notices=(*build.notices, *_sequence_notices(shards, sum(shared), sequencing)))
+        build = replace(build, notices=(*build.notices, *_sequence_notices(shards, divisions, sequencing)))
     if sequencing is not None or is_packed:
         build = replace(build, stats=_stats_of_shards(shards))
     if graph.features and analysis is None:
@@ -257,8 +243,9 @@ def _sequence_shards(layout: TableLayout, sequencing: Sequencing, apart: tuple[s
     return SequenceShards(layout.features, sequencing, apart, layout.labels, layout.target, renames)
 
 
-def _sequence_notices(shards: Iterable[ShardInfo], shared: int, how: Sequencing) -> list[str]:
+def _sequence_notices(shards: Iterable[ShardInfo], divisions: Divisions, how: Sequencing) -> list[str]:
     said = []
+    shared = sum(division.shared for division in divisions.values())
     same = sum(shard.noted.get(SAME_TIME, 0) for shard in shards)
     if same:
         rows = "row has" if same == 1 else "rows have"

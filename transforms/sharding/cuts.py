@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -26,6 +26,7 @@ from transforms.sharding.cut_bins import (
 )
 from transforms.sharding.divisions import Division, Divisions, Grouped, divide, divide_by_bytes
 from transforms.sharding.key_histogram import Histogram, histogram, merge, pick_keys
+from transforms.sharding.shared_keys import shared_keys
 from transforms.workers.threads import ThreadedFlatMap
 
 _REPEATED = "repeated"
@@ -112,6 +113,7 @@ class FindByteCuts(beam.PTransform):
       threads: that call `group` in each worker, which reads files where these are runs; see ThreadedFlatMap.
       divide: the division of a group by its keys, ties, sizes and number of parts, where it is not by bytes.
       bytes_of: a collection of one: the bytes of each group, where `group` gives other sizes.
+      counts_shared: whether keys that several groups have are counted.
     """
 
     group: Callable[[Any], Grouped]
@@ -119,6 +121,7 @@ class FindByteCuts(beam.PTransform):
     threads: int = 1
     divide: Callable[[np.ndarray, np.ndarray, np.ndarray, int], Division] = divide_by_bytes
     bytes_of: beam.PCollection[Mapping[Any, int]] | None = None
+    counts_shared: bool = False
 
     def expand(self, pcoll: beam.PCollection[Any]) -> beam.PCollection[Divisions]:
         """Gather and cut."""
@@ -131,7 +134,9 @@ class FindByteCuts(beam.PTransform):
             pcoll.pipeline
             | "Once" >> beam.Create([None])
             | "CutByBytes"
-            >> beam.Map(_divide_gathered, gathered, self.parts_of, self.divide, *side).with_output_types(Any)
+            >> beam.Map(
+                _divide_gathered, gathered, self.parts_of, self.divide, self.counts_shared, *side
+            ).with_output_types(Any)
         )
 
 
@@ -277,6 +282,7 @@ def _divide_gathered(
     grouped: Iterable[Grouped],
     parts_of: Callable[[Any, int, int], int],
     divide: Callable[[np.ndarray, np.ndarray, np.ndarray, int], Division],
+    counts_shared: bool,
     bytes_of: Mapping[Any, int] | None = None,
 ) -> Divisions:
     gathered: dict[Any, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
@@ -288,4 +294,7 @@ def _divide_gathered(
         keys, ties, sizes = (np.concatenate(column) for column in zip(*parts, strict=True))
         size_bytes = int(sizes.sum()) if bytes_of is None else bytes_of[group]
         divisions[group] = divide(keys, ties, sizes, parts_of(group, len(keys), size_bytes))
-    return divisions
+    if not counts_shared:
+        return divisions
+    shared = shared_keys([np.concatenate([keys for keys, *_ in parts]) for parts in gathered.values()])
+    return {group: replace(divisions[group], shared=count) for group, count in zip(gathered, shared, strict=True)}

@@ -23,12 +23,15 @@ class Division:
       size_bytes: theirs.
       cuts: where parts begin.
       shares: what each part has of the group's tokens, where these are packed; see transforms.tokens.pack.
+      shared: how many of its keys exactly one group before it has, too, where that is counted: the sum over groups is
+        that of the keys that are in several.
     """
 
     examples: int
     size_bytes: int
     cuts: Cuts
     shares: tuple[Share, ...] = ()
+    shared: int = 0
 
     @property
     def parts(self) -> int:

@@ -2,43 +2,38 @@
 
 import numpy as np
 
-from transforms.sharding.divisions import Grouped
-from transforms.sharding.shared_keys import deal_out, shared_keys
-
-SPLITS = ("train", "test", "validation")
+from transforms.sharding.shared_keys import shared_keys
 
 
-def parts() -> list[Grouped]:
-    """Keys of three splits in seven parts, some of them in several."""
+def keys_of(*keys: int) -> np.ndarray:
+    return np.array(keys, np.uint64)
+
+
+def by_python(groups: list[np.ndarray]) -> int:
+    found: dict[int, set[int]] = {}
+    for number, keys in enumerate(groups):
+        for key in keys.tolist():
+            found.setdefault(key, set()).add(number)
+    return sum(len(of) > 1 for of in found.values())
+
+
+def test_a_key_of_several_groups_counts_once() -> None:
     rng = np.random.default_rng(3)
     few = rng.integers(0, 1 << 64, 500, np.uint64)
-    found: list[Grouped] = []
-    for number in range(7):
-        mine = SPLITS[: 1 + number % 3]
-        nothing = np.zeros(0, np.uint64)
-        found.append({split: (rng.choice(few, 60), nothing, nothing) for split in mine})
-    return found
+    groups = [rng.choice(few, size) for size in (60, 300, 0, 200, 1)]
+    assert by_python(groups) > 50
+    assert sum(shared_keys(groups)) == by_python(groups)
 
 
-def by_python() -> int:
-    splits: dict[int, set[str]] = {}
-    for part in parts():
-        for split, (keys, *_) in part.items():
-            for key in keys.tolist():
-                splits.setdefault(key, set()).add(split)
-    return sum(len(found) > 1 for found in splits.values())
+def test_it_is_counted_where_it_comes_a_second_time() -> None:
+    assert shared_keys([keys_of(1, 2, 2**64 - 1), keys_of(2, 0), keys_of(2, 1, 2**64 - 1)]) == [0, 1, 2]
 
 
-def test_every_key_meets_its_equals() -> None:
-    met: dict[int, list[tuple[str, bytes]]] = {}
-    for part in parts():
-        for index, found in deal_out(part, lambda keys: keys):
-            met.setdefault(index, []).append(found)
-    assert by_python() > 0
-    assert sum(map(shared_keys, met.values())) == by_python()
+def test_a_key_twice_in_one_group_is_not_shared() -> None:
+    assert shared_keys([keys_of(1, 1, 2, 2)]) == [0]
+    assert shared_keys([keys_of(1, 1), keys_of(0, 0)]) == [0, 0]
 
 
-def test_a_key_twice_in_one_split_is_not_shared() -> None:
-    one = np.array([1, 2], np.uint64).tobytes()
-    assert shared_keys([("train", one), ("train", one)]) == 0
-    assert shared_keys([("train", one), ("train", one), ("test", np.array([2], np.uint64).tobytes())]) == 1
+def test_of_no_groups_nothing_is_shared() -> None:
+    assert shared_keys([]) == []
+    assert shared_keys([keys_of(), keys_of()]) == [0, 0]
