@@ -188,6 +188,15 @@ class RecordsConfig(RecordOptions):
         return ModuleAnalysis(self.module_file, to_pbtxt(self.renames.features(features)), self.analyzed_splits)
 
     @property
+    def read_threads(self) -> int:
+        """How many threads of a worker read and encode, as ThreadedFlatMap takes them."""
+        from transforms.stores.storage import is_local
+        from transforms.workers.threads import TWICE_THE_CORES
+
+        waits = not all(map(is_local, (self.directory, *self.inputs)))
+        return self.threads or (TWICE_THE_CORES if waits else 0)
+
+    @property
     def run_size(self) -> "RunSize":
         """The bytes of input that become one run."""
         from transforms.records.run_size import RunSize

@@ -44,10 +44,13 @@ from transforms.sharding.divisions import Divisions, divide_by_keys
 from transforms.sharding.keys import stratum_cuts
 from transforms.sharding.shards import shard_count
 from transforms.statistics.files import SplitStats, merge_by_split
+from transforms.stores import storage
 from transforms.tokens.tokenize import INPUT_IDS, Tokenization
 from transforms.workers.merging import only
 from transforms.writing.shard_info import ShardInfo
-from transforms.writing.shards import REJECTS, WriteShards
+from transforms.writing.shards import REJECTS, SHARDS_AT_ONCE, WriteShards
+
+_REMOTE_SHARDS_AT_ONCE = 4  # by each worker: a store has each wait for the slices that it is made of
 
 
 def build_records(
@@ -68,7 +71,7 @@ def build_records(
     layout = reading.layout | "Prepare" >> beam.Map(prepared, options).with_output_types(TableLayout)
     staged = _stage(reading.indexed.tasks, layout, options.folder, config, progress_folder)
     divisions = _divisions(staged, config)
-    slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.threads)
+    slices = staged.runs | "SliceRuns" >> SliceRuns(divisions, config.read_threads)
     graph: Any = None
     if known is not None:
         analysis = config.module_analysis(known.features)
@@ -91,6 +94,7 @@ def build_records(
             config.file_template,
             config.threads,
             progress_folder,
+            shards_at_once=SHARDS_AT_ONCE if storage.is_local(options.folder) else _REMOTE_SHARDS_AT_ONCE,
         )
     )
     report_divisions(divisions, progress_folder)
@@ -131,10 +135,12 @@ def _stage(
     )
     strata = None
     if config.stratify_by is not None:
-        keys = tasks | "KeyStrata" >> KeyStrata(staging, layout, temporary, config.threads)
+        keys = tasks | "KeyStrata" >> KeyStrata(staging, layout, temporary, config.read_threads)
         fractions = tuple(fraction for _, fraction in config.splits or DEFAULT_SPLITS)
-        strata = keys | "CutStrata" >> FindExampleCuts(read_keys, partial(_stratum_ranks, fractions), config.threads)
-    return tasks | "Stage" >> StageRuns(staging, layout, temporary, strata, config.threads, progress_folder)
+        strata = keys | "CutStrata" >> FindExampleCuts(
+            read_keys, partial(_stratum_ranks, fractions), config.read_threads
+        )
+    return tasks | "Stage" >> StageRuns(staging, layout, temporary, strata, config.read_threads, progress_folder)
 
 
 def _weighed(config: RecordsConfig) -> tuple[str, ...]:
@@ -154,11 +160,11 @@ def _divisions(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Di
     if config.sequencing is not None:
         divide = partial(divide_by_keys, by_bytes=config.balance == "bytes")
         return staged.runs | "Plan" >> FindByteCuts(
-            read_distinct_keys, count, config.threads, divide, counts_shared=True
+            read_distinct_keys, count, config.read_threads, divide, counts_shared=True
         )
     if config.balance == "bytes":
-        return staged.runs | "Plan" >> FindByteCuts(read_keys, count, config.threads)
-    return staged.runs | "Plan" >> FindExampleCuts(read_keys, partial(_shard_ranks, count), config.threads)
+        return staged.runs | "Plan" >> FindByteCuts(read_keys, count, config.read_threads)
+    return staged.runs | "Plan" >> FindExampleCuts(read_keys, partial(_shard_ranks, count), config.read_threads)
 
 
 def _shards(layout: beam.PCollection[TableLayout], config: RecordsConfig) -> Any:

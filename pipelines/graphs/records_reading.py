@@ -60,18 +60,18 @@ def read_layout(
     """
     options = config.table_options
     indexed = root | "Index" >> IndexBlocks(
-        config.files, config.kind, config.format, config.run_size, config.threads, config.folders, temporary
+        config.files, config.kind, config.format, config.run_size, config.read_threads, config.folders, temporary
     )
     inferred: Any = ()
     if known is not None:
         inferred = (known.inferred,)
     elif config.spec.infers and options.needs_inference:
         columns = wanted_columns(options)
-        infer = InferColumns(config.format, columns, options.label_values, config.threads)
+        infer = InferColumns(config.format, columns, options.label_values, config.read_threads)
         inferred = AsIter(indexed.tasks | "Infer" >> infer)
     kinds: Any = ()
     if config.on_mixed == "reject" and config.schema is None:
-        kinds = AsIter(indexed.tasks | "Kinds" >> CountKinds(config.format, config.threads))
+        kinds = AsIter(indexed.tasks | "Kinds" >> CountKinds(config.format, config.read_threads))
     side = (inferred, kinds, config, None if known is None else known.features)
     layout = indexed.summary | "Layout" >> beam.Map(_layout, *side).with_output_types(TableLayout)
     return Reading(indexed, inferred, layout)

@@ -25,10 +25,10 @@ def token_cuts(staged: StagedRuns, config: RecordsConfig) -> beam.PCollection[Di
     if config.pack_to is not None:
         count = partial(_packed_count, config.shard_counts, config.pack_to)
         divide = partial(divide_by_blocks, block=config.pack_to)
-        return staged.runs | "Plan" >> FindByteCuts(read_keys, count, config.threads, divide)
+        return staged.runs | "Plan" >> FindByteCuts(read_keys, count, config.read_threads, divide)
     sizes = staged.runs | "SizesOfRun" >> beam.Map(_sizes) | "Sizes" >> beam.CombineGlobally(_added)
     count = partial(shard_count, config.shard_counts)
-    return staged.weighed | "Plan" >> FindByteCuts(read_keys, count, config.threads, bytes_of=sizes)
+    return staged.weighed | "Plan" >> FindByteCuts(read_keys, count, config.read_threads, bytes_of=sizes)
 
 
 def _sizes(run: Run) -> dict[str, int]:

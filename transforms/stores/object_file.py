@@ -1,9 +1,11 @@
-"""An object of an object store as a file to read: ranges of some megabytes at a time, by the object's exact name."""
+"""An object of an object store as a file to read: ranges of some megabytes at a time, by the object's exact name, and
+some of them ahead where it is read from one end to the other."""
 
 import io
 
 from transforms.stores.clients import object_store
 from transforms.stores.range_reader import RangeReader
+from transforms.stores.read_ahead import ReadAhead
 
 _RANGE_BYTES = 8 << 20  # a request takes some ten milliseconds, in which as much could be read
 
@@ -24,4 +26,5 @@ def open_object(url: str, size_bytes: int | None = None, range_bytes: int = _RAN
     def read_range(offset: int, length: int) -> bytes:
         return object_store(url).read_range(url, offset, length)  # of the thread that reads
 
-    return io.BufferedReader(RangeReader(read_range, size), range_bytes)
+    ranges = ReadAhead(read_range, size, range_bytes)
+    return io.BufferedReader(RangeReader(ranges.read, size, ranges.close), range_bytes)

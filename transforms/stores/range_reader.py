@@ -8,13 +8,22 @@ from typing import Any
 class RangeReader(io.RawIOBase):
     """A file of which ranges are asked for."""
 
-    def __init__(self, read_range: Callable[[int, int], bytes], size_bytes: int) -> None:
+    def __init__(
+        self, read_range: Callable[[int, int], bytes], size_bytes: int, end: Callable[[], None] = lambda: None
+    ) -> None:
         """Args:
 
         read_range: at least a byte from an offset, and at most so many; raises EOFError where there are none.
         size_bytes: of the file.
+        end: called once no more is asked for.
         """
-        self._read_range, self._size, self._position = read_range, size_bytes, 0
+        self._read_range, self._size, self._end, self._position = read_range, size_bytes, end, 0
+
+    def close(self) -> None:
+        """As of any file."""
+        if not self.closed:
+            self._end()
+        super().close()
 
     def readable(self) -> bool:
         """It is."""

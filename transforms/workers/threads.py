@@ -12,6 +12,8 @@ import apache_beam as beam
 from transforms.workers.cores import cores
 from transforms.workers.windowed import windowed
 
+TWICE_THE_CORES = -2  # of the worker: where threads wait for a store about as long as they work
+
 
 class ThreadedFlatMap(beam.DoFn):
     """Calls `function(element, *side inputs)` in threads, as many elements ahead as there are threads; order is kept.
@@ -24,13 +26,13 @@ class ThreadedFlatMap(beam.DoFn):
         """Args:
 
         function: returns, rather than yields, what to emit, TaggedOutput or not: a generator would run in no thread.
-        threads: 1 calls inline, 0 stands for the number of the worker's cores.
+        threads: 1 calls inline, 0 stands for the number of the worker's cores, TWICE_THE_CORES for twice that.
         """
         self._function, self._wanted_threads = function, threads
 
     def setup(self) -> None:
         """Start the threads."""
-        self._threads = self._wanted_threads or cores()
+        self._threads = {0: cores(), TWICE_THE_CORES: 2 * cores()}.get(self._wanted_threads, self._wanted_threads)
         self._pool = ThreadPoolExecutor(self._threads, "shardmill-map") if self._threads > 1 else None
 
     def teardown(self) -> None:

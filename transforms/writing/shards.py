@@ -54,7 +54,7 @@ _WRITE_BYTES = 1 << 18
 _PART_BYTES = 8 << 20  # stores take what they are given as a request
 # The folders of what is remembered of files, of what they hold, and of how pictures look
 _PIECES, _CONTENTS, _LOOKS = "files", "contents", "looks"
-_SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time
+SHARDS_AT_ONCE = 2  # by each worker: one file takes the bytes of one thread at a time
 _SYNC_BYTES = 8 << 20  # of shards whose disk is waited for together: of thousands of small ones, not of each
 
 
@@ -77,6 +77,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         threads: int = 1,
         progress_folder: str | None = None,
         analysis: Analysis | None = None,
+        shards_at_once: int = SHARDS_AT_ONCE,
     ) -> None:
         """Args:
 
@@ -90,6 +91,7 @@ class WriteShards(beam.io.WriteToTFRecord):
         threads: that encode in each worker; 1 encodes in those that write shards, 0 stands for the number of its cores.
         progress_folder: where workers on the launcher's machine report, or None.
         analysis: what --transform takes constants of, of the columns of chunks; None where that is not done in writing.
+        shards_at_once: by each worker.
         """
         # Compression is done here, not by the sink: the crc32c has to be that of the bytes on disk.
         super().__init__(
@@ -98,7 +100,9 @@ class WriteShards(beam.io.WriteToTFRecord):
             compression_type=CompressionTypes.UNCOMPRESSED,
         )
         self._divisions, self._temporary, self._source = divisions, temporary, source
-        self._write = _WriteShardFn(sink_of(self), name, codec, template, threads, progress_folder, analysis)
+        self._write = _WriteShardFn(
+            sink_of(self), name, codec, template, threads, progress_folder, analysis, shards_at_once
+        )
 
     def expand(self, pcoll: beam.PCollection[tuple[ShardKey, Iterable[pa.RecordBatch]]]) -> Any:
         """One ParDo: references in, ShardInfo and rejects out."""
@@ -120,8 +124,9 @@ class _WriteShardFn(ThreadedFlatMap):
         threads: int,
         progress_folder: str | None,
         analysis: Analysis | None,
+        shards_at_once: int,
     ) -> None:
-        super().__init__(partial(patiently, self._write_shard), _SHARDS_AT_ONCE)
+        super().__init__(partial(patiently, self._write_shard), shards_at_once)
         self._sink, self._name, self._codec, self._template = sink, name, codec, template
         self._wanted_encoders, self._progress_folder, self._analysis = threads, progress_folder, analysis
         self._examples = Metrics.counter("shardmill", "examples_written")
@@ -136,7 +141,7 @@ class _WriteShardFn(ThreadedFlatMap):
         encoders = self._wanted_encoders or cores()  # of the worker, not of the launcher
         self._encoders = ThreadPoolExecutor(encoders, "shardmill-encode") if encoders > 1 else None
         self._window = encoders + 1
-        self._syncing = ThreadPoolExecutor(_SHARDS_AT_ONCE, "shardmill-sync-shards")
+        self._syncing = ThreadPoolExecutor(SHARDS_AT_ONCE, "shardmill-sync-shards")
         self._progress = ProgressReporter(self._progress_folder) if self._progress_folder else None
 
     def teardown(self) -> None:
@@ -175,7 +180,7 @@ class _WriteShardFn(ThreadedFlatMap):
             self._written_bytes += item.size_bytes
             if self._written_bytes >= _SYNC_BYTES:
                 self._sync()
-        while len(self._under_way) > _SHARDS_AT_ONCE:
+        while len(self._under_way) > SHARDS_AT_ONCE:
             yield from map(self._counted, self._under_way.popleft().result())
 
     def _sync(self) -> None:

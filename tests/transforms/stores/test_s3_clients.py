@@ -1,0 +1,34 @@
+"""Clients of boto3, as what they send shows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions, S3Options
+
+from tests.support.buckets import S3Bucket, server
+from transforms.stores.s3_clients import Clients
+
+CONTENT = bytes(1_000_000)
+
+
+@pytest.fixture
+def clients(tmp_path: Path) -> Iterator[Clients]:
+    """Those of a store with a bucket."""
+    with server("s3", tmp_path / "log") as endpoint:
+        bucket = S3Bucket("bucket", endpoint)
+        yield Clients(PipelineOptions(bucket.flags).view_as(S3Options))
+
+
+def test_bytes_are_sent_at_once(clients: Clients) -> None:
+    sent: list[Any] = []
+    with clients.one() as client:
+        client.meta.events.register_last("before-send.s3", lambda request, **_: sent.append(request.body))
+        client.put_object(Bucket="bucket", Key="whole", Body=CONTENT)
+        upload = {"Bucket": "bucket", "Key": "parts"}
+        upload["UploadId"] = client.create_multipart_upload(**upload)["UploadId"]
+        client.upload_part(**upload, PartNumber=1, Body=CONTENT)
+        assert [type(body) for body in sent] == [bytes, type(sent[1]), bytes]
+        assert sent[0] == sent[2] == CONTENT
+        assert client.get_object(Bucket="bucket", Key="whole")["Body"].read() == CONTENT
