@@ -44,8 +44,10 @@ class _Client:
 
 
 def _send_at_once(request: Any, **_: Any) -> None:
-    """Have the bytes that botocore has made a file of sent by one call: files are sent in pieces of 16 KiB, and a thread
-    waits for the interpreter before each while others work."""
+    """Have the bytes that botocore has made a file of sent by one call.
+
+    Files are sent in pieces of 16 KiB, before each of which a thread waits for the interpreter while others work.
+    """
     if isinstance(request.body, io.BytesIO):
         request.body = request.body.getvalue()
 

@@ -11,7 +11,7 @@ from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.testing.util import assert_that, equal_to
 
 from pipelines.running.runner import make_runner
-from transforms.workers.threads import ThreadedFlatMap, map_in_order
+from transforms.workers.threads import TWICE_THE_CORES, ThreadedFlatMap, map_in_order
 
 
 def pipeline() -> beam.Pipeline:
@@ -22,7 +22,7 @@ def spread(number: int, factor: int) -> list[object]:
     return [number * factor, *([TaggedOutput("odd", number)] if number % 2 else [])]
 
 
-@pytest.mark.parametrize("threads", [0, 1, 3])
+@pytest.mark.parametrize("threads", [0, 1, 3, TWICE_THE_CORES])
 def test_everything_comes_out_once(threads: int) -> None:
     with pipeline() as root:
         factor = root | "Factor" >> beam.Create([10])
