@@ -1,5 +1,6 @@
 """docs/inputs.md says which command takes which data: every one of them is run, on data that lie as it says."""
 
+import io
 import json
 import shlex
 from collections.abc import Iterator
@@ -9,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from tests.support.command import REPOSITORY, Run, image, write_files
 from tests.support.detection import draw, scenes, write_coco, write_masks, write_voc, write_yolo
+from tests.support.masks import encoded
 from tests.support.sounds import wav
 from tests.support.tars import tar
 from tests.support.tokenizer_files import tokenizer_json
@@ -36,6 +39,12 @@ def write_pets(path: Path, images: list[bytes]) -> None:
     files = pa.array([{"bytes": image, "path": None} for image in images])
     table = pa.table({"image": files, "label": [0, 1] * (len(images) // 2), "photo": images})
     pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": told}})}), path)
+
+
+def depth_of(jpeg: bytes) -> bytes:
+    """A mask of 16 bits of an image's size."""
+    with Image.open(io.BytesIO(jpeg)) as opened:
+        return encoded(np.full(opened.size[::-1], 1000, np.uint16))
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +73,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "pairs.csv": b"left,right\nphotos/dog/0.jpg,photos/cat/1.jpg\n",
             "seg/images/1.jpg": image(1),
             "seg/masks/1.png": image(1, "PNG", mode="L"),
+            "depth/1.png": depth_of(image(1)),
             "many.csv": b"file_name,label\nphotos/dog/0.jpg,dog;indoor\nphotos/cat/1.jpg,\n",
             "folder/metadata.jsonl": named.encode(),
             "train.csv": b"id,breed\n0,pug\n1,lab\n",
@@ -114,7 +124,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_are_rows() -> None:
-    assert len(ROWS) == 38
+    assert len(ROWS) == 39
 
 
 @pytest.mark.parametrize(("command", "wanted"), ROWS)

@@ -66,6 +66,8 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
         asked = self.masks_asked
         if self.masks_seen and not asked:
             raise UserError(f"--masks_seen {self.masks_seen} is about the masks of --masks or --mask_column")
+        if self.mask_dtype != "uint8" and not asked:
+            raise UserError(f"--mask_dtype {self.mask_dtype} is about the masks of --masks or --mask_column")
         if asked and self.verify == "none" and not self.reencodes:
             raise UserError(f"--verify none contradicts {asked}: masks are checked by the size of their image")
         if self.masks is not None and self.manifest:

@@ -35,7 +35,9 @@ def images_route(config: ImagesConfig) -> "FileRoute":
     if (told := source or config.objects_column) is not None:
         objects = ObjectEncoder(told.members, config.on_bad_box, config.boxes_seen, config.renames, names)
     coordinates, near = held(declared), config.near_duplicates
-    beside = CompanionEncoder(config.companions, config.masks_seen, config.renames) if config.companions else None
+    beside = None
+    if config.companions:
+        beside = CompanionEncoder(config.companions, config.masks_seen, config.renames, config.mask_dtype)
     encoder = ImageEncoder(
         config.root, config.verify, how, config.max_pixels, coordinates, config.renames, near, objects, beside
     )
@@ -48,6 +50,7 @@ def images_route(config: ImagesConfig) -> "FileRoute":
         members=members,
         names=names,
         companions=config.companions,
+        mask_dtype=config.mask_dtype,
     )
     # Boxes of annotations are moved with the picture, columns of a manifest are not
     layout = partial(_layout, coordinates=declared, mode=mode if source is None else None, names=names)
@@ -70,6 +73,7 @@ def _describe(
     members: "Sequence[Member]",
     names: "ObjectNames",
     companions: "Sequence[Companion]",
+    mask_dtype: str,
 ) -> "tuple[Features, Sequence[str]]":
     from collections import Counter
 
@@ -94,7 +98,9 @@ def _describe(
     in_order = [item.feature for item in companions if item.feature in written.beside]
     of_companions = companion_notices({name: written.beside[name] for name in in_order})
     notices = [*turned_notices(turned), *of_tfds, *box_notices(boxes), *of_companions]
-    features = image_features(layout, summary.records, measured, formats, members, names, companions, written.beside)
+    features = image_features(
+        layout, summary.records, measured, formats, members, names, companions, written.beside, mask_dtype
+    )
     return features, notices
 
 

@@ -26,7 +26,7 @@ class Feature:
       encoding: of an `image`, the one format of all of them, or "" where they differ; so of the samples in files of
         `audio`.
       element: of an `array`, the NumPy name of its values' type, such as `float32`; they are raw, little-endian and
-        row-major.
+        row-major. Of a `mask`, `uint16` where its PNGs have 16 bits, else "".
       sample_rate, channels: of all `audio`, or 0 where they differ. It is a WAV file's bytes, or its samples as
         float32.
       role: what it is for: an `input` of a model, the `label` to predict, or a `source`, which shardmill itself added
@@ -57,7 +57,8 @@ class Feature:
         if None in self.shape[1:]:
             raise ValueError(f"feature {self.name!r} has shape {self.shape}; expected no size but the first to be None")
         # What holds of a kind is in shardmill.kinds; these two hold of any feature, and kinds are told with features
-        if (self.kind == "array") != self.is_packed or (self.is_packed and self.dtype != "bytes"):
+        told = bool(self.element)
+        if (told and self.kind not in ("array", "mask")) or (self.is_packed and not (told and self.dtype == "bytes")):
             raise ValueError(
                 f"feature {self.name!r} is {self.kind} of {self.element or self.dtype}; an array is bytes with an"
                 " element type"
@@ -99,7 +100,7 @@ class Feature:
     @property
     def is_packed(self) -> bool:
         """Whether the list holds one bytes with all values in it, as an array's does."""
-        return bool(self.element)
+        return self.kind == "array"
 
     @property
     def list_shape(self) -> tuple[int | None, ...]:

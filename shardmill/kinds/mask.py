@@ -1,4 +1,4 @@
-"""`mask`: a number from 0 to 255 for each pixel of an image, as a gray PNG."""
+"""`mask`: a number from 0 to 255, or to 65,535, for each pixel of an image, as a gray PNG."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -21,19 +21,22 @@ class MaskKind(FeatureKind):
 
     def tfds(self, feature: Feature) -> Entry:
         """An Image of one channel, as those of TFDS's own data sets for segmentation."""
-        image = {"shape": {"dimensions": ["-1", "-1", "1"]}, "dtype": "uint8", "encodingFormat": "png"}
+        dtype = feature.element or "uint8"
+        image = {"shape": {"dimensions": ["-1", "-1", "1"]}, "dtype": dtype, "encodingFormat": "png"}
         return {"pythonClassName": f"{tfds_entries.PACKAGE}.image_feature.Image", "image": image}
 
     def annotate(self, proto: Any, feature: Feature) -> None:
         """A domain of images, and that the pixels are numbers, which no field is for."""
         proto.image_domain.SetInParent()
         proto.annotation.tag.append(_NOTE)
+        if feature.element:
+            proto.annotation.tag.append(f"element:{feature.element}")
 
     def from_schema(self, proto: Any, plain: Feature, notes: Mapping[str, str]) -> Feature | None:
         """What has a domain of images, and the note."""
         if not proto.HasField("image_domain") or _NOTE not in proto.annotation.tag:
             return None
-        return replace(plain, dtype="bytes", kind=self.name)
+        return replace(plain, dtype="bytes", kind=self.name, element=notes.get("element", ""))
 
     def opened(self, feature: Feature, configuration: Mapping[str, Any]) -> Callable[[bytes], Any] | None:
         """The values."""
@@ -44,4 +47,4 @@ class MaskKind(FeatureKind):
 
     def words(self, feature: Feature) -> str:
         """What the pixels are."""
-        return "mask, a value from 0 to 255 a pixel, png"
+        return f"mask, a value from 0 to {65535 if feature.element else 255} a pixel, png"

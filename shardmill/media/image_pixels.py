@@ -61,12 +61,13 @@ def rgb_array(data: bytes, max_pixels: int) -> np.ndarray:
 
 
 def mask_array(data: bytes, max_pixels: int) -> np.ndarray:
-    """An encoded mask as a read-only array of uint8, shape (height, width, 1).
+    """An encoded mask as a read-only array of uint8, of a PNG of 16 bits of uint16, shape (height, width, 1).
 
     Raises:
       ValueError: it does not decode, or has more than `max_pixels`.
     """
-    return _array(data, max_pixels, lambda image: image.convert("L"))[..., None]
+    values = _array(data, max_pixels, lambda image: image if image.mode.startswith("I") else image.convert("L"))
+    return values.astype(np.uint16, copy=False)[..., None] if values.dtype != np.uint8 else values[..., None]
 
 
 def _array(data: bytes, max_pixels: int, convert: Callable[[Image.Image], Image.Image]) -> np.ndarray:

@@ -77,7 +77,7 @@ def examples(
       decode_images: whether an image becomes an array of uint8 (height, width, 3), as `shardmill images` itself makes
         RGB: 16 bits are scaled, transparency is laid on white. EXIF's orientation is not heeded: pixels lie as they are
         stored, as `height` and `width` say, and as TensorFlow decodes them; `--image_format` turns them upright. A mask
-        becomes an array of its values, uint8 (height, width, 1). Pillow is then imported.
+        becomes an array of its values, uint8 or uint16 (height, width, 1). Pillow is then imported.
       decode_audio: whether a WAV file becomes an array of float32, (frames,), or (frames, channels) unless all have one
         channel: floats as they are, integers scaled to [-1, 1). Samples that were stored as such are arrays in any
           case.

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from shardmill.errors import UserError
@@ -65,9 +66,9 @@ def load(
     One input is given bare, several are a dictionary by name. Without a label, the features stand alone. Class labels
     and booleans are int64, text is tf.string. What has several dimensions comes in its shape, any number of boxes as a
     ragged tensor (batch, None, 4), an array in its shape and type, never scaled, audio as float32 samples (frames,) or
-    (frames, channels), ragged, masks as uint8 (height, width, 1), labels unless `label` says otherwise. The dataset's
-    cardinality is known, and if fewer examples come out than the manifest
-    says, it ends with an error; so it does at a shard that is not what was written, see `verify`.
+    (frames, channels), ragged, masks as uint8 or uint16 (height, width, 1), labels unless `label` says otherwise. The
+    dataset's cardinality is known, and if fewer examples come out than the manifest says, it ends with an error; so it
+    does at a shard that is not what was written, see `verify`.
 
     Args:
       directory: of the data set's version, or the one above it, whose LATEST names one; local, gs:// or what
@@ -144,7 +145,10 @@ def load(
     assembler = Assembler(
         columns,
         fills,
-        {feature.name: decoder.mask if feature.kind == "mask" else decoder for feature, decoder in decoders},
+        {
+            feature.name: partial(decoder.mask, dtype=feature.element or "uint8") if feature.kind == "mask" else decoder
+            for feature, decoder in decoders
+        },
         pad,
         graph,
         classes_of(columns.all, multi_hot),

@@ -59,10 +59,10 @@ class ImageDecoder:
             return image / 255.0 if self.dtype == "float32" else tf.cast(tf.round(image), tf.uint8)
         return tf.image.convert_image_dtype(image, tf.float32) if self.dtype == "float32" else image
 
-    def mask(self, data: Any) -> Any:
-        """A scalar string tensor to a mask (height, width, 1) of uint8, scaled as its image is: each value that of the
-        nearest pixel."""
-        mask = tf.io.decode_png(data, channels=1)
+    def mask(self, data: Any, dtype: str = "uint8") -> Any:
+        """A scalar string tensor to a mask (height, width, 1) of `dtype`, scaled as its image is: each value that of
+        the nearest pixel."""
+        mask = tf.io.decode_png(data, channels=1, dtype=dtype)
         mask.set_shape((*(self.known or (None, None)), 1))
         if self.resize is not None and self.resize != self.known:
             mask = tf.image.resize(mask, self.resize, tf.image.ResizeMethod.NEAREST_NEIGHBOR)

@@ -43,6 +43,12 @@ class MaskOptions(Options):
         metavar="COLUMN",
         to_json=list,
     )
+    mask_dtype: str = flag(
+        "uint8",
+        "what the values of masks fit into; uint16, as of depth maps and ids of instances, makes PNGs of 16 bits",
+        choices=("uint8", "uint16"),
+        told=False,
+    )
     masks_seen: str = flag(
         "",
         "of images that EXIF turns, where no size tells: whether masks are of the picture as it is stored or upright",

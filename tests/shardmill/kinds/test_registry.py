@@ -27,6 +27,7 @@ FEATURES = (
     Feature("f", "bytes", "array", (2, 2), element="uint8"),
     Feature("h", "float32", "bbox", (None, 4)),
     Feature("i", "bytes", "mask"),
+    Feature("j", "bytes", "mask", element="uint16"),
 )
 
 

@@ -43,11 +43,13 @@ class CompanionEncoder:
       masks_seen: whether masks of images that EXIF turns are of the `stored` or the `upright` picture, where their size
         does not tell; "" makes these images rejects.
       renames: what the features are called.
+      mask_dtype: of the values of masks.
     """
 
     companions: tuple[Companion, ...]
     masks_seen: str = ""
     renames: Renames = NO_RENAMES
+    mask_dtype: str = "uint8"
 
     @property
     def has_masks(self) -> bool:
@@ -81,7 +83,7 @@ class CompanionEncoder:
             try:
                 data = storage.read_bytes(path) if small is None else small
                 if item.is_mask:
-                    mask = encode_mask(data, picture, how, self.masks_seen, max_pixels, decodes)
+                    mask = encode_mask(data, picture, how, self.masks_seen, max_pixels, decodes, self.mask_dtype)
                     found.append(Beside(mask.data, made_of=mask.made_of))
                 else:
                     found.append(Beside(*image(path, data)))
@@ -116,18 +118,22 @@ class CompanionEncoder:
         )
 
 
-def companion_features(companions: Sequence[Companion], formats: dict[str, list[str]], measured: bool) -> Features:
+def companion_features(
+    companions: Sequence[Companion], formats: dict[str, list[str]], measured: bool, mask_dtype: str = "uint8"
+) -> Features:
     """The features of companions, in the order in which they are written.
 
     Args:
       companions: those of each image.
       formats: of the pictures written, by feature; where there is only one, it is the feature's encoding.
       measured: whether these are known.
+      mask_dtype: of the values of masks.
     """
     found = []
     for item in companions:
         if item.is_mask:
-            found.append(Feature(item.feature, "bytes", "mask", encoding="png", role="label"))
+            element = "" if mask_dtype == "uint8" else mask_dtype
+            found.append(Feature(item.feature, "bytes", "mask", encoding="png", role="label", element=element))
         else:
             seen = formats.get(item.feature, [])
             encoding = seen[0] if len(seen) == 1 and measured else ""

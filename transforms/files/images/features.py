@@ -25,6 +25,7 @@ def image_features(
     names: ObjectNames = TFDS,
     companions: Sequence[Companion] = (),
     beside: Mapping[str, CompanionStats] = MappingProxyType({}),
+    mask_dtype: str = "uint8",
 ) -> Features:
     """The features, in the order in which transforms.files.images.encode writes them.
 
@@ -37,13 +38,15 @@ def image_features(
       names: what that is called.
       companions: further files of each example.
       beside: what was written of them, by feature.
+      mask_dtype: of the values of masks.
     """
     encoding = next(iter(formats)) if len(formats) == 1 and measured else ""
     image = Feature("image", "bytes", "image", encoding=encoding)
     objects = object_features(members, layout.object_classes.names, names) if layout.object_classes is not None else ()
     told = tuple(Feature(name, "bytes", "text", role="source") for name in (KEYS.format, KEYS.sha256))
     noted = (*told, *objects) if names.of_api else objects
-    noted += companion_features(companions, {name: list(stats.formats) for name, stats in beside.items()}, measured)
+    written = {name: list(stats.formats) for name, stats in beside.items()}
+    noted += companion_features(companions, written, measured, mask_dtype)
     return file_features(layout, rows, image, ("height", "width") if measured else (), noted)
 
 
@@ -99,6 +102,8 @@ _MADE_OF = {
     "palette": "has a palette, and is stored as a gray PNG of the places in it, for TensorFlow decodes palettes to"
     " colours|have a palette, and are stored as gray PNGs of the places in it, for TensorFlow decodes palettes to"
     " colours",
+    "shallow": "has 8 bits, and is stored with the same values in 16|have 8 bits, and are stored with the same values"
+    " in 16",
     "deep": "has 16 bits, and is stored with the same values in 8|have 16 bits, and are stored with the same values"
     " in 8",
     "colours": "has colours that are all gray, and is stored as a gray PNG|have colours that are all gray, and are"

@@ -1,8 +1,9 @@
-"""Masks: a number from 0 to 255 for each pixel of an image, stored as a gray PNG. Values are never blended.
+"""Masks: a number from 0 to 255, or 65,535, for each pixel of an image, stored as a gray PNG. Values are never blended.
 
-A gray PNG that lies as its image does is stored as it is. Of all else the values are what they are, written anew: the
-places in a palette (TensorFlow's decoder would give the grays of its colours), 16 bits whose values fit into 8, colours
-that are all gray.
+A gray PNG of the bits asked for, which lies as its image does, is stored as it is. Of all else the values are what they
+are, written anew: the places in a palette (TensorFlow's decoder would give the grays of its colours), 16 bits whose
+values fit into 8, 8 where all masks have 16 (of which TensorFlow's decoder would make 16 by scaling), colours that are
+all gray.
 """
 
 import io
@@ -20,7 +21,9 @@ from transforms.files.images.header import check_structure, read_header
 from transforms.stores.error_text import error_text
 
 _LOSSLESS = ("png", "gif", "bmp", "tiff")
+_TOPS = {"uint8": 255, "uint16": 65535}  # the highest value, by the type of values
 _GRAY, _PALETTE = 0, 3  # colour types of a PNG: PNG (W3C), section 11.2.2
+_PNG = b"\x89PNG"
 _TURNS = {  # by EXIF's orientation, as PIL.ImageOps.exif_transpose has it
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -37,8 +40,8 @@ class Mask(NamedTuple):
 
     Attributes:
       data: a gray PNG.
-      made_of: what it was, where that is no gray PNG of 8 bits or less: "palette", "deep", "colours", "format"; else
-        "".
+      made_of: what it was, where that is no gray PNG of the bits asked for: "palette", "deep", "shallow", "colours",
+        "format"; else "".
     """
 
     data: bytes
@@ -46,7 +49,13 @@ class Mask(NamedTuple):
 
 
 def encode_mask(
-    data: bytes, picture: Picture, how: Reencode | None, seen: str, max_pixels: int, decodes: bool = False
+    data: bytes,
+    picture: Picture,
+    how: Reencode | None,
+    seen: str,
+    max_pixels: int,
+    decodes: bool = False,
+    dtype: str = "uint8",
 ) -> Mask:
     """A mask as it is stored beside its image.
 
@@ -58,6 +67,7 @@ def encode_mask(
         not tell; "" makes these images errors.
       max_pixels: more make it an error, before anything is decoded.
       decodes: whether all of it is decoded although it is stored as it is.
+      dtype: of values as they are stored: `uint8` or `uint16`.
 
     Raises:
       ImageError: it is no mask, or none of this image.
@@ -74,19 +84,21 @@ def encode_mask(
     if header.format != "tiff" and check_structure(data, header).orientation != UPRIGHT:
         raise ImageError("EXIF turns the mask itself: store its pixels as they are meant")
     turn = _turn((width, height), picture, how is not None, seen)
-    is_plain = is_png and data[25] == _GRAY and data[24] <= 8
+    is_plain = is_png and data[25] == _GRAY and (data[24] == 16) == (dtype == "uint16")
     if is_plain and turn == UPRIGHT and (how is None or how.size is None):
         if decodes:
             check_decodes(data)
         return Mask(data)
     check_decodes(data)
-    image = Image.fromarray(_values(data))
+    values = _values(data, dtype)
+    # Of 16 bits Pillow picks other pixels than of 8, where two are as near; of 32 the same
+    image = Image.fromarray(values.astype(np.int32) if dtype == "uint16" else values)
     if turn != UPRIGHT:
         image = image.transpose(_TURNS[turn])
     if how is not None and how.size is not None:
         image = resized(image, how.size, how.mode, Image.Resampling.NEAREST)
     out = io.BytesIO()
-    image.save(out, "PNG")
+    Image.fromarray(np.asarray(image).astype(dtype)).save(out, "PNG")
     return Mask(out.getvalue(), "" if is_plain else _kind(data, is_png))
 
 
@@ -117,11 +129,15 @@ def _turn(size: tuple[int, int], picture: Picture, upright: bool, seen: str) -> 
 def _kind(data: bytes, is_png: bool) -> str:
     if not is_png:
         return "format"
-    return "palette" if data[25] == _PALETTE else "deep" if data[25] == _GRAY else "colours"
+    if data[25] == _GRAY:
+        return "deep" if data[24] == 16 else "shallow"
+    return "palette" if data[25] == _PALETTE else "colours"
 
 
-def _values(data: bytes) -> np.ndarray:
-    """The values of a mask: uint8, shape (height, width)."""
+def _values(data: bytes, dtype: str) -> np.ndarray:
+    """The values of a mask: shape (height, width)."""
+    if data.startswith(_PNG) and data[24] == 16 and data[25] != _GRAY:  # of which Pillow reads the upper 8 alone
+        raise ImageError("a png of 16 bits with colours or transparency: make it gray, of one channel")
     try:
         with open_image(data) as image:
             if getattr(image, "n_frames", 1) > 1:
@@ -137,6 +153,11 @@ def _values(data: bytes) -> np.ndarray:
         if (colours != colours[..., :1]).any():
             raise ImageError("a picture of colours, where a mask has one number a pixel: give each class its number")
         values = colours[..., 0]
-    if not np.issubdtype(values.dtype, np.integer) or values.max() > 255 or values.min() < 0:
-        raise ImageError(f"a mask with the value {values.max()}, where a pixel's is a whole number from 0 to 255")
-    return np.ascontiguousarray(values.astype(np.uint8))
+    odd = not np.issubdtype(values.dtype, np.integer) or values.min() < 0
+    if odd or values.max() > _TOPS[dtype]:
+        shown = values.min() if values.min() < 0 else values.max()
+        more = "; --mask_dtype uint16 takes values up to 65535" if not odd and values.max() <= _TOPS["uint16"] else ""
+        raise ImageError(
+            f"a mask with the value {shown}, where a pixel's is a whole number from 0 to {_TOPS[dtype]}{more}"
+        )
+    return np.ascontiguousarray(values.astype(dtype))
