@@ -80,8 +80,10 @@ class ParallelConfig(RecordsConfig):
         said = f"--input {self.texts[0][0]}=…"
         if self.pack_to is not None:
             raise UserError(
-                f"--pack_to and {said}: blocks are of one text after the other, and an example has {len(self.texts)}"
-                " that belong together; leave it out, and pack where the reader maps examples"
+                f"--pack_to and {said}: blocks are cut from one text after the other, which would part the"
+                f" {len(self.texts)} of an example that belong together; leave it out (--max_length cuts each text,"
+                " shardmill.load(…, pad=True) fills each batch up to its longest), or, for a language model, write the"
+                " texts of an example into one line of one file, which packs"
             )
         if self.tokenize is not None:
             raise UserError(

@@ -200,7 +200,11 @@ def test_texts_beside_their_tokens(run: Run, wordy: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--pack_to", 8), "--pack_to and --input de=…: blocks are of one text after the other, and an example has 2"),
+        (
+            ("--pack_to", 8),
+            "would part the 2 of an example that belong together; leave it out (--max_length cuts each text,"
+            " shardmill.load(…, pad=True) fills each batch up to its longest), or, for a language model, write the",
+        ),
         (("--tokenize", "de"), "--tokenize de and --input de=…: the texts of all files are tokenized; leave it out"),
     ],
 )
