@@ -7,12 +7,10 @@ objects as one of COCO's train2017 has, 7.3 in the mean, each with a polygon, wh
 import argparse
 import json
 import random
-import shutil
-import statistics
-import sys
 from pathlib import Path
 
-from measure import SHARDMILL, Measured, machine, make_images, measure
+from against import in_turns, table
+from measure import SHARDMILL, machine, make_images
 
 _SPLITS = "train=0.8,validation=0.1,test=0.1"
 _OBJECTS = 7.3  # an image's of COCO's train2017: 860,001 annotations of 118,287 images
@@ -55,22 +53,6 @@ def _annotation(number: int, image: int, side: int, chance: random.Random) -> di
     }
 
 
-def table(runs: dict[str, list[Measured]]) -> str:
-    """A row each: medians of the rounds, and against the first row."""
-    rows = {
-        name: [statistics.median(getattr(run, what) for run in rounds) for what in ("seconds", "core_seconds")]
-        for name, rounds in runs.items()
-    }
-    first = next(iter(rows.values()))
-    lines = ["| | seconds | of the plain folder's | seconds of all cores | of the plain folder's | peak memory, MB |"]
-    lines.append("|---|---:|---:|---:|---:|---:|")
-    for name, (seconds, cores) in rows.items():
-        peak = max(run.peak_bytes for run in runs[name]) / 1e6
-        shares = f"{seconds / first[0]:.2f}", f"{cores / first[1]:.2f}"
-        lines.append(f"| {name} | {seconds:.1f} | {shares[0]} | {cores:.1f} | {shares[1]} | {peak:.0f} |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=100_000, help="(default: %(default)s)")
@@ -84,20 +66,13 @@ def main() -> None:
     coco = make_coco(images, side)
     output = args.data / "output"
     common = ["--input", str(images), "--output", str(output), "--name", "bench", "--splits", _SPLITS]
-    commands = {"a plain folder": [], "COCO's objects": ["--coco", str(coco)]}
-    runs: dict[str, list[Measured]] = {}
-    for number in range(args.rounds):
-        for name, flags in commands.items():
-            shutil.rmtree(output, ignore_errors=True)
-            measured = measure([SHARDMILL, "images", *common, *flags])
-            print(f"round {number + 1}: {name}: {measured.seconds:.1f} s", file=sys.stderr)
-            runs.setdefault(name, []).append(measured)
-    shutil.rmtree(output, ignore_errors=True)
+    command = [SHARDMILL, "images", *common]
+    runs = in_turns({"a plain folder": command, "COCO's objects": [*command, "--coco", str(coco)]}, output, args.rounds)
     size = coco.stat().st_size / 1e6
     print(
         f"{args.images:,} JPEGs of {args.kilobytes:g} KB, {size:.0f} MB of COCO; median of {args.rounds}; {machine()}\n"
     )
-    print(table(runs))
+    print(table(runs, "of the plain folder's"))
 
 
 if __name__ == "__main__":

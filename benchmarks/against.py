@@ -1,0 +1,38 @@
+"""Jobs in turns, and what each costs of the first."""
+
+import shutil
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from measure import Measured, measure
+
+
+def in_turns(commands: Mapping[str, Sequence[str]], output: Path, rounds: int) -> dict[str, list[Measured]]:
+    """Each command so often, one after the other in every round; `output` is removed before and after each."""
+    runs: dict[str, list[Measured]] = {}
+    for number in range(rounds):
+        for name, command in commands.items():
+            shutil.rmtree(output, ignore_errors=True)
+            measured = measure(command)
+            print(f"round {number + 1}: {name}: {measured.seconds:.1f} s", file=sys.stderr)
+            runs.setdefault(name, []).append(measured)
+    shutil.rmtree(output, ignore_errors=True)
+    return runs
+
+
+def table(runs: Mapping[str, Sequence[Measured]], of_first: str) -> str:
+    """A row each: medians of the rounds, and against the first row, in words `of_first`."""
+    rows = {
+        name: [statistics.median(getattr(run, what) for run in rounds) for what in ("seconds", "core_seconds")]
+        for name, rounds in runs.items()
+    }
+    first = next(iter(rows.values()))
+    lines = [f"| | seconds | {of_first} | seconds of all cores | {of_first} | peak memory, MB |"]
+    lines.append("|---|---:|---:|---:|---:|---:|")
+    for name, (seconds, cores) in rows.items():
+        peak = max(run.peak_bytes for run in runs[name]) / 1e6
+        shares = f"{seconds / first[0]:.2f}", f"{cores / first[1]:.2f}"
+        lines.append(f"| {name} | {seconds:.1f} | {shares[0]} | {cores:.1f} | {shares[1]} | {peak:.0f} |")
+    return "\n".join(lines)
