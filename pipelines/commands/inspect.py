@@ -16,7 +16,7 @@ from pipelines.reports.array_pictures import is_drawable
 from pipelines.reports.contact_sheet import contact_sheet, count_turned, pick_samples
 from pipelines.reports.entries import feature_entries, near_duplicates_entry, split_entry, statistics_entry
 from pipelines.reports.example_text import clipped, example_lines, show
-from pipelines.reports.figures import from_to
+from pipelines.reports.figures import from_to, so_many
 from pipelines.reports.statistics import statistics_table
 from pipelines.reports.summary import pixel_hints, splits_table
 from pipelines.reports.text_table import text_of
@@ -258,7 +258,7 @@ def _classes(dataset: Dataset, splits: Sequence[SplitEntry], stats: StatsFile | 
         for split in splits
     }
     for label in labels:
-        yield from ("", f"{len(label.class_names):,} classes of {label.name!r}:")
+        yield from ("", f"{so_many(len(label.class_names), 'class', 'classes')} of {label.name!r}:")
         yield from (f"  {split.name}: {_balance(counts[label.name, split.name] or {})}" for split in splits)
 
 
@@ -312,7 +312,7 @@ def draw(dataset: Dataset, splits: Sequence[SplitEntry], number: int) -> tuple[b
     title = f"{manifest.name} {manifest.version}   {where}: {len(samples):,} of {examples:,} images"
     turned = count_turned(samples)
     note = f", {turned:,} of them turned upright by EXIF, which readers do not do" if turned else ""
-    return contact_sheet(samples, f"{title}{note}"), f"{len(samples):,} images{note}"
+    return contact_sheet(samples, f"{title}{note}"), f"{so_many(len(samples), 'image')}{note}"
 
 
 def _names(features: Sequence[Feature]) -> str:

@@ -13,6 +13,7 @@ from apache_beam.pvalue import AsIter
 from pipelines.flags.options import Parser, beam_options, check_folder_first
 from pipelines.flags.say import add_say_flags, say_options
 from pipelines.reports import log
+from pipelines.reports.figures import so_many
 from pipelines.running import launch, runner
 from pipelines.running.scratch import scratch_folder
 from pipelines.running.taking_up import repair
@@ -78,7 +79,8 @@ def main(arguments: Sequence[str]) -> int:
     splits = dataset.manifest.splits
     shards = sum(len(split.shards) for split in splits)
     if log.is_json() or not how.quiet:
-        log.tell(f"verified: {sum(split.examples for split in splits):,} examples in {shards:,} shards, no fault")
+        examples = so_many(sum(split.examples for split in splits), "example")
+        log.tell(f"verified: {examples} in {so_many(shards, 'shard')}, no fault")
     return 0
 
 

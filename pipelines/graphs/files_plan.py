@@ -11,7 +11,7 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from pipelines.config.files import FilesConfig
 from pipelines.graphs.files import Describe, FileRoute, plan_files
-from pipelines.reports.figures import from_to, human_size
+from pipelines.reports.figures import from_to, human_size, so_many
 from pipelines.reports.summary import first_and_last, rejected_so_far, shortened
 from pipelines.reports.work import Work
 from shardmill.features.feature import Features
@@ -84,7 +84,7 @@ def describe(plan: DryRun, config: FilesConfig) -> str:
     summary, layout = plan.summary, plan.layout
     lines = [
         f"Dry run: nothing is written. Would write {config.directory}",
-        f"Input: {config.source}: {summary.records:,} files, {human_size(summary.size_bytes)}",
+        f"Input: {config.source}: {so_many(summary.records, 'file')}, {human_size(summary.size_bytes)}",
     ]
     lines += rejected_so_far(plan.rejects)
     for split in layout.splits:
@@ -94,8 +94,9 @@ def describe(plan: DryRun, config: FilesConfig) -> str:
             continue
         examples, size_bytes = ([size[column] for size in sizes] for column in (0, 1))
         lines.append(
-            f"Split {split}: {sum(examples):,} examples, about {human_size(sum(size_bytes))}, in {_shards(len(sizes))}"
-            f" of {from_to(examples)} examples, {from_to(size_bytes, human_size)}"
+            f"Split {split}: {so_many(sum(examples), 'example')}, about {human_size(sum(size_bytes))}, in"
+            f" {so_many(len(sizes), 'shard')} of {from_to(examples)} example{'s' * (max(examples) != 1)},"
+            f" {from_to(size_bytes, human_size)}"
         )
     lines += _classes(plan, config)
     if config.analysis is not None:
@@ -108,10 +109,6 @@ def work(plan: DryRun, config: FilesConfig) -> Work:
     remote = (not storage.is_local(config.root), not storage.is_local(config.directory))
     examples, size_bytes = (sum(size[column] for size in plan.shards.values()) for column in (0, 1))
     return Work(len(plan.shards), len(plan.shards), examples, size_bytes=size_bytes, is_remote=remote)
-
-
-def _shards(number: int) -> str:
-    return f"{number:,} shard{'' if number == 1 else 's'}"
 
 
 def _classes(plan: DryRun, config: FilesConfig) -> list[str]:

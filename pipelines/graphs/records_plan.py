@@ -12,7 +12,7 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from pipelines.config.records import RecordsConfig
 from pipelines.graphs.records import build_records
 from pipelines.graphs.records_reading import Known, read_layout
-from pipelines.reports.figures import human_size
+from pipelines.reports.figures import human_size, so_many
 from pipelines.reports.summary import first_and_last, rejected_so_far
 from pipelines.reports.work import Work
 from shardmill.errors import UserError
@@ -115,13 +115,10 @@ def _files(plan: DryRun, config: RecordsConfig) -> int:
 def describe(plan: DryRun, config: RecordsConfig) -> str:
     """The reading in words."""
     files = _files(plan, config)
-    rows = f", {plan.inferred.rows:,} rows" if plan.inferred.rows else ""
+    rows = f", {so_many(plan.inferred.rows, 'row')}" if plan.inferred.rows else ""
     lines = [
         f"Dry run: nothing is written. Would write {config.directory}",
-        (
-            f"Input: {config.source}: {files:,} file{'' if files == 1 else 's'},"
-            f" {human_size(plan.summary.size_bytes)}{rows}"
-        ),
+        (f"Input: {config.source}: {so_many(files, 'file')}, {human_size(plan.summary.size_bytes)}{rows}"),
     ]
     lines += rejected_so_far(plan.rejects)
     fractions = plan.layout.fractions
@@ -148,7 +145,7 @@ def describe(plan: DryRun, config: RecordsConfig) -> str:
 def _describe(feature: Feature) -> str:
     shape = "" if not feature.shape else " list" if feature.shape == (None,) else f" list of {in_words(feature.shape)}"
     classes = (
-        f", {len(feature.class_names):,} classes: {first_and_last(feature.class_names)}"
+        f", {so_many(len(feature.class_names), 'class', 'classes')}: {first_and_last(feature.class_names)}"
         if kind_of(feature).has_classes
         else ""
     )

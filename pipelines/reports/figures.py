@@ -26,6 +26,11 @@ def figure(value: Number | None, missing: str = "") -> str:
     return f"{value:,.4g}"
 
 
+def so_many(number: int, one: str, several: str = "") -> str:
+    """So many things, of which one is called `one`, and several by an `s` at its end if not otherwise."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
 def share(part: float, whole: float) -> str:
     """A part as a percentage: never 0 % of something, nor 100 % of less than all."""
     if not whole or not part:

@@ -17,6 +17,7 @@ from transforms.inputs.listing import choices, input_root, is_glob, matches
 from transforms.publishing.job_folder import templates_in
 from transforms.stores import storage
 from transforms.stores.clients import check_url
+from transforms.stores.error_text import sentence_of
 from transforms.stores.zip_archive import SCHEME
 
 _ARCHIVE = re.compile(r"\.(zip|7z|rar|tgz|tar(?:\.\w+)?)$", re.IGNORECASE)
@@ -143,7 +144,7 @@ def check_output(config: JobConfig, overwrite: bool) -> list[str]:
     try:
         names = [name for name, _ in storage.list_files(config.directory)]
     except OSError as error:
-        raise UserError(f"--output {config.output} cannot be listed: {error}") from None
+        raise UserError(f"--output {config.output} cannot be listed: {sentence_of(error)}") from None
     if naming.SUCCESS in names and naming.PUBLISHING not in names and not overwrite:
         raise UserError(
             f"{config.directory} is a published data set; give --overwrite to replace it, or another --version to keep"

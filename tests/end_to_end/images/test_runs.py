@@ -210,3 +210,22 @@ def test_help_names_every_option_and_beam(capsys: pytest.CaptureFixture[str]) ->
     text = capsys.readouterr().out
     assert "--max_reject_fraction" in text
     assert "Exit status: 0 done" in text
+
+
+def test_one_of_each_is_said_as_one(run: Run, tmp_path: Path) -> None:
+    where = ("--output", tmp_path, "--name", "n")
+    write_files(tmp_path / "in", {"ant/1.jpg": image(1)})
+    write_files(tmp_path, {"a.csv": b"kind\nred\n"})
+    dry = run("images", "--input", tmp_path / "in", *where, "--dry_run").out
+    assert "/in: 1 file, " in dry
+    assert "Split train: 1 example, about " in dry
+    assert " in 1 shard of 1 example, " in dry
+    assert "workers" not in dry  # of which there is one
+    rows = run("csv", "--input", tmp_path / "a.csv", "--label", "kind", *where, "--dry_run").out
+    assert ": 1 file, 9 B, 1 row\n" in rows
+    assert "  kind: int64, 1 class: red\n" in rows
+    assert run("images", "--input", tmp_path / "in", *where).status == 0
+    assert run("verify", tmp_path / "n").out == "verified: 1 example in 1 shard, no fault\n"
+    shown = run("inspect", tmp_path / "n", "--contact_sheet", tmp_path / "a.png").out
+    assert "\n1 class of 'label':\n" in shown
+    assert shown.endswith("/a.png: 1 image\n")

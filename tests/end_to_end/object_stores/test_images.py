@@ -64,6 +64,12 @@ def test_a_zip_archive_is_read_by_ranges(
     assert json.loads(made["flowers/1.0.0/manifest.json"])["rejects"]["records"] == 0
 
 
+def test_a_zip_archive_that_is_not_there(bucket: Bucket, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = f"{bucket.url}/missing.zip"
+    assert make_images(bucket, "--input", missing, "--output", f"{bucket.url}/sets", *SPLIT_FLAGS) == 2
+    assert f"nothing matches --input {missing}\n" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("splits", [("train/", "test/"), ("",)])
 def test_the_image_folder_of_hugging_face_is_that_of_a_disk(
     bucket: Bucket, photos: Files, tmp_path: Path, splits: tuple[str, ...]

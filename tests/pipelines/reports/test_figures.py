@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pipelines.reports.figures import distinct_words, figure, from_to, human_size, measured, share
+from pipelines.reports.figures import distinct_words, figure, from_to, human_size, measured, share, so_many
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.numbers import Numbers
 from shardmill.statistics.values import Distinct
@@ -80,3 +80,8 @@ def test_a_span_of_one_number_is_that_number() -> None:
     assert from_to([1617, 1618]) == "1,617 to 1,618"
     assert from_to([1618, 1618]) == "1,618"
     assert from_to([1_000_000, 1_000_001], human_size) == "1.0 MB"
+
+
+def test_one_is_called_as_one() -> None:
+    assert [so_many(number, "class", "classes") for number in (0, 1, 1000)] == ["0 classes", "1 class", "1,000 classes"]
+    assert [so_many(number, "row") for number in (1, 2)] == ["1 row", "2 rows"]
