@@ -16,7 +16,7 @@ from transforms.formats.arrow_rows import check_names, unsupported
 from transforms.formats.base import BlockRef, FileRef
 from transforms.formats.damage import UnreadableError
 from transforms.formats.parquet.footer import ENCRYPTED, TAIL_BYTES, encrypted_columns, with_variable_lists
-from transforms.formats.parquet.huggingface import is_file, is_list_of_files, told_columns
+from transforms.formats.parquet.huggingface import is_file, is_list_of_files, object_fields, told_columns
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 
@@ -98,6 +98,12 @@ class OpenedParquet:
             )
         if is_file(kind):
             return "bytes"
+        if object_fields(kind):
+            raise UserError(
+                f"{self._file.name}: column {name!r} is of boxes as Hugging Face has them, and these are not read"
+                " inside of tables; write the images to files and the column to a metadata.jsonl beside them, which"
+                f" `shardmill images --input` takes as its objects, or leave it out with --drop {name}"
+            )
         try:
             return spelled_type(kind)
         except UnsupportedTypeError as error:

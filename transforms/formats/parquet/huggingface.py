@@ -16,6 +16,7 @@ _KEY = b"huggingface"
 _FIELDS = {"bytes", "path"}
 _IS_BINARY = (pa.types.is_binary, pa.types.is_large_binary)
 AUDIO = "audio"
+BOX = "bbox"  # of an object in an image: [x, y, width, height]
 
 
 def told_columns(schema: pa.Schema) -> dict[str, Told]:
@@ -52,3 +53,12 @@ def is_file(kind: pa.DataType) -> bool:
 def is_list_of_files(kind: pa.DataType) -> bool:
     """Whether a column of this type holds lists of such files."""
     return is_list(kind) and is_file(kind.value_type)
+
+
+def object_fields(kind: pa.DataType) -> dict[str, pa.DataType]:
+    """What a column of this type says of objects in images, by the names of its fields: lists of one length, or a list
+    of such; nothing where it says of none where it is."""
+    kind = kind.value_type if is_list(kind) else kind
+    if not pa.types.is_struct(kind) or kind.get_field_index(BOX) < 0:
+        return {}
+    return {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}

@@ -15,11 +15,11 @@ import pyarrow as pa
 from shardmill.metadata.rejects import Reject
 from transforms.columns.inferred import MAX_VALUES
 from transforms.columns.nested import shown
+from transforms.formats.parquet.huggingface import BOX
 from transforms.inputs.annotations.coco_file import is_number, is_whole
 from transforms.inputs.annotations.objects import OBJECTS, Member, Object, object_lists
 
 COLUMN = "objects"
-BOX = "bbox"
 LABELS = ("category", "categories", "category_id", "category_ids", "label", "labels", "class", "classes")
 KEYS: Mapping[str, Member] = {
     BOX: "bbox",

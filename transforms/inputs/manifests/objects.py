@@ -7,8 +7,10 @@ from itertools import islice
 import pyarrow as pa
 
 from shardmill.errors import UserError
+from transforms.columns.arrow_lists import is_list
+from transforms.formats.parquet.huggingface import BOX, object_fields
 from transforms.inputs.annotations.coco_file import is_whole
-from transforms.inputs.annotations.huggingface import BOX, COLUMN, KEYS, LABELS, ObjectsColumn
+from transforms.inputs.annotations.huggingface import COLUMN, KEYS, LABELS, ObjectsColumn
 from transforms.inputs.annotations.objects import Member
 from transforms.inputs.manifests.formats import is_parquet, is_textual
 from transforms.stores import storage
@@ -73,19 +75,13 @@ def _of_parquet(path: str) -> tuple[set[str], bool, tuple[str, ...]] | None:
         return None
     if COLUMN not in schema.names:
         return None
-    kind = schema.field(COLUMN).type
-    kind = kind.value_type if _is_list(kind) else kind
-    if not types.is_struct(kind) or kind.get_field_index(BOX) < 0:
+    fields = object_fields(schema.field(COLUMN).type)
+    if not fields:
         return None
-    fields = {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}
     label = next((key for key in LABELS if key in fields), "")
     of_label = fields.get(label, pa.null())
-    numbered = types.is_integer(of_label.value_type if _is_list(of_label) else of_label)
+    numbered = types.is_integer(of_label.value_type if is_list(of_label) else of_label)
     return set(fields), numbered, _class_names(schema, label)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list))
 
 
 def _class_names(schema: pa.Schema, label: str) -> tuple[str, ...]:
