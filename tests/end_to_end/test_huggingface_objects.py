@@ -201,6 +201,35 @@ def test_bad_objects_are_rejects_with_their_reasons(run: Run, tmp_path: Path) ->
         assert reason in found[scene.name]
 
 
+def test_sizes_beside_objects_tell_how_boxes_lie(run: Run, tmp_path: Path) -> None:
+    drawn = [Scene(scene.name, scene.size, scene.things, 6) for scene in SCENES]
+    rows = [
+        {**row, "width": scene.size[0], "height": scene.size[1]}
+        for row, scene in zip(rows_of(columns_of, drawn), drawn, strict=True)
+    ]
+    rows[3]["width"] += 1
+    rows[4]["height"] = 0
+    folder = write_folder(tmp_path / "in", rows, drawn)
+
+    done = run("images", "--input", folder, "--output", tmp_path, "--name", "n", "--max_reject_fraction", 0.9)
+
+    assert done.status == 0, done.err  # without sizes, nothing says whether boxes are of the turned pictures
+    made = read_back(tmp_path / "n")
+    reasons = {reject["source"]: reject["reason"] for reject in made.rejects()}
+    width, height = drawn[3].size
+    assert reasons == {
+        "003.png": f"the annotation is of {width + 1} x {height} pixels, the image has {width} x {height}",
+        "004.png": f"column 'objects': the picture's size is said to be {drawn[4].size[0]} x 0 pixels",
+    }
+    for name, example in by_name(tmp_path / "n/1.0.0").items():
+        (scene,) = [scene for scene in drawn if scene.name == name]
+        wide, high = scene.size
+        boxes = [[y, x, y + tall, x + broad] for x, y, broad, tall in (thing.box for thing in scene.things)]
+        edges = np.reshape(boxes, (-1, 4)) / [high, wide, high, wide]
+        np.testing.assert_allclose(example["objects"]["bbox"], edges, rtol=1e-6)
+        assert (example["width"], example["height"]) == scene.size
+
+
 def test_an_id_without_a_name_is_a_new_class(run: Run, tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "in", rows_of(columns_of))
     (tmp_path / "two.txt").write_text("red\ngreen\n")

@@ -20,6 +20,7 @@ from transforms.inputs.annotations.coco_file import is_number, is_whole
 from transforms.inputs.annotations.objects import OBJECTS, Member, Object, object_lists
 
 COLUMN = "objects"
+SIDES = ("width", "height")  # columns that may say the size of the picture, in pixels
 LABELS = ("category", "categories", "category_id", "category_ids", "label", "labels", "class", "classes")
 KEYS: Mapping[str, Member] = {
     BOX: "bbox",
@@ -108,18 +109,21 @@ class ObjectsColumn:
 def with_objects(batch: pa.RecordBatch, column: ObjectsColumn) -> tuple[pa.RecordBatch, list[Reject], Counter[str]]:
     """FOUND rows with OBJECTS, which are none of their columns any more; a Reject for each of which these are no good;
     and of how many objects it says what no example holds."""
-    kept, columns, objects, rejects = [], [], [], []
+    kept, columns, objects, sizes, rejects = [], [], [], [], []
     left_out: Counter[str] = Counter()
     known = {key for _, key in column.keys}
     for row, text in enumerate(batch["columns"].to_pylist()):
         values = json.loads(text) if text else {}
-        value = values.pop(COLUMN, None)
+        value, sides = values.pop(COLUMN, None), [values.pop(side, None) for side in SIDES]
         name, line = batch["name"][row].as_py(), batch["line"][row].as_py()
         try:
+            if sides != [None, None] and not all(is_whole(side) and side > 0 for side in sides):
+                raise ValueError(f"the picture's size is said to be {shown(sides[0])} x {shown(sides[1])} pixels")
             objects.append(column.objects(value))
         except ValueError as error:
             rejects.append(Reject(name, line, "index", f"column {COLUMN!r}: {error}"))
             continue
+        sizes.append(sides)
         left_out.update(_others(value, known))
         if column.image_id:
             values[column.image_id] = name
@@ -129,8 +133,8 @@ def with_objects(batch: pa.RecordBatch, column: ObjectsColumn) -> tuple[pa.Recor
     found = batch.take(pa.array(kept, pa.int64())).set_column(
         place, batch.schema.field(place), pa.array(columns, pa.string())
     )
-    sides = pa.nulls(len(kept), pa.int64())
-    for field, values in zip(OBJECTS, (sides, sides, object_lists(objects)), strict=True):
+    width, height = (pa.array([sides[place] for sides in sizes], pa.int64()) for place in range(len(SIDES)))
+    for field, values in zip(OBJECTS, (width, height, object_lists(objects)), strict=True):
         found = found.append_column(field, values)
     return found, rejects, left_out
 

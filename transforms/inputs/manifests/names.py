@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from transforms.inputs.annotations.huggingface import ObjectsColumn
+from transforms.inputs.annotations.huggingface import SIDES, ObjectsColumn
 from transforms.inputs.companions import Companion
 from transforms.stores import storage
 
@@ -44,9 +44,11 @@ class ManifestNames:
         return suffixed if not self.root or name.startswith("/") or "://" in name else storage.join(self.root, suffixed)
 
     def reserved(self, others: Collection[str]) -> tuple[str, ...]:
-        """What no further column is called: features that every example has."""
+        """What no further column is called: features that every example has, but for the sides of a picture where these
+        are said beside the objects in it."""
         beside = (item.feature for item in self.companions if item.feature != item.column)
-        return (*others, *(["label"] if self.label != "label" else []), *beside)
+        taken = (*others, *(["label"] if self.label != "label" else []), *beside)
+        return taken if self.objects is None else tuple(name for name in taken if name not in SIDES)
 
     def companion(self, item: Companion, name: str) -> str:
         """The name of a further file as the manifest would have it: of another picture it is as that of the first, of a
