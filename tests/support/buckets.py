@@ -215,6 +215,11 @@ def s3_named_once() -> Iterator[None]:
         yield
 
 
+def flags_by(bucket: Bucket, endpoint: str) -> list[str]:
+    """The flags of a job that reaches a bucket of S3 by another endpoint than its own."""
+    return [*(flag for flag in bucket.flags if "endpoint" not in flag), f"--s3_endpoint_url={endpoint}"]
+
+
 def free_port() -> int:
     """A port at which nobody listens."""
     with socket.socket() as probe:

@@ -14,6 +14,10 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
+import pytest
+
+from transforms.stores.s3_retries import VARIABLES
+
 _PASSED = ("connection", "transfer-encoding", "content-length", "server", "date")
 FAULTS = ("429", "500", "503", "reset", "short")
 METHODS = ("GET", "PUT", "POST", "HEAD", "DELETE")
@@ -112,6 +116,17 @@ class _Pass(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
+
+
+@contextmanager
+def attempts_unsaid() -> Iterator[None]:
+    """Nothing says how often S3's clients ask; what a job says of it in here, in its environment, ends with the
+    block."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in VARIABLES:
+            patch.setenv(name, "")
+            patch.delenv(name)
+        yield
 
 
 @contextmanager

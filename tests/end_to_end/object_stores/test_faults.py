@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from tests.support.buckets import Bucket, Files, below, make_images, without_source
-from tests.support.faulty_store import FAULTS, FaultyStore, faulty
+from tests.support.buckets import Bucket, Files, below, flags_by, make_images, without_source
+from tests.support.faulty_store import FAULTS, FaultyStore, attempts_unsaid, faulty
 from transforms.stores import conditional, patience, storage
 from transforms.stores.clients import object_store, set_options
 from transforms.stores.protocol import Rename
@@ -20,10 +20,7 @@ _OF_THE_BUCKET = re.compile(r"GET /storage/v1/b/[^/?]+\?")
 
 @pytest.fixture
 def store(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyStore]:
-    for name in ("AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"):
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
-    with faulty(bucket.endpoint) as proxy:  # type: ignore[attr-defined]
+    with attempts_unsaid(), faulty(bucket.endpoint) as proxy:  # type: ignore[attr-defined]
         if bucket.url.startswith("gs:"):
             monkeypatch.setenv("STORAGE_EMULATOR_HOST", proxy.endpoint)
         monkeypatch.setattr(time, "sleep", lambda seconds: None)  # of the clients' own attempts
@@ -33,8 +30,7 @@ def store(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultySto
 
 def flags(bucket: Bucket, store: FaultyStore) -> list[str]:
     """Of a job that reaches the bucket through the faulty store; S3's own client does not repeat a request."""
-    own = [flag for flag in bucket.flags if "endpoint" not in flag]
-    return [*own, f"--s3_endpoint_url={store.endpoint}", "--s3_attempts=1"] if own else []
+    return [*flags_by(bucket, store.endpoint), "--s3_attempts=1"] if bucket.flags else []
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.buckets import Bucket
+from tests.support.buckets import Bucket, flags_by
 from tests.support.command import Process, Run
 from tests.support.faulty_store import faulty
 from transforms.stores import brief
@@ -30,8 +30,7 @@ def test_what_is_left_is_said_and_the_next_run_clears_it(
     with faulty(bucket.endpoint) as store:  # type: ignore[attr-defined]
         google = bucket.url.startswith("gs:")
         environment = {**bucket.environment, "STORAGE_EMULATOR_HOST": store.endpoint} if google else {}
-        own = [flag for flag in bucket.flags if "endpoint" not in flag]
-        flags = () if google else (*own, f"--s3_endpoint_url={store.endpoint}")
+        flags = [] if google else flags_by(bucket, store.endpoint)
         store.fail("reset", FOREVER, "uploadType=resumable" if google else ".tfrecord", FOREVER)
         process = Process(tmp_path / "process", *words, *flags, before=partial(prepare, environment))
         while process.is_alive() and not store.failed:

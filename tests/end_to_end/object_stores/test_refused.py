@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.buckets import Bucket, S3Bucket
+from tests.support.buckets import Bucket, S3Bucket, flags_by
 from tests.support.command import Run, write_files
 from tests.support.faulty_store import FaultyStore, faulty
 
@@ -29,9 +29,7 @@ def test_a_store_that_refuses(
     refusing.fail(status, ALWAYS, most=ALWAYS)
     write_files(tmp_path / "in", {"a.csv": b"a,b\n1,2\n"})
     places = {"input": str(tmp_path / "in"), "output": str(tmp_path / "out")} | {refused: f"{bucket.url}/{refused}"}
-    flags = [flag for flag in bucket.flags if "endpoint" not in flag]
-    if isinstance(bucket, S3Bucket):
-        flags = [*flags, f"--s3_endpoint_url={refusing.endpoint}"]
+    flags = flags_by(bucket, refusing.endpoint) if isinstance(bucket, S3Bucket) else bucket.flags
     result = run("csv", "--input", places["input"], "--output", places["output"], "--name", "n", *flags)
     assert result.status in (1, 2)
     assert result.out == ""

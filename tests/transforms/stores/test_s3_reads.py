@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 
-from tests.support.buckets import S3Bucket, server
+from tests.support.buckets import S3Bucket, flags_by, server
 from tests.support.faults import in_child
-from tests.support.faulty_store import FAULTS, FaultyStore, faulty
+from tests.support.faulty_store import FAULTS, FaultyStore, attempts_unsaid, faulty
 from transforms.stores import s3, s3_reads, storage
 from transforms.stores.clients import object_store, set_options
 from transforms.stores.s3_clients import Clients
@@ -36,22 +36,18 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def store(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyStore]:
+def store(endpoint: str) -> Iterator[FaultyStore]:
     """A store with an object, `s3://bucket/a`, which this process reaches; no client repeats a request."""
-    for name in ("AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"):
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
     bucket = S3Bucket("bucket", endpoint)
     bucket.put("a", CONTENT)
-    with faulty(endpoint) as proxy:
+    with attempts_unsaid(), faulty(endpoint) as proxy:
         reach(bucket, proxy)
         yield proxy
     set_options(None)
 
 
 def reach(bucket: S3Bucket, proxy: FaultyStore, *flags: str) -> None:
-    own = [flag for flag in bucket.flags if "endpoint" not in flag]
-    set_options(PipelineOptions([*own, f"--s3_endpoint_url={proxy.endpoint}", "--s3_attempts=1", *flags]))
+    set_options(PipelineOptions([*flags_by(bucket, proxy.endpoint), "--s3_attempts=1", *flags]))
 
 
 def reads() -> s3_reads.Reads:

@@ -14,6 +14,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from tests.support.command import Run, check_mistake
+from tests.support.faulty_store import attempts_unsaid
 from transforms.stores import storage
 from transforms.stores.clients import set_options
 from transforms.stores.process_options import process_options
@@ -44,15 +45,13 @@ class _Busy(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def flags(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    for name in ("AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"):
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
+def flags() -> Iterator[list[str]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Busy)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     access = {"endpoint_url": f"http://127.0.0.1:{server.server_port}", "access_key_id": "k", "secret_access_key": "s"}
-    yield [f"--s3_{flag}={value}" for flag, value in access.items()]
+    with attempts_unsaid():
+        yield [f"--s3_{flag}={value}" for flag, value in access.items()]
     server.shutdown()
     thread.join()
     server.server_close()
