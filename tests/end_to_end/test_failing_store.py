@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from tests.support.buckets import S3Bucket, s3_named_once, server
+from tests.support.buckets import S3Bucket, flags_by, s3_named_once, server
 from tests.support.command import Run, image
-from tests.support.faulty_store import FaultyStore, faulty
-from transforms.stores import storage
+from tests.support.faulty_store import FaultyStore, attempts_unsaid, faulty
+from transforms.stores import renames, storage
 from transforms.stores.clients import reaching
 from transforms.stores.protocol import Rename
 from transforms.stores.s3 import S3
@@ -26,11 +26,8 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def store(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyStore]:
-    for name in ("AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"):
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
-    with faulty(endpoint) as store:
+def store(endpoint: str) -> Iterator[FaultyStore]:
+    with attempts_unsaid(), faulty(endpoint) as store:
         yield store
 
 
@@ -38,15 +35,11 @@ def new_bucket(endpoint: str) -> S3Bucket:
     return S3Bucket(f"bucket-{random.SystemRandom().getrandbits(64):x}", endpoint)
 
 
-def flags_of(bucket: S3Bucket, store: FaultyStore) -> list[str]:
-    return [f"--s3_endpoint_url={store.endpoint}", *(flag for flag in bucket.flags if "endpoint" not in flag)]
-
-
 def arguments(bucket: S3Bucket, store: FaultyStore) -> list[str]:
     for number in range(8):
         bucket.put(f"in/{'ab'[number % 2]}/{number}.png", image(number, "PNG"))
     flags = ["--input", f"{bucket.url}/in", "--output", f"{bucket.url}/out", "--name", "n", "--num_shards", "2"]
-    return ["images", *flags, *flags_of(bucket, store)]
+    return ["images", *flags, *flags_by(bucket, store.endpoint)]
 
 
 @pytest.mark.parametrize(("methods", "part"), [("GET", "in/a/"), ("PUT", "out/"), ("GET PUT POST HEAD", "")])
@@ -58,7 +51,7 @@ def test_a_store_that_is_busy_for_seconds(run: Run, endpoint: str, store: Faulty
     assert result.status == 0, result.err
     assert store.failed >= 2
     assert "out/n/1.0.0/_SUCCESS" in bucket.files("out/")
-    assert run("verify", f"{bucket.url}/out/n", *flags_of(bucket, store)).status == 0
+    assert run("verify", f"{bucket.url}/out/n", *flags_by(bucket, store.endpoint)).status == 0
 
 
 @pytest.mark.parametrize(("method", "part", "named"), [("GET", "in/a/", "/in/a/"), ("PUT", "out/", "/out/n/1.0.0/")])
@@ -93,13 +86,13 @@ def test_two_buckets_at_once(endpoint: str, tmp_path: Path, through: str) -> Non
             storage.delete([str(tmp_path / "never there"), *gone])
             moves.append((str(tmp_path / "moved"), str(tmp_path / "final")))
             for _ in range(2):
-                storage.rename(*zip(*moves, strict=True))
+                renames.rename(*zip(*moves, strict=True))
             assert (tmp_path / "final").read_bytes() == b"l"
         else:
             client.delete(gone)
             client.rename([Rename(source, final, 1) for source, final in moves])
         for bucket in (one, two):
             assert bucket.files() == {**kept, "final": b"m"}
-        storage.rename([f"{one.url}/final"], [f"{two.url}/from one"])  # from one to another, too
+        renames.rename([f"{one.url}/final"], [f"{two.url}/from one"])  # from one to another, too
     assert one.files() == kept
     assert two.files() == {**kept, "final": b"m", "from one": b"m"}

@@ -10,7 +10,7 @@ from shardmill.errors import CorruptDataError
 from shardmill.metadata import naming
 from shardmill.versions.build_record import BuildRecord, failed_record_path, page_path, record_path
 from shardmill.versions.published import numbers
-from transforms.stores import storage
+from transforms.stores import renames, storage
 from transforms.stores.together import together
 
 _STAGED = "_RECORD"
@@ -84,7 +84,7 @@ def put_in_place(directory: str, temporary: str) -> None:
         together(
             directory,
             partial(storage.delete, [failed, page_path(failed)]),
-            partial(storage.put_in_place, staged, record_path(parent, version)),
+            partial(renames.put_in_place, staged, record_path(parent, version)),
         )
 
 

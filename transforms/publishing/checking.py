@@ -22,7 +22,7 @@ from transforms.publishing.before import version_before
 from transforms.publishing.build_records import write_record
 from transforms.publishing.describe import PublishOptions, rejects_files
 from transforms.rejects.gathered import Rejects
-from transforms.stores import storage
+from transforms.stores import renames, storage
 from transforms.stores.streams import write_stream
 from transforms.writing.shard_info import ShardInfo
 
@@ -158,7 +158,7 @@ def keep_failed(
         storage.write_bytes(storage.join(folder, name), data)
     for name, found in rejects_files(rejects).items():
         write_stream(storage.join(folder, name), found.chunks(), found.size_bytes)
-    storage.rename([shard.temporary for shard in shards], [storage.join(folder, str(shard.name)) for shard in shards])
+    renames.rename([shard.temporary for shard in shards], [storage.join(folder, str(shard.name)) for shard in shards])
     return f"the shards are kept in {folder} until {until:%Y-%m-%d}"
 
 

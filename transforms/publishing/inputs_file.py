@@ -6,7 +6,7 @@ version, for it holds times.
 """
 
 from shardmill.metadata import naming
-from transforms.stores import storage
+from transforms.stores import renames, storage
 
 _STAGED = "_INPUTS"
 
@@ -29,7 +29,7 @@ def forget(directory: str) -> None:
 def put_in_place(directory: str, temporary: str) -> None:
     """Let what the job staged in its `temporary` directory be that of the version in `directory`, which is published;
     done once already, or of a job that staged none, this does nothing."""
-    storage.put_in_place(_staged(storage.join(directory, temporary)), _of(directory))
+    renames.put_in_place(_staged(storage.join(directory, temporary)), _of(directory))
 
 
 def _staged(folder: str) -> str:

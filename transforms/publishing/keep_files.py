@@ -6,7 +6,7 @@ from functools import partial
 from posixpath import basename
 
 from transforms.publishing.file_index import FileIndex, IndexedPiece, files_folder, index_name
-from transforms.stores import storage
+from transforms.stores import renames, storage
 from transforms.stores.together import together
 from transforms.writing.remembered import Piece
 from transforms.writing.shard_info import ShardInfo
@@ -51,7 +51,7 @@ def keep_files(
     paths = [piece.path for _, piece in pieces]
     together(
         folder,
-        partial(storage.rename, paths, [storage.join(folder, basename(path)) for path in paths]),
+        partial(renames.rename, paths, [storage.join(folder, basename(path)) for path in paths]),
         partial(storage.write_text, storage.join(folder, index_name(manifest)), index.to_json(), sync=False),
     )
     return index

@@ -26,7 +26,7 @@ from transforms.publishing.job_folder import read_journal
 from transforms.publishing.journal import Journal, Move
 from transforms.publishing.latest import announce, parent
 from transforms.publishing.owner import Owner
-from transforms.stores import conditional, storage
+from transforms.stores import conditional, renames, storage
 from transforms.stores.stored import ChangedError
 from transforms.stores.together import together
 
@@ -176,7 +176,7 @@ def _place(directory: str, journal: Journal, sizes: Mapping[str, int]) -> None:
     old = [storage.join(directory, name) for name in _dataset_files(sizes, journal) if name not in keep]
     together(directory, partial(inputs_file.forget, directory), partial(storage.delete, old))
     there = {storage.join(directory, move.temporary): move.size_bytes for move in waiting}
-    storage.rename(list(there), [storage.join(directory, move.file) for move in waiting], sizes=there)
+    renames.rename(list(there), [storage.join(directory, move.file) for move in waiting], sizes=there)
     for folder in folders_of(old, directory)[:-1]:  # of which no file of the new version may be
         storage.remove_empty(folder)
     paths = [storage.join(directory, move.file) for move in journal.moves]

@@ -17,7 +17,7 @@ from transforms.stores import local
 from transforms.stores.clients import object_store, prepare_clients
 from transforms.stores.error_text import NotAFileError
 from transforms.stores.object_file import open_object
-from transforms.stores.protocol import FileStat, Rename, Upload
+from transforms.stores.protocol import FileStat, Upload
 
 _WRITERS = 16  # threads: a write of a small object is a wait of some tens of milliseconds
 
@@ -237,66 +237,6 @@ def sync_directories(paths: Iterable[str]) -> None:
     local.sync_directories(filter(is_local, paths))
 
 
-def rename(sources: Sequence[str], destinations: Sequence[str], *, sizes: Mapping[str, int] | None = None) -> None:
-    """Rename each source to its destination, replacing it; a source already renamed by an earlier attempt is passed
-    over.
-
-    Args:
-      sources, destinations: paths.
-      sizes: bytes by path, of the sources that exist, where the caller knows; None to look.
-
-    Raises:
-      FileNotFoundError: neither a source nor its destination exists.
-    """
-    there = _existing(sources) if sizes is None else sizes
-    moves = []
-    for source, destination in zip(sources, destinations, strict=True):
-        if source in there:
-            moves.append(Rename(source, destination, there[source]))
-        elif not exists(destination):
-            raise FileNotFoundError(f"neither {source} nor {destination} exists")
-    remote = defaultdict(list)
-    for move in moves:
-        if is_local(move.source):
-            local.move(move.source, move.destination)
-        else:
-            remote[_bucket(move.source)].append(move)
-    for renamed in remote.values():
-        object_store(renamed[0].source).rename(renamed)
-
-
-def _existing(paths: Sequence[str]) -> dict[str, int]:
-    """Those of `paths` that exist, and their sizes in bytes; objects below one folder are found with one listing, not
-    with a request each."""
-    found = {path: os.path.getsize(path) for path in paths if is_local(path) and os.path.exists(path)}
-    outer = ""
-    for folder in sorted({f"{path.rpartition('/')[0]}/" for path in paths if not is_local(path)}):
-        if not outer or not folder.startswith(outer):
-            outer = folder
-            found.update(object_store(folder).list(folder))
-    return found
-
-
-def put_in_place(source: str, destination: str) -> bool:
-    """Let a small file have another name, replacing what has it; whether it was there, for an earlier attempt may have
-    done so already.
-
-    On an object store, where that is a copy, the first is left for whoever clears its folder.
-    """
-    if is_local(source):
-        if not os.path.exists(source):
-            return False
-        local.move(source, destination)
-        sync_directories([os.path.dirname(destination)])
-        return True
-    try:
-        data = read_bytes(source)
-    except FileNotFoundError:
-        return False
-    write_bytes(destination, data)
-    return True
-
-
 def delete(paths: Iterable[str]) -> None:
     """Delete the files at exactly these paths, wherever each lies; one that is gone already is no error."""
     remote = defaultdict(list)
@@ -304,12 +244,12 @@ def delete(paths: Iterable[str]) -> None:
         if is_local(path):
             local.remove(path)
         else:
-            remote[_bucket(path)].append(path)
+            remote[bucket_of(path)].append(path)
     for urls in remote.values():
         object_store(urls[0]).delete(urls)
 
 
-def _bucket(url: str) -> str:
+def bucket_of(url: str) -> str:
     """Scheme and bucket, or host: what one request of an object store is about."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}"

@@ -17,7 +17,7 @@ from transforms.inputs.listing import Found, Listed, list_input
 from transforms.options.checks import CheckOptions
 from transforms.publishing import checking
 from transforms.publishing.describe import PublishOptions
-from transforms.stores import storage
+from transforms.stores import renames, storage
 from transforms.writing.shard_info import ShardInfo
 
 
@@ -70,12 +70,12 @@ def test_rename_may_be_repeated(bucket: Bucket) -> None:
     for index in range(3):
         bucket.put(f"temporary/{index} [a]", b"new")
     bucket.put("final/1 [a]", b"old")
-    storage.rename(sources[:2], finals[:2])
-    storage.rename(sources, finals)
-    storage.rename(sources, finals)
+    renames.rename(sources[:2], finals[:2])
+    renames.rename(sources, finals)
+    renames.rename(sources, finals)
     assert bucket.files() == {f"final/{index} [a]": b"new" for index in range(3)}
     with pytest.raises(FileNotFoundError, match="neither"):
-        storage.rename([f"{bucket.url}/temporary/9"], [f"{bucket.url}/final/9"])
+        renames.rename([f"{bucket.url}/temporary/9"], [f"{bucket.url}/final/9"])
 
 
 def test_a_version_that_failed_its_checks_is_kept_for_some_days(bucket: Bucket) -> None:

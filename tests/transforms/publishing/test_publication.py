@@ -15,7 +15,7 @@ from transforms.publishing.job_folder import read_journal
 from transforms.publishing.journal import Journal
 from transforms.publishing.publication import LostFilesError, complete, settle
 from transforms.publishing.publish import publish
-from transforms.stores import local, storage
+from transforms.stores import local, renames, storage
 
 SHARDS = {"train": 2, "test": 1}
 
@@ -95,7 +95,7 @@ def begun(tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, move
         stop()
 
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "rename", rename_some)
+        patch.setattr(renames, "rename", rename_some)
         if not moved:
             patch.setattr("transforms.publishing.publication._place", stop)
         with pytest.raises(

@@ -12,7 +12,7 @@ from PIL import Image
 
 from pipelines.cli import main
 from shardmill.errors import UserError
-from transforms.stores import storage
+from transforms.stores import renames, storage
 
 _PREFIX = "shardmilltest://"
 
@@ -72,7 +72,7 @@ def test_every_operation_on_a_scheme_that_only_beam_knows(tmp_path: Path) -> Non
     assert storage.list_folders(folder) == ["b"]
     assert storage.read_bytes(f"{folder}/a.txt") == b"a.txt"
     assert storage.size(f"{folder}/a.txt") == 5
-    storage.rename([f"{folder}/a.txt"], [f"{folder}/d.txt"])
+    renames.rename([f"{folder}/a.txt"], [f"{folder}/d.txt"])
     assert not storage.exists(f"{folder}/a.txt")
     assert storage.read_bytes(f"{folder}/d.txt") == b"a.txt"
     with pytest.raises(FileNotFoundError):
