@@ -4,16 +4,15 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from functools import partial
+from importlib import import_module
+from typing import NoReturn
 
 import shardmill
 from pipelines.flags.say import asked
 from pipelines.kinds.registry import KINDS
 from pipelines.reports import log
 from shardmill.errors import CorruptDataError, JobError, UserError
-
-if TYPE_CHECKING:
-    from pipelines.kinds.kind import Kind
 
 Command = Callable[[Sequence[str]], int]
 _GARBAGE_OBJECTS = 250_000  # new ones, at which garbage is looked for; 700 by default. A job makes as many in all
@@ -22,84 +21,31 @@ _GARBAGE_OBJECTS = 250_000  # new ones, at which garbage is looked for; 700 by d
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "1")
 
 
-def _convert(kind: "Kind") -> Command:
-    def command(arguments: Sequence[str]) -> int:
-        from pipelines.commands import convert
-
-        return convert.main(kind, arguments)
-
-    return command
-
-
-def _inspect(arguments: Sequence[str]) -> int:
-    from pipelines.commands import inspect
-
-    return inspect.main(arguments)
-
-
-def _verify(arguments: Sequence[str]) -> int:
-    from pipelines.commands import verify
-
-    return verify.main(arguments)
-
-
-def _rebuild(arguments: Sequence[str]) -> int:
-    from pipelines.commands import rebuild
-
-    return rebuild.main(arguments)
-
-
-def _versions(arguments: Sequence[str]) -> int:
-    from pipelines.commands import versions
-
-    return versions.main(arguments)
-
-
-def _diff(arguments: Sequence[str]) -> int:
-    from pipelines.commands import diff
-
-    return diff.main(arguments)
-
-
-def _report(arguments: Sequence[str]) -> int:
-    from pipelines.commands import report
-
-    return report.main(arguments)
-
-
-def _rollback(arguments: Sequence[str]) -> int:
-    from pipelines.commands import rollback
-
-    return rollback.main(arguments)
-
-
-def _tag(arguments: Sequence[str]) -> int:
-    from pipelines.commands import tag
-
-    return tag.main(arguments)
-
-
-_COMMANDS: dict[str, tuple[str, Command]] = {
-    "rebuild": ("build data sets anew by recipes, where there is anything to do", _rebuild),
-    "inspect": ("show what is in a data set", _inspect),
-    "verify": ("re-read a data set and check every shard", _verify),
-    "versions": ("list the versions of a data set", _versions),
-    "diff": ("say what differs between two versions", _diff),
-    "report": ("write one page about a version", _report),
-    "rollback": ("let LATEST name an older version again", _rollback),
-    "tag": ("give a version a name", _tag),
+_COMMANDS = {  # beside those that convert; each is a module of pipelines.commands
+    "rebuild": "build data sets anew by recipes, where there is anything to do",
+    "inspect": "show what is in a data set",
+    "verify": "re-read a data set and check every shard",
+    "versions": "list the versions of a data set",
+    "diff": "say what differs between two versions",
+    "report": "write one page about a version",
+    "rollback": "let LATEST name an older version again",
+    "tag": "give a version a name",
 }
 
 
 def _command(name: str) -> Command | None:
     if name in _COMMANDS:
-        return _COMMANDS[name][1]
-    return _convert(KINDS[name]) if name in KINDS else None
+        command: Command = import_module(f"pipelines.commands.{name}").main
+        return command
+    if name not in KINDS:
+        return None
+    from pipelines.commands import convert
+
+    return partial(convert.main, KINDS[name])
 
 
 def _usage() -> str:
-    summaries = {name: kind.summary for name, kind in KINDS.items()}
-    summaries |= {name: summary for name, (summary, _) in _COMMANDS.items()}
+    summaries = {name: kind.summary for name, kind in KINDS.items()} | _COMMANDS
     width = max(map(len, summaries))
     lines = [f"  {name:{width}}  {summary}" for name, summary in summaries.items()]
     return "\n".join(["usage: shardmill COMMAND ...", "", *lines, "", "shardmill COMMAND --help tells more."])

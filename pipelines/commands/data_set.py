@@ -27,6 +27,31 @@ def parser_of(command: str, description: str) -> Parser:
     return parser
 
 
+def reach(parser: Parser, arguments: Sequence[str], rest: Sequence[str], folder: str, *paths: str) -> None:
+    """Let the stores of a folder, and of other paths, be reached as Beam's options say, whose import takes longer than
+    to read what lies on a disk: where all are on one and there are none, nothing is imported.
+
+    Args:
+      parser: of the command.
+      arguments: of it, of which `rest` are Beam's, and `folder` comes before these.
+
+    Raises:
+      UserError: a mistake in an option.
+    """
+    if not rest and all(map(storage.is_local, (folder, *paths))):
+        return
+    from apache_beam.options.pipeline_options import StandardOptions
+
+    from transforms.stores.clients import set_options
+
+    options = beam_options(rest, parser)
+    check_folder_first(arguments, folder, rest)
+    if options.view_as(StandardOptions).runner is not None:
+        command = parser.prog.rpartition(" ")[2]
+        raise UserError(f"--runner has no meaning here: {command} reads the data set in this process")
+    set_options(options)
+
+
 def parse(parser: Parser, arguments: Sequence[str]) -> argparse.Namespace:
     """The arguments, `directory` without a slash at its end, and `how` to speak; its store can be reached then.
 
@@ -36,12 +61,7 @@ def parse(parser: Parser, arguments: Sequence[str]) -> argparse.Namespace:
     args, rest = parser.parse_known_args(list(arguments))
     args.how = say_options(args)
     written, args.directory = args.directory, args.directory.rstrip("/") or "/"
-    if rest or not storage.is_local(args.directory):
-        from transforms.stores.clients import set_options
-
-        options = beam_options(rest, parser)
-        check_folder_first(arguments, written, rest)
-        set_options(options)
+    reach(parser, arguments, rest, written)
     above, last = posixpath.split(args.directory)
     if naming.is_version(last) and storage.exists(storage.join(args.directory, naming.MANIFEST)):
         raise UserError(f"{args.directory} is one version; give the folder of all of them, {above or '.'}")

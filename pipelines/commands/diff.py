@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.table import Table
 
-from pipelines.flags.options import Parser, beam_options, check_folder_first
+from pipelines.commands.data_set import reach
+from pipelines.flags.options import Parser
 from pipelines.flags.say import add_say_flags, say_options
 from pipelines.reports import log
 from pipelines.reports.figures import human_size
@@ -54,12 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = diff_parser()
     args, rest = parser.parse_known_args(list(arguments))
     say_options(args)
-    if rest or not all(map(storage.is_local, args.versions)):
-        from transforms.stores.clients import set_options
-
-        options = beam_options(rest, parser)
-        check_folder_first(arguments, args.versions[0], rest)
-        set_options(options)
+    reach(parser, arguments, rest, *args.versions)
     try:
         old, new = map(_profile, _directories(args.versions))
     except OSError as error:

@@ -9,7 +9,8 @@ from typing import Any
 
 from rich.table import Table
 
-from pipelines.flags.options import Parser, beam_options, check_folder_first
+from pipelines.commands.data_set import reach
+from pipelines.flags.options import Parser
 from pipelines.flags.say import add_say_flags, say_options
 from pipelines.reports import log
 from pipelines.reports.array_pictures import is_drawable
@@ -83,8 +84,7 @@ def main(arguments: Sequence[str]) -> int:
     args, rest = parser.parse_known_args(list(arguments))
     say_options(args)
     as_json = args.json or log.is_json()
-    if rest or not storage.is_local(args.directory):
-        _reach_store(arguments, args.directory, rest, parser)
+    reach(parser, arguments, rest, args.directory)
     try:
         dataset = open_dataset(args.directory, storage.StorageFiles())
         splits = _splits(dataset, args.split)
@@ -105,19 +105,6 @@ def main(arguments: Sequence[str]) -> int:
     except OSError as error:
         raise UserError(f"{args.directory} cannot be read: {error.strerror or error}") from None
     return 0
-
-
-def _reach_store(arguments: Sequence[str], directory: str, rest: Sequence[str], parser: Parser) -> None:
-    """Take Beam's options, whose import takes longer than to read what lies on a disk."""
-    from apache_beam.options.pipeline_options import StandardOptions
-
-    from transforms.stores.clients import set_options
-
-    options = beam_options(rest, parser)
-    check_folder_first(arguments, directory, rest)
-    if options.view_as(StandardOptions).runner is not None:
-        raise UserError("--runner has no meaning here: inspect reads the data set in this process")
-    set_options(options)
 
 
 def _splits(dataset: Dataset, name: str | None) -> tuple[SplitEntry, ...]:

@@ -3,7 +3,8 @@
 import json
 from collections.abc import Sequence
 
-from pipelines.flags.options import Parser, beam_options, check_folder_first
+from pipelines.commands.data_set import reach
+from pipelines.flags.options import Parser
 from pipelines.flags.say import add_say_flags, say_options
 from pipelines.reports import log
 from pipelines.reports.html.content import content
@@ -49,12 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     how = say_options(args)
     if args.json and args.output is not None:
         raise UserError("--json prints the content and --output writes the page: give one of them")
-    if rest or not all(map(storage.is_local, filter(None, (args.directory, args.output)))):
-        from transforms.stores.clients import set_options
-
-        options = beam_options(rest, parser)
-        check_folder_first(arguments, args.directory, rest)
-        set_options(options)
+    reach(parser, arguments, rest, args.directory, *filter(None, [args.output]))
     try:
         sources = read_sources(open_dataset(args.directory, storage.StorageFiles()), args.against)
     except OSError as error:

@@ -5,6 +5,7 @@ from typing import Any
 
 from shardmill.errors import UserError
 from shardmill.features.feature import Features
+from transforms.options.given_files import read_given
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,8 @@ def read_schema(value: Any) -> GivenSchema:
         return value if isinstance(value, GivenSchema) else GivenSchema(tuple(value))
     from google.protobuf import text_format
 
-    from transforms.stores import storage
-
     try:
-        given = GivenSchema.from_pbtxt(storage.read_bytes(value).decode())
-    except OSError as error:
-        raise UserError(f"--schema {value}: {error.strerror or error}") from None
+        given = GivenSchema.from_pbtxt(read_given("schema", value).decode())
     except (UnicodeDecodeError, text_format.ParseError, ValueError) as error:
         raise UserError(f"--schema {value} is not a tensorflow-metadata Schema in text form: {error}") from None
     names = [feature.name for feature in given.features]

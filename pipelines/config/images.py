@@ -5,17 +5,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.config.archives import inside_archive
-from pipelines.config.listed_files import ListedFilesConfig
+from pipelines.config.listed_files import ListedFilesConfig, tree_flag
 from pipelines.config.pixels import PixelOptions
 from shardmill.errors import UserError
 from shardmill.features import object_detection
 from transforms.inputs.file_kind import IMAGES, FileKind
 from transforms.inputs.listing import is_glob
 from transforms.options.annotations import AnnotationOptions
-from transforms.options.declare import flag
 from transforms.options.labels import LabelOptions
 from transforms.options.masks import MaskOptions
-from transforms.options.output import parse_path
 from transforms.stores import storage
 
 if TYPE_CHECKING:
@@ -32,13 +30,7 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
 
     title: ClassVar[str] = "images"
 
-    input: str | None = flag(
-        None,
-        "a folder (<label>/*.jpg, <split>/<label>/*.jpg, or flat) or a glob; local, gs://, s3://, az://",
-        parse=parse_path,
-        group="input",
-        shapes=False,
-    )
+    input: str | None = tree_flag("jpg")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -62,6 +62,12 @@ def _check_threads(threads: int) -> str | None:
     return None if 0 <= threads <= MAX_THREADS else f"expected 0 (chosen for you) to {MAX_THREADS}"
 
 
+def input_flag(what: str = "a folder, a file or a glob", **attributes: Any) -> Any:
+    """The field of --input, by `what` it may be."""
+    words = f"{what}; local, gs://, s3://, az://"
+    return flag(None, words, parse=parse_path, group="input", shapes=False, **attributes)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(Options):
     """How a job runs, which its output does not show."""
@@ -119,9 +125,7 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
       job: a nonce: chosen here, once, for all attempts at every step.
     """
 
-    input: str | None = flag(
-        None, "a folder, a file or a glob; local, gs://, s3://, az://", parse=parse_path, group="input", shapes=False
-    )
+    input: str | None = input_flag()
     checks: CheckOptions | None = None
     record: BuildRecord | None = field(default=None, compare=False)
     job: str = field(default_factory=lambda: os.urandom(16).hex(), compare=False)

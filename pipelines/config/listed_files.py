@@ -3,10 +3,11 @@
 from abc import ABC
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.config.archives import inside_archive
 from pipelines.config.files import FilesConfig
+from pipelines.config.job import input_flag
 from pipelines.config.manifests import ManifestOptions
 from shardmill.errors import UserError
 from transforms.options.declare import flag
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from transforms.inputs.manifests.given import LinesOf
     from transforms.inputs.manifests.names import ManifestNames
     from transforms.layout.files import LayoutOptions
+
+
+def tree_flag(suffix: str) -> Any:
+    """The field of --input, of a tree of files with a suffix."""
+    return input_flag(f"a folder (<label>/*.{suffix}, <split>/<label>/*.{suffix}, or flat) or a glob")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,10 @@ from typing import ClassVar
 
 from pipelines.config.columns import ColumnOptions
 from pipelines.config.delimited import DelimitedOptions
-from pipelines.config.job import JobConfig
+from pipelines.config.job import JobConfig, input_flag
 from shardmill.errors import UserError
 from shardmill.features.feature import Features
 from transforms.options.declare import flag
-from transforms.options.output import parse_path
 from transforms.options.pictures import PictureOptions
 from transforms.options.shards import parse_size
 from transforms.preprocessing.options import TransformOptions
@@ -33,14 +32,7 @@ class RecordOptions(
 
     title: ClassVar[str] = "features"
 
-    input: str | None = flag(
-        None,
-        "a folder, a file or a glob; local, gs://, s3://, az://",
-        parse=parse_path,
-        group="input",
-        shapes=False,
-        required=True,
-    )
+    input: str | None = input_flag(required=True)
     line_numbers: bool = flag(False, "features filename and line_number, too", group="input")
     on_mixed: str = flag(
         "fail",

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pipelines.config.listed_files import ListedFilesConfig
+from pipelines.config.listed_files import ListedFilesConfig, tree_flag
 from pipelines.kinds.kind import Kind
 from shardmill.errors import UserError
 from transforms.files.arrays.limits import ELEMENTS, MAX_DIMENSIONS
 from transforms.inputs.file_kind import ARRAYS, FileKind
 from transforms.options.declare import ValueMistake, flag
-from transforms.options.output import parse_path
 
 if TYPE_CHECKING:
     from pipelines.graphs.files import FileRoute
@@ -62,13 +61,7 @@ class ArraysConfig(ListedFilesConfig):
 
     title: ClassVar[str] = "arrays"
 
-    input: str | None = flag(
-        None,
-        "a folder (<label>/*.npy, <split>/<label>/*.npy, or flat) or a glob; local, gs://, s3://, az://",
-        parse=parse_path,
-        group="input",
-        shapes=False,
-    )
+    input: str | None = tree_flag("npy")
     feature: str = flag("image", "the name of the array's feature", parse=parse_feature)
     shape: tuple[int | None, ...] | None = flag(
         None,

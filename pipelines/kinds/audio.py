@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from pipelines.config.listed_files import ListedFilesConfig
+from pipelines.config.listed_files import ListedFilesConfig, tree_flag
 from pipelines.kinds.kind import Kind
 from transforms.inputs.file_kind import AUDIO, FileKind
 from transforms.options.declare import flag
-from transforms.options.output import parse_path
 
 if TYPE_CHECKING:
     from pipelines.graphs.files import FileRoute
@@ -28,13 +27,7 @@ class AudioConfig(ListedFilesConfig):
 
     title: ClassVar[str] = "audio"
 
-    input: str | None = flag(
-        None,
-        "a folder (<label>/*.wav, <split>/<label>/*.wav, or flat) or a glob; local, gs://, s3://, az://",
-        parse=parse_path,
-        group="input",
-        shapes=False,
-    )
+    input: str | None = tree_flag("wav")
     decode_audio: bool = flag(False, "store float32 samples in [-1, 1], not the files' bytes")
 
     @property

@@ -155,12 +155,7 @@ def _matched(pattern: str, root: str, kind: FileKind, missing: list[str], before
 def _masks(config: ListedFilesConfig) -> Iterator[_Named]:
     """The masks of a folder, if there are any, by names that no image has."""
     folder = config.masks_folder
-    for item in list_input(folder, IMAGES) if folder is not None else ():
-        if isinstance(item, Found):
-            path = storage.join(folder or "", item.name)
-            yield f"{_MASKS}/{item.name}", FileStat(path, item.size_bytes, item.stamp, item.modified)
-        elif isinstance(item, Reject):
-            yield f"{_MASKS}/{item.source}", _unreadable(item.source, item.reason)
+    return iter(()) if folder is None else _matched(folder, folder, IMAGES, [], f"{_MASKS}/")
 
 
 def _listed(config: ListedFilesConfig) -> Iterator[_Named]:

@@ -4,10 +4,14 @@ stands."""
 import json
 import math
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from shardmill.errors import CorruptDataError
+
+Content = TypeVar("Content")
 MAX_INTEGER = (1 << 63) - 1  # the largest int64
 _SHOWN = 60  # letters of a value that is no good
 
@@ -114,6 +118,28 @@ def parse_json(text: str | bytes) -> Value:
         return Value(json.loads(text))
     except RecursionError:
         raise ValueError("its brackets are nested too deep") from None
+
+
+def parse_file(text: str | bytes, name: str, newest: int, what: str, of: Callable[[Value], Content]) -> Content:
+    """What a file of this package holds, which says the number of its format.
+
+    Args:
+      text: of the file.
+      name: how errors call it.
+      newest: the format that is known here.
+      what: how an error goes on of a file that is none: "is not a shardmill manifest".
+      of: what becomes of the content; raises ValueError.
+
+    Raises:
+      CorruptDataError: it is no such file, or one of a newer format.
+    """
+    try:
+        content = parse_json(text)
+        if content["format"].integer(1) <= newest:
+            return of(content)
+    except ValueError as error:
+        raise CorruptDataError(f"{name} {what}: {error}") from error
+    raise CorruptDataError(f"{name} is of a newer format than this shardmill reads; upgrade shardmill")
 
 
 def parse_large_json(text: str | bytes) -> Value:

@@ -9,11 +9,10 @@ from typing import Any
 
 from shardmill.codecs.base import Codec
 from shardmill.codecs.registry import CODECS
-from shardmill.errors import CorruptDataError
 from shardmill.features.feature import Features
 from shardmill.metadata import file_template
 from shardmill.metadata import manifest_parser as parse
-from shardmill.metadata.json_values import Value, parse_json
+from shardmill.metadata.json_values import Value, parse_file
 from shardmill.metadata.naming import ShardName
 from shardmill.metadata.tfds_metadata import dump_json
 
@@ -118,13 +117,7 @@ class Manifest:
           CorruptDataError: it is not a manifest, or one of a newer format; the message names the file and what in it is
             no good.
         """
-        try:
-            content = parse_json(text)
-            if content["format"].integer(1) <= FORMAT:
-                return cls._of(content)
-        except ValueError as error:
-            raise CorruptDataError(f"{name} is not a shardmill manifest: {error}") from error
-        raise CorruptDataError(f"{name} is of a newer format than this shardmill reads; upgrade shardmill")
+        return parse_file(text, name, FORMAT, "is not a shardmill manifest", cls._of)
 
     @classmethod
     def _of(cls, content: Value) -> "Manifest":

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shardmill.errors import CorruptDataError
-from shardmill.metadata.json_values import Value, parse_json
+from shardmill.metadata.json_values import Value, parse_file
 
 FORMAT = 1  # raised when a reader of the former format would misread the file
 HEAD = 10  # entries of a vocabulary that are listed
@@ -189,13 +188,11 @@ class TransformFile:
         Raises:
           CorruptDataError: it is no such file, or one of a newer format.
         """
-        try:
-            content = parse_json(text)
-            if content["format"].integer(1) <= FORMAT:
-                analyzed = {split: count.integer() for split, count in content["analyzed"].entries().items()}
-                outputs = tuple(map(TransformedOutput.from_json, content["outputs"].items()))
-                module = ModuleSummary.from_json(content["module"]) if "module" in content.mapping() else None
-                return cls(analyzed, outputs, content.get("former", "").text(), module)
-        except ValueError as error:
-            raise CorruptDataError(f"{name} does not say what was found for a transform: {error}") from error
-        raise CorruptDataError(f"{name} is of a newer format than this shardmill reads; upgrade shardmill")
+        return parse_file(text, name, FORMAT, "does not say what was found for a transform", cls._of)
+
+    @classmethod
+    def _of(cls, content: Value) -> "TransformFile":
+        analyzed = {split: count.integer() for split, count in content["analyzed"].entries().items()}
+        outputs = tuple(map(TransformedOutput.from_json, content["outputs"].items()))
+        module = ModuleSummary.from_json(content["module"]) if "module" in content.mapping() else None
+        return cls(analyzed, outputs, content.get("former", "").text(), module)

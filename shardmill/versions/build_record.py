@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from shardmill.errors import CorruptDataError
 from shardmill.metadata import naming
-from shardmill.metadata.json_values import Value, parse_json
+from shardmill.metadata.json_values import Value, parse_file
 
 FORMAT = 1  # raised when a reader of the former format would misread the file
 
@@ -93,13 +92,7 @@ class BuildRecord:
           CorruptDataError: it is not the record of a build, or one of a newer format; the message names the file and
             what in it is no good.
         """
-        try:
-            content = parse_json(text)
-            if content["format"].integer(1) <= FORMAT:
-                return cls._of(content)
-        except ValueError as error:
-            raise CorruptDataError(f"{name} is not the record of a build: {error}") from error
-        raise CorruptDataError(f"{name} is of a newer format than this shardmill reads; upgrade shardmill")
+        return parse_file(text, name, FORMAT, "is not the record of a build", cls._of)
 
     @classmethod
     def _of(cls, content: Value) -> "BuildRecord":

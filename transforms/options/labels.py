@@ -9,6 +9,7 @@ from shardmill.errors import UserError
 from shardmill.metadata import naming
 from shardmill.metadata.labels import LABELS_FILE, ON_NEW_LABEL, parse_labels
 from transforms.options.declare import Options, flag
+from transforms.options.given_files import read_given
 
 Labels = tuple[str, ...] | Mapping[str, tuple[str, ...]]
 
@@ -31,12 +32,8 @@ def read_labels(value: Any) -> Labels:
 
 
 def _read(value: str) -> tuple[str, ...]:
-    from transforms.stores import storage
-
     try:
-        return parse_labels(storage.read_bytes(value).decode(), value)
-    except OSError as error:
-        raise UserError(f"--labels_file {value}: {error.strerror or error}") from None
+        return parse_labels(read_given("labels_file", value).decode(), value)
     except UnicodeDecodeError:
         raise UserError(f"--labels_file {value} is not UTF-8") from None
 

@@ -9,6 +9,7 @@ from shardmill.errors import UserError
 from shardmill.installation.extras import install_hint
 from transforms.options.columns import parse_names
 from transforms.options.declare import Options, flag
+from transforms.options.given_files import read_given
 from transforms.options.splits import TRAINING
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ def read_transform(value: Any) -> Any:  # a Declaration, which takes a while to 
     """
     from transforms.preprocessing.declaration import Declaration
     from transforms.preprocessing.parse import parse_transform
-    from transforms.stores import storage
 
     if isinstance(value, Declaration):
         return value
@@ -31,25 +31,16 @@ def read_transform(value: Any) -> Any:  # a Declaration, which takes a while to 
         import yaml
 
         return parse_transform(yaml.safe_dump(dict(value), sort_keys=False).encode(), "transform")
-    try:
-        data = storage.read_bytes(str(value))
-    except OSError as error:
-        raise UserError(f"--transform {value}: {error.strerror or error}") from None
-    return parse_transform(data, str(value))
+    return parse_transform(read_given("transform", str(value)), str(value))
 
 
 def read_module(value: Any) -> Any:
     """The PreprocessingModule in the file at a path; raises a UserError where it cannot be read, or is no Python."""
     from transforms.preprocessing.module import PreprocessingModule
-    from transforms.stores import storage
 
     if isinstance(value, PreprocessingModule):
         return value
-    try:
-        data = storage.read_bytes(str(value))
-    except OSError as error:
-        raise UserError(f"--module_file {value}: {error.strerror or error}") from None
-    return PreprocessingModule.of(str(value).rpartition("/")[2], data)
+    return PreprocessingModule.of(str(value).rpartition("/")[2], read_given("module_file", str(value)))
 
 
 def read_former(value: Any) -> Any:

@@ -63,6 +63,12 @@ def _numbers(name: str, values: Values) -> None:
         raise ValueMistake(f"{name} is of numbers, and the values are {values.words}")
 
 
+def _floats(name: str, values: Values) -> Values:
+    """Numbers, after what makes a float32 of each."""
+    _numbers(name, values)
+    return replace(values, dtype="float32", ids=0)
+
+
 def _texts(name: str, values: Values) -> None:
     if values.dtype != "bytes":
         raise ValueMistake(f"{name} is of texts, and the values are {values.words}")
@@ -143,8 +149,7 @@ class Log1p:
 
     def after(self, values: Values) -> Values:
         """float32."""
-        _numbers(self.name, values)
-        return replace(values, dtype="float32", ids=0)
+        return _floats(self.name, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +161,7 @@ class ZScore:
 
     def after(self, values: Values) -> Values:
         """float32."""
-        _numbers(self.name, values)
-        return replace(values, dtype="float32", ids=0)
+        return _floats(self.name, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +179,7 @@ class MinMax:
 
     def after(self, values: Values) -> Values:
         """float32."""
-        _numbers(self.name, values)
-        return replace(values, dtype="float32", ids=0)
+        return _floats(self.name, values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from shardmill.errors import CorruptDataError
 from shardmill.metadata import naming, seal
-from shardmill.metadata.json_values import Value, parse_json
+from shardmill.metadata.json_values import Value, parse_file
 from transforms.stores import storage
 
 FORMAT = 1  # raised when a reader of the former format would misread the file
@@ -71,24 +70,22 @@ class FileIndex:
     @classmethod
     def from_json(cls, text: str | bytes, name: str) -> "FileIndex":
         """Parse the text of the file called `name`; raises CorruptDataError."""
-        try:
-            content = parse_json(text)
-            if content["format"].integer(1) > FORMAT:
-                raise CorruptDataError(f"{name} is of a newer format than this shardmill reads; upgrade shardmill")
-            return cls(
-                root=content["root"].text(),
-                seed=content["seed"].integer(0, _MAX_KEY),
-                encoding={key: value.text() for key, value in content["encoding"].entries().items()},
-                codec=content["codec"].text(),
-                former=content["former"].text(),
-                why=content["why"].text(),
-                files=content["files"].integer(),
-                reused=content["reused"].integer(),
-                damaged=content["damaged"].integer(),
-                pieces=tuple(map(_piece, content["pieces"].items())),
-            )
-        except ValueError as error:
-            raise CorruptDataError(f"{name} is no index of files: {error}") from error
+        return parse_file(text, name, FORMAT, "is no index of files", cls._of)
+
+    @classmethod
+    def _of(cls, content: Value) -> "FileIndex":
+        return cls(
+            root=content["root"].text(),
+            seed=content["seed"].integer(0, _MAX_KEY),
+            encoding={key: value.text() for key, value in content["encoding"].entries().items()},
+            codec=content["codec"].text(),
+            former=content["former"].text(),
+            why=content["why"].text(),
+            files=content["files"].integer(),
+            reused=content["reused"].integer(),
+            damaged=content["damaged"].integer(),
+            pieces=tuple(map(_piece, content["pieces"].items())),
+        )
 
     def said(self) -> str:
         """One sentence: how much was taken from an older version, or why nothing was."""

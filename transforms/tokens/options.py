@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
 from transforms.options.declare import Options, flag
+from transforms.options.given_files import read_given
 from transforms.tokens.tokenizer import TokenizerFile
 
 if TYPE_CHECKING:
@@ -16,15 +17,9 @@ _ENDS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "[EOS]"
 
 def read_tokenizer(value: Any) -> Any:
     """The TokenizerFile at a path; raises a UserError where it cannot be read, or is none."""
-    from transforms.stores import storage
-
     if isinstance(value, TokenizerFile):
         return value
-    try:
-        data = storage.read_bytes(str(value))
-    except OSError as error:
-        raise UserError(f"--tokenizer {value}: {error.strerror or error}") from None
-    return TokenizerFile.of(str(value).rpartition("/")[2], data)
+    return TokenizerFile.of(str(value).rpartition("/")[2], read_given("tokenizer", str(value)))
 
 
 def _at_least(least: int) -> Any:
