@@ -10,11 +10,13 @@ from measure import Measured, measure
 
 
 def in_turns(commands: Mapping[str, Sequence[str]], output: Path, rounds: int) -> dict[str, list[Measured]]:
-    """Each command so often, one after the other in every round; `output` is removed before and after each."""
+    """Each command so often, one after the other in every round; `output` is an empty folder before each, and gone in
+    the end."""
     runs: dict[str, list[Measured]] = {}
     for number in range(rounds):
         for name, command in commands.items():
             shutil.rmtree(output, ignore_errors=True)
+            output.mkdir(parents=True)
             measured = measure(command)
             print(f"round {number + 1}: {name}: {measured.seconds:.1f} s", file=sys.stderr)
             runs.setdefault(name, []).append(measured)

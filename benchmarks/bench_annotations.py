@@ -11,6 +11,7 @@ from pathlib import Path
 
 from against import in_turns, table
 from measure import SHARDMILL, machine, make_images
+from options import add_folder, add_rounds
 
 _SPLITS = "train=0.8,validation=0.1,test=0.1"
 _OBJECTS = 7.3  # an image's of COCO's train2017: 860,001 annotations of 118,287 images
@@ -57,14 +58,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=100_000, help="(default: %(default)s)")
     parser.add_argument("--kilobytes", type=float, default=25, help="the mean size of one (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="of which the median counts (default: %(default)s)")
-    parser.add_argument("--data", type=Path, default=Path("bench-data"), help="for images and outputs")
+    add_rounds(parser)
+    add_folder(parser)
     args = parser.parse_args()
 
-    images = make_images(args.data, args.images, kilobytes=args.kilobytes, links=True)
+    images = make_images(args.folder, args.images, kilobytes=args.kilobytes, links=True)
     side = round(256 * (args.kilobytes / 25) ** 0.5)  # as make_images.py has it
     coco = make_coco(images, side)
-    output = args.data / "output"
+    output = args.folder / "output"
     common = ["--input", str(images), "--output", str(output), "--name", "bench", "--splits", _SPLITS]
     command = [SHARDMILL, "images", *common]
     runs = in_turns({"a plain folder": command, "COCO's objects": [*command, "--coco", str(coco)]}, output, args.rounds)

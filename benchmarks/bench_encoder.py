@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 from measure import machine
+from options import add_rounds
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
 from transforms.examples.encode import encode_examples, encode_framed
@@ -79,7 +80,7 @@ def table(runs: dict[str, list[float]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000, help="of ten values (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="of which the median counts (default: %(default)s)")
+    add_rounds(parser, 5)
     args = parser.parse_args()
 
     batches = make_batches(args.rows)

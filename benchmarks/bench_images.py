@@ -4,13 +4,14 @@ All on the same files in one run, as processes of their own with start-up includ
 """
 
 import argparse
-import shutil
 import statistics
 import subprocess
 import sys
 from pathlib import Path
 
-from measure import BENCHMARKS, SHARDMILL, Measured, machine, make_images, measure
+from against import in_turns
+from measure import BENCHMARKS, SHARDMILL, Measured, machine, make_images
+from options import add_folder, add_rounds
 
 _SPLITS = "train=0.8,validation=0.1,test=0.1"
 
@@ -63,24 +64,14 @@ def table(runs: dict[str, list[Measured]], total: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=100_000, help="of about 25 KB (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="of which the median counts (default: %(default)s)")
-    parser.add_argument(
-        "--data", type=Path, default=Path("bench-data"), help="for images and outputs (default: %(default)s)"
-    )
+    add_rounds(parser)
+    add_folder(parser)
     args = parser.parse_args()
 
-    images = make_images(args.data, args.images, kilobytes=25)
+    images = make_images(args.folder, args.images, kilobytes=25)
     total = warm(images)
-    output = args.data / "output"
-    runs: dict[str, list[Measured]] = {}
-    for number in range(args.rounds):
-        for name, command in commands(images, output).items():
-            shutil.rmtree(output, ignore_errors=True)
-            output.mkdir()
-            measured = measure(command)
-            print(f"round {number + 1}: {name}: {measured.seconds:.1f} s", file=sys.stderr)
-            runs.setdefault(name, []).append(measured)
-    shutil.rmtree(output, ignore_errors=True)
+    output = args.folder / "output"
+    runs = in_turns(commands(images, output), output, args.rounds)
     print(f"{args.images:,} JPEGs, {total / 1e9:.2f} GB in the page cache; median of {args.rounds}; {machine()}\n")
     print(table(runs, total))
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from measure import BENCHMARKS, SHARDMILL, machine, make_images, make_table
+from options import add_folder, add_rounds
 
 SHARDS = 16
 # Each with what it is compared with.
@@ -76,13 +77,11 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=80_000, help="of about 25 KB (default: %(default)s)")
     parser.add_argument("--rows", type=int, default=2_000_000, help="of a table, 250 bytes each (default: %(default)s)")
     parser.add_argument("--kind", choices=("images", "rows"), action="append", help="of data set (default: both)")
-    parser.add_argument("--rounds", type=int, default=3, help="of which the median counts (default: %(default)s)")
+    add_rounds(parser)
     parser.add_argument(
         "--loop_examples", type=int, default=200_000, help="that the slow loops read at most (default: %(default)s)"
     )
-    parser.add_argument(
-        "--folder", type=Path, default=Path("bench-data"), help="for input and data sets (default: %(default)s)"
-    )
+    add_folder(parser)
     args = parser.parse_args()
 
     sources = {}

@@ -15,6 +15,7 @@ from pathlib import Path
 from against import in_turns, table
 from bench_annotations import make_coco
 from measure import SHARDMILL, machine, make_images
+from options import add_folder, add_rounds
 
 _SPLITS = "train=0.8,validation=0.1,test=0.1"
 _DISTINCT = 500
@@ -60,15 +61,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=100_000, help="(default: %(default)s)")
     parser.add_argument("--kilobytes", type=float, default=25, help="the mean size of one (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="of which the median counts (default: %(default)s)")
-    parser.add_argument("--data", type=Path, default=Path("bench-data"), help="for images, masks and outputs")
+    add_rounds(parser)
+    add_folder(parser)
     args = parser.parse_args()
 
-    images = make_images(args.data, args.images, kilobytes=args.kilobytes, links=True)
+    images = make_images(args.folder, args.images, kilobytes=args.kilobytes, links=True)
     side = round(256 * (args.kilobytes / 25) ** 0.5)  # as make_images.py has it
     masks, deep = (str(make_masks(images, side, of_16)) for of_16 in (False, True))
     coco = str(make_coco(images, side))
-    output = args.data / "output"
+    output = args.folder / "output"
     common = [SHARDMILL, "images", "--input", str(images), "--output", str(output), "--name", "bench"]
     flags = {
         "a plain folder": [],

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from measure import SHARDMILL, machine, make_images, measure
+from options import add_folder
 
 _KILOBYTES = (100, 25)  # of one image
 _MOST_GROWTH = 1.15
@@ -31,16 +32,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", type=float, default=1, help="GB of images in the small run (default: %(default)s)")
     parser.add_argument("--large", type=float, default=8, help="GB of images in the large run (default: %(default)s)")
-    parser.add_argument(
-        "--data", type=Path, default=Path("bench-data"), help="for images and outputs (default: %(default)s)"
-    )
+    add_folder(parser)
     args = parser.parse_args()
 
     print(f"peak resident memory; {machine()}\n")
     print(f"| an image | on {args.small:g} GB, MB | on {args.large:g} GB, MB | ratio | |\n|---|---:|---:|---:|---|")
     flat = True
     for kilobytes in _KILOBYTES:
-        small, large = (peak_mb(args.data, gigabytes, kilobytes) for gigabytes in (args.small, args.large))
+        small, large = (peak_mb(args.folder, gigabytes, kilobytes) for gigabytes in (args.small, args.large))
         good = large / small <= _MOST_GROWTH and max(small, large) <= _MOST_MB
         flat &= good
         print(

@@ -7,10 +7,10 @@ import argparse
 import resource
 import statistics
 import time
-from pathlib import Path
 
 import numpy as np
 from measure import SHARDMILL, machine, make_images, measure
+from options import add_folder, add_rounds
 
 from transforms.contents.count_near import Pictures, count_near
 
@@ -35,13 +35,13 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=10_000)
     parser.add_argument("--hashes", type=int, nargs="*", default=[100_000, 1_280_000, 10_000_000])
     parser.add_argument("--kilobytes", type=float, default=25.0, help="of an image")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--data", type=Path, default=Path("/tmp/shardmill-bench"))
+    add_rounds(parser)
+    add_folder(parser)
     args = parser.parse_args()
     print(machine())
     if args.images:
-        source = make_images(args.data, args.images, args.kilobytes)
-        base = [SHARDMILL, "images", "--input", str(source), "--output", str(args.data / "near"), "--overwrite"]
+        source = make_images(args.folder, args.images, args.kilobytes)
+        base = [SHARDMILL, "images", "--input", str(source), "--output", str(args.folder / "near"), "--overwrite"]
         seconds: dict[bool, list[float]] = {False: [], True: []}
         for _ in range(args.rounds):
             for near in seconds:

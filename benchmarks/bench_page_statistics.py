@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from measure import BENCHMARKS, machine, make_images, make_table, measure
+from options import add_folder, add_rounds
 
 _SPLITS = ("--splits", "train=0.8,validation=0.1,test=0.1")
 # As page_statistics.py calls them, which a process as small as this one should not import
@@ -21,8 +22,8 @@ _PAGE = "the page"
 
 def commands(args: argparse.Namespace) -> Mapping[str, list[str]]:
     """The jobs, without where their data sets go."""
-    table = ["csv", "--input", str(make_table(args.data, "csv", args.rows)), "--num_shards", "10"]
-    images = ["images", "--input", str(make_images(args.data, args.images, kilobytes=25)), *_SPLITS]
+    table = ["csv", "--input", str(make_table(args.folder, "csv", args.rows)), "--num_shards", "10"]
+    images = ["images", "--input", str(make_images(args.folder, args.images, kilobytes=25)), *_SPLITS]
     labelled = {"csv --label": [*table, "--label", "word_0"], "csv --key": [*table, "--key", "int_2"]}
     return {"csv": table, "images": images, **labelled}
 
@@ -45,11 +46,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=3_000_000, help="of tables (default: %(default)s)")
     parser.add_argument("--images", type=int, default=20_000, help="of about 25 KB (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="of which the median counts (default: %(default)s)")
-    parser.add_argument("--data", type=Path, default=Path("bench-data"), help="default: %(default)s")
+    add_rounds(parser, 5)
+    add_folder(parser)
     args = parser.parse_args()
 
-    output = args.data / "output"
+    output = args.folder / "output"
     runs: dict[str, list[dict[str, float]]] = {}
     for _ in range(args.rounds):
         for job, command in commands(args).items():

@@ -21,6 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from measure import BENCHMARKS, ENVIRONMENT, SHARDMILL, Measured, machine, make_images, measure
+from options import add_folder, add_rounds
 
 _MILLISECONDS = 30  # that a store takes to answer
 _VERSION = "1.0.1"
@@ -116,15 +117,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=100_000, help="of about 25 KB (default: %(default)s)")
     parser.add_argument("--changed", type=float, default=0.01, help="part of them (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="of which the median counts (default: %(default)s)")
+    add_rounds(parser)
     parser.add_argument("--store", action="store_true", help=f"a store that answers after {_MILLISECONDS} ms")
-    parser.add_argument(
-        "--data", type=Path, default=Path("bench-data"), help="for images and outputs (default: %(default)s)"
-    )
+    add_folder(parser)
     args = parser.parse_args()
 
-    made = make_images(args.data, args.images, kilobytes=25)
-    bucket = (args.data / "rebuild").resolve()
+    made = make_images(args.folder, args.images, kilobytes=25)
+    bucket = (args.folder / "rebuild").resolve()
     shutil.rmtree(bucket, ignore_errors=True)
     bucket.mkdir(parents=True)
     images = bucket / "in"

@@ -12,7 +12,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from measure import BENCHMARKS, SHARDMILL, machine, make_images, measure
+from measure import SHARDMILL, machine, make_images, measure
+from options import add_folder, add_rounds
 
 _SHARDS, _IN_A_SHARD = 1_100, 1_165
 _TABLES = {"columns": (2_000, 2_000), "rows": (20_000, 10)}
@@ -68,17 +69,17 @@ def make_many_images(root: Path, data: Path) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=BENCHMARKS.parent / "bench-data", help="(default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
+    add_folder(parser)
+    add_rounds(parser)
     args = parser.parse_args()
-    root = args.data / "report"
+    root = args.folder / "report"
     shutil.rmtree(root, ignore_errors=True)
     print(machine())
     for name in (*_TABLES, "images"):
         folder = root / name
         folder.mkdir(parents=True)
         table = _TABLES.get(name)
-        directory = make_table(folder, *table) if table is not None else make_many_images(folder, args.data)
+        directory = make_table(folder, *table) if table is not None else make_many_images(folder, args.folder)
         page = folder / "page.html"
         commands = {
             "inspect": [SHARDMILL, "inspect", str(directory), "--json", "--examples", "0"],

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from measure import SHARDMILL, Measured, machine, make_table, measure
+from options import add_folder, add_rounds
 
 _TIMES, _MOST_TIMES, _MOST_BYTES = 10, 10.5, 1e9
 _FEW, _MANY, _MOST_MORE = 10, 4_000, 1.15
@@ -86,10 +87,8 @@ def main() -> int:
     )
     parser.add_argument("--shards", type=int, default=80, help="of the smaller table (default: %(default)s)")
     parser.add_argument("--many_rows", type=int, default=3_000_000, help="of that with many shards, 0 for none")
-    parser.add_argument("--rounds", type=int, default=1, help="of which the median counts (default: %(default)s)")
-    parser.add_argument(
-        "--folder", type=Path, default=Path("bench-data"), help="for input and outputs (default: %(default)s)"
-    )
+    add_rounds(parser, 1)
+    add_folder(parser)
     args = parser.parse_args()
     output, failed = args.folder / "output", False
     print(machine())

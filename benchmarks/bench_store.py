@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from bench_rebuild import reaching, requests, store
 from measure import BENCHMARKS, SHARDMILL, Measured, machine, make_images, make_table, measure
+from options import add_folder, add_rounds
 
 _ASKING = 4  # threads
 _PART = 8 << 20
@@ -127,13 +128,11 @@ def main() -> None:
     parser.add_argument("--looped", type=int, default=500, help="of them, by the loop (default: %(default)s)")
     parser.add_argument("--rows", type=int, default=30_000_000, help="of 68 bytes, 0 for none (default: %(default)s)")
     parser.add_argument("--shards", type=int, default=0, help="in each split (default: chosen by their size)")
-    parser.add_argument("--rounds", type=int, default=1, help="of the table, the median counts (default: %(default)s)")
-    parser.add_argument(
-        "--data", type=Path, default=Path("bench-data"), help="for inputs and outputs (default: %(default)s)"
-    )
+    add_rounds(parser, 1)
+    add_folder(parser)
     args = parser.parse_args()
 
-    data = args.data.resolve()
+    data = args.folder.resolve()
     (data / "capacity").mkdir(parents=True, exist_ok=True)
     print(f"{machine()}\n", flush=True)
     with ExitStack() as stack:

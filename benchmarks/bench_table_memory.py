@@ -8,13 +8,13 @@ must stay flat. Exits with 1 otherwise.
 import argparse
 import itertools
 import shlex
-import shutil
 import statistics
 import sys
-from pathlib import Path
 
+from against import in_turns
 from compare import shardmill_command
-from measure import Measured, machine, make_table, measure
+from measure import machine, make_table
+from options import add_folder, add_rounds
 
 _MOST_GROWTH = 1.15
 _MOST_TIME = 11.0
@@ -38,22 +38,15 @@ def table(sizes: list[int], seconds: list[float], peaks_mb: list[float]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=300_000, help="of the first of three sizes (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="of which the median time counts (default: %(default)s)")
-    parser.add_argument(
-        "--folder", type=Path, default=Path("bench-data"), help="for input and outputs (default: %(default)s)"
-    )
+    add_rounds(parser)
+    add_folder(parser)
     args = parser.parse_args()
 
     sources = [make_table(args.folder, "csv", args.rows * _STEP**power) for power in range(3)]
     output = args.folder / "output"
     commands = [shardmill_command("csv", source, output) for source in sources]
-    runs: list[list[Measured]] = [[] for _ in sources]
-    for number in range(args.rounds):
-        for source, command, measured in zip(sources, commands, runs):
-            shutil.rmtree(output, ignore_errors=True)
-            measured.append(measure(command))
-            print(f"round {number + 1}: {source.name}: {measured[-1].seconds:.1f} s", file=sys.stderr)
-    shutil.rmtree(output, ignore_errors=True)
+    named = {source.name: command for source, command in zip(sources, commands, strict=True)}
+    runs = in_turns(named, output, args.rounds).values()
 
     seconds = [statistics.median(run.seconds for run in measured) for measured in runs]
     peaks_mb = [max(run.peak_bytes for run in measured) / 1e6 for measured in runs]

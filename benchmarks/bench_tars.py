@@ -5,13 +5,14 @@ an image nor shuffles.
 """
 
 import argparse
-import shutil
 import statistics
 import subprocess
 import sys
 from pathlib import Path
 
-from measure import BENCHMARKS, SHARDMILL, Measured, machine, measure
+from against import in_turns
+from measure import BENCHMARKS, SHARDMILL, Measured, machine
+from options import add_folder, add_rounds
 
 
 def make_tars(data: Path, samples: int, kilobytes: float) -> Path:
@@ -40,26 +41,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=100_000, help="(default: %(default)s)")
     parser.add_argument("--kilobytes", type=float, default=25, help="of an image, about (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="of which the median counts (default: %(default)s)")
-    parser.add_argument("--data", type=Path, default=Path("bench-data"), help="for input and outputs")
+    add_rounds(parser)
+    add_folder(parser)
     args = parser.parse_args()
 
-    tars = make_tars(args.data, args.samples, args.kilobytes)
-    output = args.data / "output"
+    tars = make_tars(args.folder, args.samples, args.kilobytes)
+    output = args.folder / "output"
     flags = ("--input", str(tars), "--output", str(output), "--name", "bench")
     commands: dict[str, list[str]] = {
         "a loop over tarfile": [sys.executable, str(BENCHMARKS / "loop_tars.py"), str(tars), str(output / "loop")],
         "`shardmill webdataset`": [SHARDMILL, "webdataset", *flags],
     }
-    runs: dict[str, list[Measured]] = {}
-    for number in range(args.rounds):
-        for name, command in commands.items():
-            shutil.rmtree(output, ignore_errors=True)
-            output.mkdir(parents=True)
-            measured = measure(command)
-            print(f"round {number + 1}: {name}: {measured.seconds:.1f} s", file=sys.stderr)
-            runs.setdefault(name, []).append(measured)
-    shutil.rmtree(output, ignore_errors=True)
+    runs = in_turns(commands, output, args.rounds)
     print(f"{args.samples:,} samples of {args.kilobytes:g} KB; median of {args.rounds}; {machine()}\n")
     print(table(runs))
 

@@ -3,29 +3,7 @@
 All on the same file in one run, as processes of their own with start-up included, in turns.
 """
 
-import argparse
-
-from compare import Case, add_options, compare, copy_case, loop_case, publish_once, report, shardmill_command
-from measure import make_table
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_options(parser)
-    args = parser.parse_args()
-
-    source = make_table(args.folder, "txt", args.rows)
-    output, kept = args.folder / "output", args.folder / "published"
-    command = shardmill_command("text", source, output)
-    publish_once(command, output, kept)
-    cases = {
-        "the loop": loop_case("loop_text.py", source, output, args),
-        "shardmill text": Case(command, args.rounds),
-        "a copy of the bytes, read and written": copy_case(source, kept, output, args.rounds),
-    }
-    runs = compare(cases, output, args.rows, max(args.rounds, args.loop_rounds))
-    print(report(cases, runs, args.rows, source))
-
+from compare import against_the_loop
 
 if __name__ == "__main__":
-    main()
+    against_the_loop(__doc__, "text", "txt", "loop_text.py")

@@ -6,13 +6,13 @@ TensorFlow Transform writes the graph in a process of its own, so the command's 
 """
 
 import argparse
-import shutil
 import statistics
 import sys
 from pathlib import Path
 
+from against import in_turns
 from compare import Case, add_options, compare, report, shardmill_command
-from measure import BENCHMARKS, Measured, machine, make_table, measure
+from measure import BENCHMARKS, machine, make_table, measure
 
 # Two z-scores, one bucketize, two vocabularies: columns of benchmarks/make_table.py.
 TRANSFORM = """\
@@ -49,14 +49,7 @@ def against_stock(source: Path, output: Path, transform: Path, rounds: int) -> s
         "stock, record batches, analyzed": (*stock, "batches", str(source), str(output)),
         "shardmill csv --module_file": (*plain, "--module_file", str(BENCHMARKS / "preprocessing.py")),
     }
-    found: dict[str, list[Measured]] = {name: [] for name in commands}
-    for _ in range(rounds):
-        for name, command in commands.items():
-            shutil.rmtree(output, ignore_errors=True)
-            output.mkdir()
-            found[name].append(measure(command))
-            print(f"{name}: {found[name][-1]}", file=sys.stderr)
-    shutil.rmtree(output, ignore_errors=True)
+    found = in_turns(commands, output, rounds)
     lines = ["| | seconds | seconds of all cores | peak memory, MB |", "|---|---:|---:|---:|"]
     for name, runs in found.items():
         seconds, cores = (statistics.median(values) for values in zip(*((r.seconds, r.core_seconds) for r in runs)))

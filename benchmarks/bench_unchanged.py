@@ -9,7 +9,8 @@ import sys
 import time
 from pathlib import Path
 
-from measure import BENCHMARKS, SHARDMILL, machine, measure
+from measure import SHARDMILL, machine, measure
+from options import add_folder, add_rounds
 
 _CSV_FILES = 40
 
@@ -34,10 +35,10 @@ def listed(folder: Path) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--number", type=int, default=100_000, help="of files (default: %(default)s)")
-    parser.add_argument("--data", type=Path, default=BENCHMARKS.parent / "bench-data", help="(default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
+    add_folder(parser)
+    add_rounds(parser)
     args = parser.parse_args()
-    root = args.data / "unchanged"
+    root = args.folder / "unchanged"
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
     files(root, args.number)

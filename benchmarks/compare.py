@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import row_seconds
-from measure import BENCHMARKS, SHARDMILL, machine, measure
+from measure import BENCHMARKS, SHARDMILL, machine, make_table, measure
+from options import add_folder, add_rounds
 
 SHARDS = 10  # that every command makes
 
@@ -42,12 +43,10 @@ class Times:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options that the benchmarks of tables have in common."""
     parser.add_argument("--rows", type=int, default=3_000_000, help="default: %(default)s")
-    parser.add_argument("--rounds", type=int, default=3, help="of which the median counts (default: %(default)s)")
+    add_rounds(parser)
     parser.add_argument("--loop_rounds", type=int, default=1, help="of the loop, which is slow (default: %(default)s)")
     parser.add_argument("--loop_rows", type=int, help="to time the loop on, its cost a row being scaled (default: all)")
-    parser.add_argument(
-        "--folder", type=Path, default=Path("bench-data"), help="for input and outputs (default: %(default)s)"
-    )
+    add_folder(parser)
 
 
 def loop_case(script: str, source: Path, output: Path, args: argparse.Namespace) -> Case:
@@ -87,6 +86,25 @@ def publish_once(command: tuple[str, ...], output: Path, kept: Path) -> None:
     output.mkdir()
     measure(command)
     (output / "bench" / "1.0.0").rename(kept)
+
+
+def against_the_loop(description: str | None, route: str, kind: str, loop: str) -> None:
+    """A benchmark of `shardmill` on a table in files of a `kind`, against a loop and a copy of the bytes."""
+    parser = argparse.ArgumentParser(description=description)
+    add_options(parser)
+    args = parser.parse_args()
+
+    source = make_table(args.folder, kind, args.rows)
+    output, kept = args.folder / "output", args.folder / "published"
+    command = shardmill_command(route, source, output)
+    publish_once(command, output, kept)
+    cases = {
+        "the loop": loop_case(loop, source, output, args),
+        f"shardmill {route}": Case(command, args.rounds),
+        "a copy of the bytes, read and written": copy_case(source, kept, output, args.rounds),
+    }
+    runs = compare(cases, output, args.rows, max(args.rounds, args.loop_rounds))
+    print(report(cases, runs, args.rows, source))
 
 
 def compare(cases: Mapping[str, Case], output: Path, rows: int, rounds: int) -> dict[str, list[Times]]:

@@ -1,14 +1,12 @@
 """What bench_tables compares with: the loop everybody writes over a CSV file, unshuffled, the types by hand."""
 
-import argparse
 import csv
 from collections.abc import Mapping
 from itertools import islice
 
 import tensorflow as tf
+from loop_shards import SHARDS, loop_parser, shard_writers
 from row_seconds import row_seconds
-
-SHARDS = 10
 
 
 def int64_feature(value: int) -> tf.train.Feature:
@@ -40,20 +38,10 @@ def to_example(row: Mapping[str, str]) -> bytes:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("path")
-    parser.add_argument("output", help="the folder of the shards")
-    parser.add_argument("--rows", type=int, help="to read (default: all)")
-    parser.add_argument("--row_seconds", help="a file for what the rows cost without the start")
-    args = parser.parse_args()
-    writers = [
-        tf.io.TFRecordWriter(f"{args.output}/loop-{shard:05d}-of-{SHARDS:05d}.tfrecord") for shard in range(SHARDS)
-    ]
-    with row_seconds(args.row_seconds), open(args.path, newline="") as file:
+    args = loop_parser(__doc__).parse_args()
+    with row_seconds(args.row_seconds), shard_writers(args.output) as writers, open(args.source, newline="") as file:
         for number, row in enumerate(islice(csv.DictReader(file), args.rows)):
             writers[number % SHARDS].write(to_example(row))
-        for writer in writers:
-            writer.close()
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def write_tfrecords(path: Path, rows: int) -> None:
             column.cast(pa.float32()) if pa.types.is_floating(column.type) else column  # all that an Example holds
             for column in batch.columns
         ]
-        framed, _ = encode_framed(pa.RecordBatch.from_arrays(columns, batch.schema.names))
+        framed = encode_framed(pa.RecordBatch.from_arrays(columns, batch.schema.names))
         files[number % _FILES].write(framed.buffers()[2])
     for file in files:
         file.close()

@@ -6,7 +6,8 @@ import csv
 
 import apache_beam as beam
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from loop_table import SHARDS, to_example
+from loop_shards import SHARDS
+from loop_table import to_example
 from row_seconds import row_seconds
 
 _COLUMNS = [

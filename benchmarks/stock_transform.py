@@ -16,7 +16,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from loop_table import SHARDS
+from loop_shards import SHARDS
 from preprocessing import preprocessing_fn
 from tensorflow_transform.tf_metadata import dataset_metadata, schema_utils
 from tfx_bsl.public import tfxio

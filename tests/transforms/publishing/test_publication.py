@@ -15,7 +15,7 @@ from transforms.publishing.job_folder import read_journal
 from transforms.publishing.journal import Journal
 from transforms.publishing.publication import LostFilesError, complete, settle
 from transforms.publishing.publish import publish
-from transforms.stores import local, renames, storage
+from transforms.stores import local, renames
 
 SHARDS = {"train": 2, "test": 1}
 

@@ -1,0 +1,16 @@
+"""Options that benchmarks have in common."""
+
+import argparse
+from pathlib import Path
+
+
+def add_rounds(parser: argparse.ArgumentParser, default: int = 3) -> None:
+    """How often each command is measured."""
+    parser.add_argument("--rounds", type=int, default=default, help="of which the median counts (default: %(default)s)")
+
+
+def add_folder(parser: argparse.ArgumentParser) -> None:
+    """Where inputs are made and kept, and outputs are written."""
+    parser.add_argument(
+        "--folder", type=Path, default=Path("bench-data"), help="for inputs and outputs (default: %(default)s)"
+    )
