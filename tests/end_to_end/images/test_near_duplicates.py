@@ -1,6 +1,8 @@
 """--near_duplicates: pictures that look alike are counted, listed, shown and checked."""
 
 import json
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of `_files`."""
     folder = tmp_path_factory.mktemp("near") / "in"
     write_files(folder, _files())
+    for path in folder.rglob("*.*"):
+        os.utime(path, (time.time() - 60,) * 2)  # of what is written just now nobody knows whether it will be again
     return folder
 
 
