@@ -81,6 +81,8 @@ def _array(data: bytes, max_pixels: int, convert: Callable[[Image.Image], Image.
             return np.asarray(convert(image))
     except UnidentifiedImageError:
         raise ValueError(f"not an image that Pillow reads: the file starts with {data[:8]!r}") from None
+    except MemoryError:  # of this process, and no fault of the image
+        raise
     except Exception as error:  # what its readers' parsing happens to raise, and a class of its own for bombs
         raise ValueError(str(error) or type(error).__name__) from error
 

@@ -39,6 +39,10 @@ class Failure:
         """What `error`, raised in `step`, comes to."""
         if isinstance(error, (UserError, JobError)):
             return cls(step, type(error).__name__, str(error))
+        if isinstance(error, MemoryError):
+            return cls(
+                step, "", "no memory was left in a worker; give fewer --threads, or workers that have more of it"
+            )
         if isinstance(error, OSError) and error.filename:
             return cls(step, "", sentence_of(error))
         return cls(step, "", " ".join("".join(format_exception_only(error)).split()))

@@ -55,6 +55,8 @@ def orientation(data: bytes) -> int:
     with _open(data) as image:
         try:
             found = image.getexif().get(0x0112, 1)
+        except MemoryError:  # of this process, and no fault of the image
+            raise
         except Exception:  # broken EXIF, by which nothing is turned
             return 1
     return found if isinstance(found, int) and 1 <= found <= 8 else 1
@@ -79,6 +81,8 @@ def reencode(data: bytes, how: Reencode) -> tuple[bytes, str, int, int]:
         target = how.format or ("jpeg" if source.format in _JPEG_FORMATS else "png")
         try:
             return _convert(source, target, how)
+        except MemoryError:  # of this process, and no fault of the image
+            raise
         except Exception as error:  # a colour space without a way to RGB, a side too long for a jpeg, …
             raise ImageError(f"cannot be re-encoded as {target}: {error_text(error)}") from error
 
@@ -130,6 +134,8 @@ def _open(data: bytes) -> Image.Image:
     except UnidentifiedImageError:
         what = foreign_files.describe(data) or f"the file starts with {data[:8]!r}"
         raise ImageError(f"not an image that Pillow reads: {what}") from None
+    except MemoryError:  # of this process, and no fault of the image
+        raise
     except Exception as error:  # Pillow's readers raise what their parsing happens to raise
         raise ImageError(f"does not decode: {error_text(error)}") from error
 
@@ -140,5 +146,7 @@ def _load(image: Image.Image, data: bytes) -> None:
         png_file.check_pixels(data)
     try:
         image.load()
+    except MemoryError:  # of this process, and no fault of the image
+        raise
     except Exception as error:  # as above: OSError, SyntaxError, struct.error, zlib.error, …
         raise ImageError(f"does not decode: {error_text(error)}") from error

@@ -44,6 +44,8 @@ def look_of(data: bytes) -> str:
             source.draft("L", (_DECODED, _DECODED))
             grey = source if source.mode == "L" and "transparency" not in source.info else to_rgb(source).convert("L")
             small = grey.resize((_SIDE, _SIDE), Image.Resampling.LANCZOS, reducing_gap=3.0)
+    except MemoryError:  # of this process, and no fault of the image
+        raise
     except Exception:  # Pillow's readers raise what their parsing happens to raise
         return UNDECODABLE
     if np.asarray(small).std() < _FLATTEST:

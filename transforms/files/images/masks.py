@@ -144,7 +144,7 @@ def _values(data: bytes, dtype: str) -> np.ndarray:
                 raise ImageError("an animation, of which no picture is the mask")
             image.load()
             values = np.asarray(image.convert("L") if image.mode == "1" else image)
-    except ImageError:
+    except (ImageError, MemoryError):  # the latter of this process, and no fault of the image
         raise
     except Exception as error:  # Pillow's readers raise what their parsing happens to raise
         raise ImageError(f"does not decode: {error_text(error)}") from error

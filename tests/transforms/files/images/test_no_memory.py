@@ -1,0 +1,39 @@
+"""A process without memory for the pixels of an image says nothing of the image."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.command import REPOSITORY
+
+# Its pixels take 100 MB at least, and the process, which is new and has none to spare, may take 50 MB more than it has
+_SCRIPT = """
+import io, resource
+from PIL import Image
+from shardmill.media.image_pixels import mask_array
+from transforms.files.images.codec import Reencode, check_decodes, reencode
+out = io.BytesIO()
+Image.new("L", (10_000, 10_000)).save(out, "GIF")
+data = out.getvalue()
+status = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines())
+taken = int(status["VmData"].split()[0]) << 10
+resource.setrlimit(resource.RLIMIT_DATA, (taken + (50 << 20), resource.RLIM_INFINITY))
+try:
+    {read}
+except MemoryError:
+    print("no memory")
+"""
+
+
+@pytest.mark.parametrize(
+    "read",
+    ["check_decodes(data)", "reencode(data, Reencode('jpeg', (8, 8), 'exact', 95))", "mask_array(data, 1 << 30)"],
+    ids=["check_decodes", "reencode", "mask_array"],
+)
+def test_it_is_no_fault_of_the_image(read: str) -> None:
+    script = [sys.executable, "-c", _SCRIPT.format(read=read)]
+
+    done = subprocess.run(script, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
+
+    assert (done.returncode, done.stdout) == (0, "no memory\n"), done.stderr
