@@ -108,8 +108,10 @@ def _checks(parent: str, version: str) -> tuple[int | None, int | None]:
 def table(rows: Sequence[Row]) -> str:
     """The rows, as people read them."""
     out = Table(box=None, pad_edge=False, header_style="bold")
-    for title, justify in (("version", "left"), ("published", "left"), ("examples", "right"), ("size", "right")):
-        out.add_column(title, justify=justify)  # type: ignore[arg-type]
+    for title in ("version", "published"):
+        out.add_column(title)
+    for title in ("examples", "size"):
+        out.add_column(title, justify="right")
     out.add_column("named by", overflow="fold")
     out.add_column("checks", overflow="fold")
     for row in rows:

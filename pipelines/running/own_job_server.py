@@ -123,12 +123,20 @@ def _find_jar(name: str, server: JavaJarJobServer, options: PipelineOptions) -> 
         ) from None
 
 
+class _Keeping(logging.Handler):
+    def __init__(self, lines: deque[str]) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(record.getMessage())
+
+
 @contextmanager
 def _said_by(server: str) -> Iterator[deque[str]]:
     """The last lines of what a server says; what Beam says of its start is not shown."""
     lines: deque[str] = deque(maxlen=_LINES)
-    log, handler = logging.getLogger(server), logging.Handler()
-    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    log, handler = logging.getLogger(server), _Keeping(lines)
     levels = {name: logging.getLogger(name).level for name in _BEAMS}
     before = log.level, log.propagate
     log.setLevel(logging.INFO)

@@ -9,7 +9,6 @@ so far apart.
 
 import math
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -121,10 +120,10 @@ def jensen_shannon(one: Histogram, other: Histogram, nan_is_a_bin: bool = False)
     for histogram in (one, other):
         if not histogram.total:
             raise ValueError("a histogram that counts nothing is no distribution")
-        at_points = Counter[float]()
+        at_points = dict.fromkeys(points, 0.0)  # weights may be fractions
         for bucket in filter(_is_point, histogram.buckets):
-            at_points[bucket.low] += bucket.numbers  # type: ignore[assignment]  # weights may be fractions
-        rows.append([*_spread(histogram.buckets, bounds), *(at_points[point] for point in points)])
+            at_points[bucket.low] += bucket.numbers
+        rows.append([*_spread(histogram.buckets, bounds), *at_points.values()])
     if nan_is_a_bin:
         rows = [[*row, histogram.apart] for row, histogram in zip(rows, (one, other), strict=True)]
     unlike = [histogram.total - math.fsum(row) for histogram, row in zip((one, other), rows, strict=True)]

@@ -3,7 +3,7 @@ in which shards come."""
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from shardmill.statistics.duplicates import SHOWN
 from transforms.contents.hashes import Hashes
 from transforms.contents.near import near_pairs
+
+Key = TypeVar("Key", int, tuple[int, int])
 
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
@@ -113,9 +115,9 @@ def count_near(pictures: Pictures, splits: int, distance: int) -> Near:
     return found
 
 
-def _put(counter: "Counter[int] | Counter[tuple[int, int]]", key: object, examples: NDArray[np.int32]) -> None:
+def _put(counter: "Counter[Key]", key: Key, examples: NDArray[np.int32]) -> None:
     if number := int(examples.sum()):
-        counter[key] = number  # type: ignore[index]
+        counter[key] = number
 
 
 class _Chosen:

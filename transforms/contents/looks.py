@@ -99,7 +99,8 @@ class Looks:
         if not rows:
             return unseen
         chosen = [names[row] for row in rows]
-        numbers = np.array([0 if lines[row] is None else lines[row] + 1 for row in rows], np.int64)  # type: ignore[operator]
+        of_rows = (lines[row] for row in rows)
+        numbers = np.array([0 if line is None else line + 1 for line in of_rows], np.int64)
         columns = np.empty((_COLUMNS, len(rows)), np.uint64)
         columns[0] = [int(looks[row], 16) for row in rows]
         columns[1] = np.frombuffer(b"".join(digests[row][:_ITEM] for row in rows), ">u8")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import apache_beam as beam
 import google_crc32c
@@ -26,6 +26,9 @@ from transforms.files.images.limits import MAX_PIXELS
 from transforms.stores.failures import raise_if_store_failed
 from transforms.workers.spread import Spread
 from transforms.workers.threads import map_in_order
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 RECORD_FAULTS_SHOWN = 20  # of a shard; a data set of the wrong kind has one in every record
 _READ_BYTES = 1 << 20  # at once
@@ -177,9 +180,10 @@ class _Checksummed(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._file.read(len(buffer))
-        buffer[: len(data)] = data
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        target = memoryview(buffer)
+        data = self._file.read(len(target))
+        target[: len(data)] = data
         self.size_bytes += len(data)
         self.crc32c = google_crc32c.extend(self.crc32c, data)
         return len(data)

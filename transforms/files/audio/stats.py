@@ -44,14 +44,11 @@ class AudioStats:
         """Add what `other` counted."""
         self.sizes.merge(other.sizes)
         self.frames.merge(other.frames)
-        for mine, others in (
-            (self.encodings, other.encodings),
-            (self.channels, other.channels),
-            (self.rates, other.rates),
-            (self.odd, other.odd),
-            (self.labels, other.labels),
-        ):
-            mine.update(others)  # type: ignore[arg-type]
+        self.encodings.update(other.encodings)
+        self.channels.update(other.channels)
+        self.rates.update(other.rates)
+        self.odd.update(other.odd)
+        self.labels.update(other.labels)
 
     def label_counts(self, feature: str) -> Counter[int]:
         """Files by class id; `label` is the only class label there is."""
