@@ -635,6 +635,7 @@ static PyObject *read_ranges(PyObject *self, PyObject *args) {
 }
 
 PyObject *plain_annotations(PyObject *self, PyObject *args); /* _native_json.c */
+PyObject *read_heads(PyObject *self, PyObject *args);        /* _native_tar.c */
 
 static PyMethodDef methods[] = {
     {"checksums", checksums, METH_VARARGS, "checksums(data, starts, ends, out): crc32c of each data[start:end]."},
@@ -648,6 +649,7 @@ static PyMethodDef methods[] = {
     {"find_before", find_before, METH_VARARGS, "find_before(data, first, last, byte, after): where `byte` stands before one in `after`."},
     {"plain_jpeg", plain_jpeg, METH_VARARGS, "plain_jpeg(data): width, height, and from where to where its EXIF is, of a whole JPEG; else None."},
     {"plain_annotations", plain_annotations, METH_VARARGS, "plain_annotations(text): the columns of COCO's annotations without a fault; else None."},
+    {"read_heads", read_heads, METH_VARARGS, "read_heads(file, base, target, held, at, suffixes): a part of a tar file without some members' data; its end, or -1."},
     {"read_files", read_files, METH_VARARGS, "read_files(paths, most): the bytes of files of at most `most`; None of any other."},
     {"read_ranges", read_ranges, METH_VARARGS, "read_ranges(paths, offsets, target, places): target[places[n]:places[n + 1]] from path n; how many before one that is not there."},
     {NULL, NULL, 0, NULL}};

@@ -56,6 +56,7 @@ def test_the_sdist_holds_every_module_and_the_source_of_the_compiled_one(sdist: 
         *expected(),
         "shardmill/_native.c",
         "shardmill/_native_json.c",
+        "shardmill/_native_tar.c",
         "pyproject.toml",
         "setup.py",
         "README.md",

@@ -19,6 +19,7 @@ from transforms.columns.types import ColumnType
 from transforms.formats.base import BlockRef, FileRef, KeyColumn, Noted, PassedOver, Rows, no_rows
 from transforms.formats.damage import Damage, UnreadableError, of_compressed, unread_file, why_unreadable
 from transforms.formats.json_objects import STAGE, JsonObjects
+from transforms.formats.tar.heads import ANY, IMAGES
 from transforms.formats.tar.pieces import CutError, TarPiece, TarReader
 from transforms.formats.tar.samples import KEY, Part, Sample
 from transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
@@ -65,7 +66,7 @@ class TarFormat:
         last, whole = 0, True
         keys = array("Q")
         with open_decompressed(file.path, file.name, file.size_bytes) as stream:
-            reader = TarReader(stream, 0, None, 1, self.block_size)
+            reader = TarReader(stream, 0, None, 1, self.block_size, ANY)
             try:
                 for piece in reader.pieces(is_end=True):
                     for sample in piece.samples:
@@ -102,7 +103,7 @@ class TarFormat:
         wanted = None if columns is None else list(dict.fromkeys(columns))
         values: dict[str, set[str]] = {column.name: set() for column in values_of}
         merged = Inferred()
-        for piece in self._pieces(block):
+        for piece in self._pieces(block, IMAGES):
             if isinstance(piece, Reject):
                 continue
             rows = self._rows(piece, block.file.name)
@@ -141,15 +142,15 @@ class TarFormat:
             ordered = {name: arrays.pop(name) for name in types} | arrays
             yield Rows(to_batch(ordered, len(rows.lines)), rows.lines, rows.rejects)
 
-    def _pieces(self, block: BlockRef) -> Iterator[TarPiece | Reject]:
-        """The samples of a block, and a Reject of what cannot be read."""
+    def _pieces(self, block: BlockRef, *unread: str | None) -> Iterator[TarPiece | Reject]:
+        """The samples of a block, without the data of what is `unread`, and a Reject of what cannot be read."""
         file = block.file
         plain = not is_compressed(file.name)
         with open_decompressed(file.path, file.name, block.end) as stream:
             if block.offset:
                 stream.seek(block.offset)
             length = block.length if plain else None
-            reader = TarReader(stream, block.offset, length, block.first_line, self.block_size)
+            reader = TarReader(stream, block.offset, length, block.first_line, self.block_size, *unread)
             try:
                 yield from reader.pieces(is_end=not plain or block.end == file.size_bytes)
             except (UnreadableError, OSError) as error:

@@ -6,6 +6,7 @@ from io import BufferedIOBase
 from typing import BinaryIO, cast
 
 from transforms.formats.damage import UnreadableError
+from transforms.formats.tar.heads import read_heads
 from transforms.formats.tar.members import BLOCK, Member, read_member
 from transforms.formats.tar.samples import MAX_MEMBER_BYTES, Grouping, Sample
 from transforms.formats.tar.scan import scan_members
@@ -50,7 +51,9 @@ class TarReader:
       others: members that are of no sample, by what they are: how many, and the first by name.
     """
 
-    def __init__(self, stream: BinaryIO, offset: int, length: int | None, first: int, piece_size: int) -> None:
+    def __init__(
+        self, stream: BinaryIO, offset: int, length: int | None, first: int, piece_size: int, *unread: str | None
+    ) -> None:
         """Args:
 
         stream: at `offset`.
@@ -58,7 +61,9 @@ class TarReader:
         length: of the bytes to read; None for all.
         first: number of the first sample.
         piece_size: bytes of a piece, about.
+        unread: of what members the data is not looked at, as transforms.formats.tar.heads has it; none where all is.
         """
+        self._unread = unread
         self._stream, self._left, self._piece_size = cast(BufferedIOBase, stream), length, piece_size
         # One buffer for all pieces: a new one each time costs more than to read into it
         self._buffer = memoryview(b"")
@@ -180,11 +185,24 @@ class TarReader:
         buffer = self._buffer if held + more <= len(self._buffer) else memoryview(bytearray(held + more))
         buffer[:held] = rest
         self._buffer, self._data = buffer, buffer[:held]  # what is left may be asked for, if reading fails
-        self._data = buffer[: held + self._read_into(buffer[held : held + more])]
+        self._data = buffer[: held + self._read_members(buffer[: held + more], held)]
         self._singly, self.beginning = 0, self.beginning or bytes(self._data[:_BEGINNING])
 
+    def _read_members(self, target: memoryview, held: int) -> int:
+        """Fill `target`, the bytes from `base` on, behind what it holds; how many came, without what is not looked at
+        where that can be left out."""
+        if self._unread:
+            target = target if self._left is None else target[: held + self._left]
+            at = self.position - self._base
+            number = read_heads(self._stream, self._base, target, held, at, *self._unread) if at >= 0 else None
+            if number is not None:
+                return self._came(number)
+        return self._read_into(target[held:])
+
     def _read_into(self, target: memoryview) -> int:
-        number = self._stream.readinto(target if self._left is None else target[: self._left])
+        return self._came(self._stream.readinto(target if self._left is None else target[: self._left]))
+
+    def _came(self, number: int) -> int:
         self._ended = not number  # a stream may give less than it is asked for, before an error for instance
         if self._left is not None:
             self._left -= number
