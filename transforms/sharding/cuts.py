@@ -27,6 +27,7 @@ from transforms.sharding.cut_bins import (
 from transforms.sharding.divisions import Division, Divisions, Grouped, divide, divide_by_bytes
 from transforms.sharding.key_histogram import Histogram, histogram, merge, pick_keys
 from transforms.sharding.shared_keys import shared_keys
+from transforms.workers.memory import return_freed
 from transforms.workers.threads import ThreadedFlatMap
 
 _REPEATED = "repeated"
@@ -68,7 +69,7 @@ class FindExampleCuts(beam.PTransform):
             | "Merge" >> beam.CombineGlobally(_MergeHistograms())
         )
         most = self.most_keys if self.repeats else sys.maxsize
-        located = histograms | "Locate" >> beam.Map(locate, self.ranks_of, most).with_output_types(Any)
+        located = histograms | "Locate" >> beam.Map(_locate, self.ranks_of, most).with_output_types(Any)
         look = self._look(_look_in_bins, AsSingleton(located))
         found = pcoll | "LookInCutBins" >> look.with_output_types(Any)
         if not self.repeats:
@@ -150,6 +151,11 @@ class _Again:
 
 def _histograms(group: Callable[[Any], Grouped], keyed: Any) -> list[dict[Any, Histogram]]:
     return [{name: histogram(keys, sizes) for name, (keys, _, sizes) in group(keyed).items()}]
+
+
+def _locate(histograms: dict[Any, Histogram], ranks_of: RanksOf, most_keys: int) -> Located:
+    return_freed()  # of what was staged: references to slices need memory of another shape
+    return locate(histograms, ranks_of, most_keys)
 
 
 def _look_in_bins(group: Callable[[Any], Grouped], keyed: Any, located: Located) -> list[Any]:
