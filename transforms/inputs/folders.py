@@ -4,6 +4,8 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from shardmill.metadata.naming import ShardName
+
 # Folders that are splits, in any case, and the split that each is: the words of Hugging Face's datasets, data_files.py.
 SPLIT_FOLDERS = {
     "train": "train",
@@ -93,8 +95,11 @@ def split_name(text: str) -> str:
 
 def split_of_file(name: str) -> str | None:
     """The split that a file of records bears in its name, as `train-00000-of-00002.parquet` and `test.csv` do: where
-    Hugging Face's datasets look for it, too; None where it bears none."""
-    found = _FIRST_WORD.match(name.rpartition("/")[2])
+    Hugging Face's datasets look for it, too, and as shards that TFDS names do; None where it bears none."""
+    base = name.rpartition("/")[2]
+    if (shard := ShardName.parse(base)) is not None:
+        return shard.split
+    found = _FIRST_WORD.match(base)
     return None if found is None else SPLIT_FOLDERS.get(found[1].lower())
 
 

@@ -111,13 +111,21 @@ def _found(feature: Feature, inferred: Inferred) -> frozenset[str]:
     return found
 
 
+def names_beside_schema(feature: Feature) -> str:
+    """What the file is called in which the names of a feature's classes stand: a schema does not say whether the name
+    is that of a member of a sequence."""
+    sequence, slash, member = feature.name.rpartition("/")
+    either = [feature.stem, f"{sequence.replace('/', '.')}-{member}"] if slash else [feature.stem]
+    return " or ".join(map(naming.labels_file, dict.fromkeys(either)))
+
+
 def _class_names(feature: Feature, inferred: Inferred, options: TableOptions) -> ClassNames:
     """The names of the classes of a label that holds their names, or as --schema says their ids."""
     frozen = options.classes.names_of(feature.name, options.label_columns)
     if kind_of(feature).has_classes and frozen is None:
         raise UserError(
             f"{options.schema_said} says that {feature.name!r} holds ids of {_class_count(feature)} classes; give their"
-            f" names with --labels_file {naming.labels_file(feature.stem)}, which stands beside the schema"
+            f" names with --labels_file {names_beside_schema(feature)}, which stands beside the schema"
         )
     check_label_name(feature.name)
     check_labels_file(feature, options)
@@ -154,7 +162,7 @@ def check_labels_file(feature: Feature, options: TableOptions) -> None:
     if frozen is not None and len(frozen) < len(feature.class_names):
         raise UserError(
             f"{options.classes.source} has {len(frozen):,} names, but {options.schema_said} says that {feature.name!r}"
-            f" holds ids of {len(feature.class_names):,} classes; give the {naming.labels_file(feature.stem)} that"
+            f" holds ids of {len(feature.class_names):,} classes; give the {names_beside_schema(feature)} that"
             " stands beside the schema"
         )
 

@@ -2,12 +2,11 @@
 
 from shardmill.errors import UserError
 from shardmill.kinds.registry import kind_of
-from shardmill.metadata import naming
 from shardmill.metadata.labels import check_label_name
 from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 from transforms.inputs.summary import InputSummary
-from transforms.layout.label import check_labels_file
+from transforms.layout.label import check_labels_file, names_beside_schema
 from transforms.layout.notices import skipped_notices
 from transforms.layout.splits import check_split_shards, splits_of_tables
 from transforms.layout.table_layout import TableLayout
@@ -30,8 +29,7 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
         ):
             raise UserError(
                 f"{options.schema_said} says that {feature.name!r} holds ids of classes; give --label {feature.name}"
-                f" and their names with --labels_file {naming.labels_file(feature.stem)}, which stands beside the"
-                " schema"
+                f" and their names with --labels_file {names_beside_schema(feature)}, which stands beside the schema"
             )
         check_labels_file(feature, options)
     labels = options.label_columns if options.classes.labels is not None else ()

@@ -1,5 +1,6 @@
 """How tables are read: columns chosen, types from data or schema, labels, splits, and a sentence for each mistake."""
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +14,7 @@ from transforms.columns.types import ColumnType
 from transforms.formats.base import KeyColumn
 from transforms.inputs.summary import InputSummary, summarize_files, summarize_header, summarize_skipped
 from transforms.layout.columns import wanted_columns
+from transforms.layout.label import names_beside_schema
 from transforms.layout.lines import make_line_layout
 from transforms.layout.records import make_record_layout
 from transforms.layout.table_layout import TableLayout
@@ -223,3 +225,10 @@ def test_existing_records_have_no_features_yet() -> None:
     made = make_record_layout(FILES, Inferred(), TableOptions("--input x"), False)
 
     assert (list(made.types), made.features) == (["record"], ())
+
+
+def test_the_file_of_names_beside_a_schema_is_called_in_either_way() -> None:
+    flat, nested = (Feature(name, "int64", "class_label", (), class_names=("0", "1")) for name in ("a", "b/c"))
+    assert names_beside_schema(flat) == "a.labels.txt"
+    assert names_beside_schema(nested) == "b.c.labels.txt or b-c.labels.txt"
+    assert names_beside_schema(replace(nested, sequence="b")) == "b-c.labels.txt"
