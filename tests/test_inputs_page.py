@@ -5,6 +5,7 @@ import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,16 @@ def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 ROWS = list(rows())
+
+
+def write_boxes(path: Path, folder: Path, rows: list[dict[str, Any]]) -> None:
+    """A table as Hugging Face has it of the image files in a folder, with what rows of its metadata say of each."""
+    label = {"names": ["thing"], "_type": "ClassLabel"}
+    told = {"image": {"_type": "Image"}, "objects": {"categories": {"feature": label, "_type": "List"}}}
+    table = pa.Table.from_pylist(
+        [{"image": {"bytes": (folder / row["file_name"]).read_bytes()}, "objects": row["objects"]} for row in rows]
+    )
+    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": told}})}), path)
 
 
 def write_pets(path: Path, images: list[bytes]) -> None:
@@ -96,7 +107,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.save(folder / "scans/cat/1.npy", np.zeros((2, 2), np.float32))
     pq.write_table(pa.table({"file_name": ["1.jpg"], "label": ["a"]}), folder / "parts/1.parquet")
     drawn = scenes(6)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "file_name": scene.name,
             "objects": {"bbox": [thing.box for thing in scene.things], "categories": [0] * len(scene.things)},
@@ -110,6 +121,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in (1, 2):
         np.save(folder / f"points/car/{number}.npy", np.zeros((number, 3), np.float32))
     write_pets(folder / "pets.parquet", jpegs)
+    write_boxes(folder / "boxes.parquet", folder / "boxes", rows)
     write_coco(folder / "coco", drawn[:4], "annotations/instances_train2017.json", "train2017")
     write_coco(folder / "coco", drawn[4:], "annotations/instances_val2017.json", "val2017")
     write_coco(folder / "export", drawn, "_annotations.coco.json")
@@ -124,7 +136,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_are_rows() -> None:
-    assert len(ROWS) == 39
+    assert len(ROWS) == 40
 
 
 @pytest.mark.parametrize(("command", "wanted"), ROWS)

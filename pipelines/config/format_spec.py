@@ -34,6 +34,7 @@ class FormatSpec:
       infers: whether types come from the rows where no --schema says them.
       has_columns: whether its features are known before the records are read.
       calls_rows: the column, a source, whose text rejects call a row by; "" where there is none.
+      has_objects: whether a column may be of objects in images.
       untouched: whether records pass through as they are.
       needs: (module, what for, the extra that installs it).
     """
@@ -51,6 +52,7 @@ class FormatSpec:
     infers: bool = True
     has_columns: bool = True
     calls_rows: str = ""
+    has_objects: bool = False
     untouched: bool = False
     needs: tuple[tuple[str, str, str], ...] = ()
 

@@ -9,6 +9,7 @@ from pipelines.config.delimited import DelimitedOptions
 from pipelines.config.job import JobConfig, input_flag
 from shardmill.errors import UserError
 from shardmill.features.feature import Features
+from transforms.options.boxes import BoxOptions
 from transforms.options.declare import flag
 from transforms.options.pictures import PictureOptions
 from transforms.options.shards import parse_size
@@ -26,7 +27,15 @@ def _check_block_size(size: int) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordOptions(
-    ColumnOptions, DelimitedOptions, TransformOptions, TokenOptions, SequenceOptions, PictureOptions, JobConfig, ABC
+    ColumnOptions,
+    DelimitedOptions,
+    TransformOptions,
+    TokenOptions,
+    SequenceOptions,
+    PictureOptions,
+    BoxOptions,
+    JobConfig,
+    ABC,
 ):
     """The options of all formats; of what a format has no flag for, it is told the default."""
 

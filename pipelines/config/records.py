@@ -9,6 +9,7 @@ from pipelines.config.record_options import RecordOptions
 from shardmill.errors import UserError
 from shardmill.features.feature import Features, of_kind
 from transforms.inputs.file_kind import FileKind
+from transforms.options.boxes import BoxOptions
 from transforms.options.labels import LabelOptions
 from transforms.options.pictures import PictureOptions
 from transforms.options.splits import SplitOptions
@@ -115,6 +116,21 @@ class RecordsConfig(RecordOptions):
         return to_pbtxt(self.schema.features, self.schema.asked)
 
     @property
+    def own_schema(self) -> "Features | None":
+        """As the base says; with a column in the place of the features of objects."""
+        return self._unplaced[0]
+
+    @property
+    def _unplaced(self) -> "tuple[Features | None, Features]":
+        """The features of --schema as the input has them, and those of objects in images, where a column is of such."""
+        features = super().own_schema
+        if features is None or not self.spec.has_objects:
+            return features, ()
+        from transforms.layout.table_options import unplaced
+
+        return unplaced(features)
+
+    @property
     def _schema_labels(self) -> tuple[str, ...]:
         """The class label of --schema: what the command that wrote it was given as --label."""
         labels = tuple(feature.name for feature in of_kind(self.own_schema or (), "class_label"))
@@ -153,6 +169,7 @@ class RecordsConfig(RecordOptions):
         return TableOptions(
             source=self.source,
             schema=self.own_schema,
+            objects=self._unplaced[1],
             schema_said=self.schema.said if self.schema is not None else "",
             drop=self.drop,
             only=self.only,
@@ -160,6 +177,7 @@ class RecordsConfig(RecordOptions):
             label_columns=self.table_labels,
             images=self.image,
             pictures=self.part(PictureOptions),
+            boxes=self.part(BoxOptions),
             times=dict(self.timestamp),
             calls_rows=self.spec.calls_rows,
             separators={name or self.table_labels[0]: text for name, text in (self.label_separator or {}).items()},

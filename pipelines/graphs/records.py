@@ -30,6 +30,7 @@ from transforms.preprocessing.materialize import StagedGraph
 from transforms.publishing import publish
 from transforms.publishing.describe import Build, PublishOptions
 from transforms.records.merge import RunShards
+from transforms.records.objects import object_notices
 from transforms.records.packed import PackedShards
 from transforms.records.run_file import read_distinct_keys, read_keys
 from transforms.records.sequence_shards import SAME_TIME, SequenceShards
@@ -205,10 +206,11 @@ def _publish(
         notices.append(f"passed over {staged.blank:,} blank line{'' if staged.blank == 1 else 's'}")
     notices += label_notices(staged.odd, {name: how.separator for name, how in layout.separated.items()})
     notices += time_notices(staged.odd, layout.times)
+    notices += object_notices(staged.odd)
     features, found = published_features(layout, staged, table)
     notices += found
     notices += schema_notices(layout, staged, table)
-    for label in layout.labels:
+    for label in layout.row_labels:
         check_ids(staged, layout, label, table)
     graph = only(graphs, StagedGraph())
     is_packed = tokenization is not None and tokenization.is_packed

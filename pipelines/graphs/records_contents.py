@@ -26,7 +26,7 @@ def equal_contents(
         content = f"images of {', '.join(map(repr, layout.images))}, as they are stored"
     sections = [*staged.sections, *(shard.section for shard in shards if shard.section is not None)]
     names = {feature.name: feature.class_names for feature in layout.features}
-    found = find_duplicates(content, sections, names.get(layout.labels[0], ()) if layout.labels else ())
+    found = find_duplicates(content, sections, names.get(next(iter(layout.row_labels), ""), ()))
     if not is_packed:
         return found
     return replace(found, documents={split: stats.examples for split, stats in sorted(staged.stats.items())})

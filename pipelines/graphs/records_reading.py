@@ -22,6 +22,7 @@ from transforms.layout.tokens import tokenized_layout
 from transforms.preprocessing.declaration import check_analyzed, check_transform
 from transforms.records.infer import InferColumns
 from transforms.records.kinds import CountKinds
+from transforms.records.objects import objects_layout
 from transforms.workers.merging import only
 
 
@@ -97,6 +98,7 @@ def _layout_of_route(summary: InputSummary, inferred: Inferred, config: RecordsC
     if not summary.folders and not summary.rejected:
         raise UserError("; ".join([f"no {config.kind.plural} in {config.source}", *skipped_notices(summary)]))
     layout = config.spec.make_layout()(summary, inferred, config.table_options, config.line_numbers)
+    layout = objects_layout(layout)
     if config.tokenization is not None:
         layout = tokenized_layout(layout, config.tokenization, config.source)
     if config.sequencing is not None:

@@ -7,6 +7,7 @@ from pipelines.config.record_options import RecordOptions
 from pipelines.config.records import RecordsConfig
 from pipelines.kinds.kind import RecordsKind
 from shardmill.features.renames import Renames
+from transforms.options.boxes import BoxOptions
 from transforms.options.declare import options_of
 from transforms.options.pictures import PictureOptions
 from transforms.sequences.options import SequenceOptions
@@ -39,6 +40,7 @@ _COLUMNS = (
     *(option.field for option in options_of(SequenceOptions)),
 )  # of every table
 _PICTURES = tuple(option.field for option in options_of(PictureOptions))
+_BOXES = tuple(option.field for option in options_of(BoxOptions))
 
 
 def _csv(config: RecordOptions) -> "RecordFormat":
@@ -153,10 +155,11 @@ FORMATS = (
         suffixes="parquet|pq",
         summary="turn Parquet files into TFRecord shards",
         description="Turn Parquet files into balanced, shuffled TFRecord shards.",
-        flags=("image", *_PICTURES, *_COLUMNS),
+        flags=("image", *_PICTURES, *_BOXES, *_COLUMNS),
         make_format=_parquet,
         make_encoder=_rows,
         make_layout=_table_layout,
+        has_objects=True,
     ),
     FormatSpec(
         name="avro",

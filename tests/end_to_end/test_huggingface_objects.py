@@ -257,15 +257,6 @@ def test_mistakes_are_one_sentence(run: Run, tmp_path: Path) -> None:
     check_mistake(run("images", "--input", folder, "--on_bad_box", "drop", *out), *said)
 
 
-def test_boxes_beside_images_inside_of_parquet_are_told_the_way(run: Run, tmp_path: Path) -> None:
-    scene = next(scene for scene in SCENES if scene.things)
-    for number, value in enumerate((columns_of(scene), items_of(scene))):
-        datasets.Dataset.from_list([{"n": 1, "objects": value}]).to_parquet(str(tmp_path / f"{number}.parquet"))
-        where = ("--input", tmp_path / f"{number}.parquet", "--output", tmp_path, "--name", "n")
-        said = ("column 'objects' is of boxes as Hugging Face has them", "metadata.jsonl", "--drop objects")
-        check_mistake(run("parquet", *where), *said)
-
-
 def test_numbers_called_objects_stay_a_column(tmp_path: Path) -> None:
     rows = [{"file_name": scene.name, "objects": [1, 2]} for scene in SCENES]
 

@@ -25,16 +25,26 @@ class ValuesOf:
 
 
 @dataclass(frozen=True, slots=True)
+class ToldObjects:
+    """What a column says of each object in an image: the names of it, and whether classes are ids."""
+
+    keys: tuple[str, ...]
+    numbered: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """What a format itself tells of a column, beside the type of its values.
 
     Attributes:
-      kind: `image`, `class_label`, or `text` where there is nothing but what is `said`.
+      kind: `image`, `class_label`, `bbox` of the objects in images, or `text` where there is nothing but what is
+        `said`.
       names: of the classes, by id, as each file has them that names any: one, or the files differ.
       classes: one more than the greatest id there is, where nobody names them.
       is_complete: whether a row without a value is a mistake.
       path: of files that are named and not held, the first name; "" where there is none.
       said: a sentence that the user must be told of it; "" where there is none.
+      objects: of objects in images, what each file says of them: one, or the files differ.
     """
 
     kind: Kind
@@ -43,13 +53,15 @@ class Told:
     is_complete: bool = False
     path: str = ""
     said: str = ""
+    objects: frozenset[ToldObjects] = frozenset()
 
     def merge(self, other: "Told") -> "Told":
         """What both say; of two kinds the first by name."""
         kind, complete = min(self.kind, other.kind), self.is_complete or other.is_complete
         path = min(filter(None, (self.path, other.path)), default="")
         names, said = self.names | other.names, max(self.said, other.said)
-        return Told(kind, names, max(self.classes, other.classes), complete, path, said)
+        objects = self.objects | other.objects
+        return Told(kind, names, max(self.classes, other.classes), complete, path, said, objects)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from transforms.columns.nested import ColumnError
 from transforms.files.manifest_columns import encode_columns
 from transforms.files.references import LABELS, PLANNED
 from transforms.inputs import label_lists
-from transforms.inputs.annotations.objects import labels_of, planned_objects
+from transforms.inputs.annotations.objects import planned_objects, unknown_classes
 from transforms.inputs.companions import COMPANIONS
 from transforms.inputs.folders import split_name
 from transforms.layout.files import Layout
@@ -53,8 +53,10 @@ def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> I
     """The planned files of a FOUND batch, in batches that are no larger than an element may be, and a Reject for each
     that cannot be planned."""
     rows, kept = [], []
-    objects = planned_objects(batch, layout.object_classes.ids) if layout.object_classes is not None else None
-    unknown = _unknown(batch, objects, layout) if objects is not None else {}
+    objects, unknown = None, dict[int, str]()
+    if layout.object_classes is not None:
+        objects = planned_objects(batch, layout.object_classes.ids)
+        unknown = unknown_classes(batch, objects, layout.object_classes.source)
     found = zip(range(len(batch)), *(batch[i].to_pylist() for i in range(8)), strict=True)
     for row, name, size, uri, label, split, line, columns, identity in found:
         values = json.loads(columns) if columns else {}
@@ -82,17 +84,6 @@ def resolve(batch: pa.RecordBatch, layout: Layout, options: ResolveOptions) -> I
         if COMPANIONS.name in batch.schema.names:
             planned_rows = planned_rows.append_column(COMPANIONS, batch[COMPANIONS.name].take(pa.array(kept)))
         yield from bounded(planned_rows if objects is None else _beside(planned_rows, objects.take(pa.array(kept))))
-
-
-def _unknown(batch: pa.RecordBatch, objects: pa.RecordBatch, layout: Layout) -> dict[int, str]:
-    """Why images with an object of a class that has no id are rejects, by their rows."""
-    assert layout.object_classes is not None
-    ids = objects["objects"].flatten().flatten()[0].to_numpy()
-    rows, labels = objects["objects"].value_parent_indices(), labels_of(batch)
-    return {
-        rows[place].as_py(): f"class {labels[place].as_py()!r} of an object is not in {layout.object_classes.source}"
-        for place in np.flatnonzero(ids < 0)[::-1].tolist()
-    }
 
 
 def _beside(planned: pa.RecordBatch, objects: pa.RecordBatch) -> pa.RecordBatch:

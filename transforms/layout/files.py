@@ -21,7 +21,13 @@ from transforms.inputs.folders import (
 )
 from transforms.inputs.listing import METADATA
 from transforms.inputs.summary import InputSummary
-from transforms.layout.notices import folder_remedy, label_notices, left_out_notices, skipped_notices
+from transforms.layout.notices import (
+    folder_remedy,
+    label_notices,
+    left_out_notices,
+    numbered_notice,
+    skipped_notices,
+)
 from transforms.layout.splits import Splits, check_split_shards, in_order, splits_by_fraction
 from transforms.options.labels import LabelOptions
 from transforms.options.splits import CONTENT, SplitOptions
@@ -137,7 +143,7 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
         *(["there is no object in any image"] if options.annotated and not summary.objects else []),
         *_numbered_notices(objects, options),
         *skipped_notices(summary),
-        *left_out_notices(summary),
+        *left_out_notices(summary.left_out),
         *folder_notices(summary.folders, folders),
         *_label_notices(class_names),
         *_list_notices(summary, options),
@@ -320,7 +326,7 @@ def _numbered_notices(objects: ClassNames | None, options: LayoutOptions) -> lis
     """That the classes of objects have no names but their ids."""
     if objects is None or not options.numbered:
         return []
-    return [f"classes of objects have no names but their ids, 0 to {len(objects) - 1}; --labels_file gives them names"]
+    return [numbered_notice(len(objects))]
 
 
 def _name_notices(summary: InputSummary, options: LayoutOptions) -> list[str]:

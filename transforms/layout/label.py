@@ -15,6 +15,7 @@ from transforms.columns.separated import Separated
 from transforms.columns.types import ColumnType, value_spelled, widest
 from transforms.layout.column_names import has_column, nearest
 from transforms.layout.columns import Columns
+from transforms.layout.objects import told_of_objects
 from transforms.layout.table_options import TableOptions
 
 
@@ -39,7 +40,7 @@ def resolve_labels(columns: Columns, inferred: Inferred, options: TableOptions) 
     Raises:
       UserError: a label is no column that can be one, or its class names cannot be known.
     """
-    if not options.label_columns and options.classes.labels is not None:
+    if not options.label_columns and options.classes.labels is not None and told_of_objects(inferred) is None:
         raise UserError(f"{options.classes.given}, but no --label; name the column")
     class_names: dict[str, ClassNames] = {}
     separated: dict[str, Separated] = {}

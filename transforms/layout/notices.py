@@ -30,12 +30,17 @@ def is_of_choices(notice: str) -> bool:
     return notice.startswith(_PASSED_OVER) and any(kind in notice for kind in kinds)
 
 
-def left_out_notices(summary: InputSummary) -> list[str]:
-    """What annotations say and no example holds, in words."""
-    if not summary.left_out:
+def left_out_notices(found: Mapping[str, int]) -> list[str]:
+    """What annotations say and no example holds, each of so many objects, in words."""
+    if not found:
         return []
-    left_out = ", ".join(f"{what} of {number:,}" for what, number in sorted(summary.left_out.items()))
+    left_out = ", ".join(f"{what} of {number:,}" for what, number in sorted(found.items()))
     return [f"left out of annotations of objects, of which the boxes are kept: {left_out}"]
+
+
+def numbered_notice(classes: int) -> str:
+    """That so many classes of objects have no names but their ids."""
+    return f"classes of objects have no names but their ids, 0 to {classes - 1}; --labels_file gives them names"
 
 
 def folder_remedy(plural: str, manifest: bool = False, masks: str = "") -> str:

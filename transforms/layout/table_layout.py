@@ -12,6 +12,7 @@ from transforms.columns.types import ColumnType
 from transforms.formats.base import KeyColumn
 from transforms.inputs.folders import SPLITS, FolderRoles
 from transforms.inputs.summary import InputCounts, InputSummary
+from transforms.layout.objects import LABEL, RowObjects
 from transforms.layout.table_options import TableOptions
 from transforms.options.pictures import PictureOptions
 
@@ -43,6 +44,7 @@ class TableLayout:
       times: the columns whose texts are times that become numbers, and the unit of each.
       counted: those of them that may hold such numbers already, for it is a schema that says the unit.
       pictures: how they are checked.
+      objects: in one of these; None where none are.
       calls_rows: the column whose text rejects call a row by, beside its number; "" where there is none.
     """
 
@@ -63,9 +65,15 @@ class TableLayout:
     indexed: InputCounts = field(default_factory=InputCounts)
     images: tuple[str, ...] = ()
     pictures: PictureOptions = field(default_factory=PictureOptions)
+    objects: RowObjects | None = None
     calls_rows: str = ""
     times: Mapping[str, str] = field(default_factory=dict)
     counted: tuple[str, ...] = ()
+
+    @property
+    def row_labels(self) -> tuple[str, ...]:
+        """Those of the labels that are not of objects in images."""
+        return tuple(name for name in self.labels if self.objects is None or name != LABEL)
 
 
 # How a route decides upon its layout; whether an example of a line has its number concerns lines alone.

@@ -7,9 +7,12 @@ from shardmill.features.feature import Feature, Features, TimeUnit
 from shardmill.kinds.registry import kind_of
 from transforms.columns.inferred import ValuesOf
 from transforms.inputs.folders import FolderRoles
+from transforms.options.boxes import BoxOptions
 from transforms.options.labels import LabelOptions
 from transforms.options.pictures import PictureOptions
 from transforms.options.splits import SplitOptions
+
+OBJECTS = "objects"  # the sequence of what is in images, and the column that it is made of
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,8 @@ class TableOptions:
 
     Attributes:
       source: how errors call the input.
-      schema: the features of --schema, None if not given.
+      schema: the features of --schema, None if not given; of objects in images their column, see `unplaced`.
+      objects: what --schema says of these.
       schema_said: how errors call that: it may be kept of a version.
       drop, only: columns that are left out, or alone kept.
       fill: (column, text) of what stands for missing values.
@@ -33,6 +37,7 @@ class TableOptions:
       plural: how errors call the files.
       images: the columns of --image.
       pictures: how images in columns are checked.
+      boxes: what becomes of boxes in them.
       calls_rows: the column that says which record a row is; "" where there is none.
       says_label: the flags that were given as `label`, which is the first column of --label.
       times: the columns of --timestamp, and the unit of each.
@@ -41,6 +46,7 @@ class TableOptions:
 
     source: str
     schema: Features | None = None
+    objects: Features = ()
     drop: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     fill: tuple[tuple[str, str], ...] = ()
@@ -54,6 +60,7 @@ class TableOptions:
     plural: str = "files"
     images: tuple[str, ...] = ()
     pictures: PictureOptions = field(default_factory=PictureOptions)
+    boxes: BoxOptions = field(default_factory=BoxOptions)
     calls_rows: str = ""
     says_label: tuple[str, ...] = ()
     schema_said: str = "--schema"
@@ -74,7 +81,8 @@ class TableOptions:
 
     @property
     def needs_classes(self) -> list[str]:
-        """The labels whose class names must be found in the data although --schema says the types.
+        """The labels whose class names must be found in the data although --schema says the types, and the column of
+        objects in images.
 
         Beside frozen names too: only all rows say whether there is a new one. Where new ones are rejected, each row
         says it itself.
@@ -82,7 +90,7 @@ class TableOptions:
         return [
             feature.name
             for feature in self.schema or ()
-            if feature.name in self.label_columns and self._is_open(feature)
+            if (feature.name in self.label_columns and self._is_open(feature)) or is_of_objects(feature)
         ]
 
     def _is_open(self, feature: Feature) -> bool:
@@ -100,3 +108,19 @@ class TableOptions:
     def needs_inference(self) -> bool:
         """Whether a pass over the data comes before it is encoded."""
         return self.schema is None or bool(self.needs_classes)
+
+
+def unplaced(features: Features) -> tuple[Features, Features]:
+    """The features of rows of which examples have `features`, with a column in the place of those of objects in images,
+    and these."""
+    prefix = f"{OBJECTS}/"
+    if not any(feature.name == f"{prefix}bbox" and feature.kind == "bbox" for feature in features):
+        return features, ()
+    objects = tuple(feature for feature in features if feature.name.startswith(prefix))
+    column = Feature(OBJECTS, "bytes", "bbox", required=False)
+    return (*(feature for feature in features if feature not in objects), column), objects
+
+
+def is_of_objects(feature: Feature) -> bool:
+    """Whether a feature of rows is the column of objects in images, as `unplaced` has it."""
+    return feature.name == OBJECTS and feature.kind == "bbox" and not feature.shape

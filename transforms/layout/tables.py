@@ -8,6 +8,7 @@ from transforms.layout.column_names import common_header
 from transforms.layout.columns import choose_columns, holds_numbers_by
 from transforms.layout.label import resolve_labels
 from transforms.layout.notices import noted_notices, skipped_notices
+from transforms.layout.objects import find_objects
 from transforms.layout.splits import check_split_shards, splits_of_tables
 from transforms.layout.table_layout import TableLayout
 from transforms.layout.table_options import TableOptions
@@ -39,6 +40,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     check_split_shards(splits.names, options.split_shards)
     scalars = [item.name for item in columns.features if item.name in options.label_columns and not item.shape]
     named = [name for name in scalars if name in (*labels.class_names, *marked.classes)]
+    objects = find_objects(inferred, columns.features, marked.images, options)
     helpers = [name for name in options.helpers if not header or name in header]  # of `content` there may be none
     return TableLayout(
         types=columns.types,
@@ -52,9 +54,11 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             *noted_notices(summary),
             *columns.notices,
             *marked.notices,
+            *(objects.notices if objects is not None else ()),
             *splits.notices,
         ),
         images=marked.images,
+        objects=objects,
         pictures=options.pictures,
         calls_rows=options.calls_rows if options.calls_rows in columns.types else "",
         # There is no such column where no row could be read

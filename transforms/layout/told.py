@@ -92,12 +92,7 @@ def _classes(feature: Feature, told: Told, options: TableOptions) -> tuple[Featu
     """The ids with the names of their classes, and what must be said of these."""
     name = feature.name
     given = options.classes.names_of(name, options.label_columns) if name in options.label_columns else None
-    if len(told.names) > 1:
-        one, other, *_ = sorted(told.names, key=lambda names: (len(names), names))
-        raise UserError(
-            f"{options.source}: files name different classes of {name!r}: one has {len(one):,}, {_listed(one)}, another"
-            f" {len(other):,}, {_listed(other)}; give --input files that agree"
-        )
+    check_agree(name, told, options)
     own = next(iter(told.names), None)
     if given is not None and len(given) < (told.classes if own is None else len(own)):
         most = f"an id {told.classes - 1:,}" if own is None else f"{len(own):,} classes"
@@ -115,6 +110,16 @@ def _classes(feature: Feature, told: Told, options: TableOptions) -> tuple[Featu
             " names.txt names them"
         ]
     return Feature(name, "int64", "class_label", feature.shape, feature.required, class_names=names), notices
+
+
+def check_agree(name: str, told: Told, options: TableOptions) -> None:
+    """Raise a UserError if files name different classes of a column."""
+    if len(told.names) > 1:
+        one, other, *_ = sorted(told.names, key=lambda names: (len(names), names))
+        raise UserError(
+            f"{options.source}: files name different classes of {name!r}: one has {len(one):,}, {_listed(one)}, another"
+            f" {len(other):,}, {_listed(other)}; give --input files that agree"
+        )
 
 
 def _listed(names: tuple[str, ...]) -> str:

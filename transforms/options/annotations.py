@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from shardmill.errors import UserError
 from shardmill.features import object_detection
+from transforms.options.boxes import bad_box_flag, boxes_seen_flag
 from transforms.options.declare import Options, ValueMistake, flag
 from transforms.options.output import parse_path
 
@@ -51,18 +52,8 @@ class AnnotationOptions(Options):
         None, "a folder of Pascal VOC's: Annotations/, or the one that it is in", parse=parse_path, shapes=False
     )
     yolo: str | None = flag(None, "a data.yaml of YOLO's", parse=parse_path, shapes=False)
-    on_bad_box: str = flag(
-        "reject",
-        "what an empty box, or one outside of its picture, does to the image; drop leaves the object out",
-        choices=("reject", "drop"),
-    )
-    boxes_seen: str = flag(
-        "",
-        "of images that EXIF turns, where no size tells: whether boxes are of the picture as it is stored or upright",
-        choices=("", "stored", "upright"),
-        default_words="such an image is a reject",
-        to_json=lambda text: text or None,
-    )
+    on_bad_box: str = bad_box_flag()
+    boxes_seen: str = boxes_seen_flag()
     feature_names: str = flag(
         TFDS,
         "what features are called: as TFDS's data sets of objects, or by the keys of TensorFlow's Object Detection API",

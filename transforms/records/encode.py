@@ -25,6 +25,7 @@ from transforms.layout.timestamps import CUT, NAIVE
 from transforms.records.images import check_images, pictures_column
 from transforms.records.keys import input_order, position_ties
 from transforms.records.labels import ReadLabels, outside, read_labels
+from transforms.records.objects import place_objects
 from transforms.statistics.tables import TableStats
 from transforms.tokens.pack import documents
 from transforms.tokens.tokenize import INPUT_IDS, Tokenization, tokenize
@@ -158,6 +159,10 @@ class TableEncoder:
             checked = check_images(batch[name], layout.pictures)
             reject(checked.bad, lambda row, name=name, checked=checked: f"column {name!r}: {checked.reasons[row]}")
             batch = batch.append_column(pictures_column(name), checked.pictures)
+        placed = None if layout.objects is None else place_objects(batch, layout.objects)
+        if placed is not None:
+            reject(placed.bad, lambda row, placed=placed: placed.reasons[row])
+            batch = placed.batch
         for feature in layout.features:
             column = batch[feature.name]
             if feature.kind == "class_label" and feature.name not in layout.class_names:
@@ -185,6 +190,8 @@ class TableEncoder:
         odd.update({(name, REPEATED): int(read.repeated[good].sum()) for name, read in labels.items()})
         for name, found in times.items():
             odd.update({(name, NAIVE): int(found.naive[good].sum()), (name, CUT): int(found.cut[good].sum())})
+        if placed is not None:
+            odd.update(placed.counts(good))
         counts = Counter[str]() if tokenized is None else tokenized.counts(good)
         return replace(position(kept, rows.lines[good], file, layout), odd=odd, tokens=counts), rejects
 

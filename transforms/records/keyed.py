@@ -130,7 +130,8 @@ def hashed(
 def _class_ids(encoded: EncodedRows, layout: TableLayout) -> pa.Array | None:
     """The id of the class of each row; None unless there is one label, and one class a row. That records lack their
     label is said once all are read."""
-    if len(layout.labels) != 1 or layout.labels[0] not in encoded.features.schema.names:
+    labels = layout.row_labels
+    if len(labels) != 1 or labels[0] not in encoded.features.schema.names:
         return None
-    found = encoded.features[layout.labels[0]]
+    found = encoded.features[labels[0]]
     return found if pa.types.is_int64(found.type) else None

@@ -129,15 +129,22 @@ class ObjectEncoder:
           pictures: the images as they were found.
           how: they are re-encoded; None where they are stored as they are.
         """
+        lists, placing = self.features(noted, pictures, how)
+        named = lists.rename_columns(list(map(self.renames, lists.schema.names)))
+        columns = [encode_entries(named), *map(pa.array, placing.changed.values()), *lists.columns]
+        names = [_ENTRIES, *placing.changed, *lists.schema.names]
+        return Placed(pa.RecordBatch.from_arrays(columns, names), placing.errors)
+
+    def features(
+        self, noted: NotedObjects, pictures: Sequence[Picture], how: Reencode | None
+    ) -> tuple[pa.RecordBatch, Placing]:
+        """As `place`: a list for each feature and image, before anything is renamed, and what became of the objects."""
         placing = place(noted, pictures, how, self.boxes_seen, self.on_bad_box == "drop")
         offsets = np.zeros(len(pictures) + 1, np.int64)
         np.cumsum(placing.lengths, out=offsets[1:])
         stored = self._stored
         lists = [_list(item.part, self._values(item.part, noted, placing), offsets) for item in stored]
-        named = pa.RecordBatch.from_arrays(lists, [self.renames(item.name) for item in stored])
-        columns = [encode_entries(named), *map(pa.array, placing.changed.values()), *lists]
-        names = [_ENTRIES, *placing.changed, *(item.name for item in stored)]
-        return Placed(pa.RecordBatch.from_arrays(columns, names), placing.errors)
+        return pa.RecordBatch.from_arrays(lists, [item.name for item in stored]), placing
 
     def prepare(self, batch: pa.RecordBatch, how: Reencode | None) -> pa.RecordBatch:
         """A planned batch with where its objects are if its images are what is said of them; see `usual`.

@@ -1,5 +1,6 @@
 """A Parquet file that is open: its schema, its row groups, and what is wrong with it in words."""
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -16,7 +17,15 @@ from transforms.formats.arrow_rows import check_names, unsupported
 from transforms.formats.base import BlockRef, FileRef
 from transforms.formats.damage import UnreadableError
 from transforms.formats.parquet.footer import ENCRYPTED, TAIL_BYTES, encrypted_columns, with_variable_lists
-from transforms.formats.parquet.huggingface import is_file, is_list_of_files, object_fields, told_columns
+from transforms.formats.parquet.huggingface import (
+    OBJECTS,
+    is_file,
+    is_list_of_files,
+    object_classes,
+    object_fields,
+    objects_of_schema,
+    told_columns,
+)
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 
@@ -47,7 +56,8 @@ class OpenedParquet:
                 self._parquet = self._source.checked(lambda: self._open(footer), "its footer: ")
             self._schema = self._source.checked(lambda: self._parquet.schema_arrow, "its schema: ")
             self.columns = tuple(self._schema.names)
-            self.told = told_columns(self._schema)
+            of_objects = objects_of_schema(self._schema)
+            self.told = told_columns(self._schema) | ({OBJECTS: of_objects} if of_objects is not None else {})
             check_names(file.name, self.columns)
         except BaseException:
             self._source.close()
@@ -99,10 +109,12 @@ class OpenedParquet:
         if is_file(kind):
             return "bytes"
         if object_fields(kind):
+            if name == OBJECTS:
+                return "bytes"
             raise UserError(
-                f"{self._file.name}: column {name!r} is of boxes as Hugging Face has them, and these are not read"
-                " inside of tables; write the images to files and the column to a metadata.jsonl beside them, which"
-                f" `shardmill images --input` takes as its objects, or leave it out with --drop {name}"
+                f"{self._file.name}: column {name!r} is of boxes as Hugging Face has them, which are read of a column"
+                f" {OBJECTS!r} alone; call it so if its boxes are [x, y, width, height] in pixels, or leave it out with"
+                f" --drop {name}"
             )
         try:
             return spelled_type(kind)
@@ -118,6 +130,8 @@ class OpenedParquet:
     def null_count(self, block: BlockRef, name: str) -> int | None:
         """How many rows of a row group have no value in a column that holds no lists, if the file says it."""
         kind = self._schema.field(name).type if name in self.columns else pa.null()
+        if object_fields(kind):
+            return 0  # no object is a value, too
         if is_list(kind):
             return None
         leaves = self._leaves_of(name)
@@ -183,10 +197,25 @@ class OpenedParquet:
                 path = path or value.get("path")
         return None, path
 
+    def object_classes(self, block: BlockRef) -> frozenset[str]:
+        """The classes of the objects in images of a row group, names or ids, as texts."""
+        batches = self._source.checked(
+            lambda: self._parquet.iter_batches(row_groups=[block.offset], columns=[OBJECTS], use_threads=False)
+        )
+        found: frozenset[str] = frozenset()
+        while (batch := self._source.checked(lambda: next(batches, None))) is not None:
+            found |= object_classes(batch[OBJECTS])
+        return found
+
     @staticmethod
     def _plain(array: pa.Array) -> pa.Array:
-        """A column, of files their bytes."""
-        return pc.struct_field(array, "bytes") if is_file(array.type) else array
+        """A column, of files their bytes, of objects in images their JSON."""
+        if is_file(array.type):
+            return pc.struct_field(array, "bytes")
+        if not object_fields(array.type):
+            return array
+        texts = [None if value is None else json.dumps(value, default=str) for value in array.to_pylist()]
+        return pa.array(texts, pa.large_string())
 
 
 class _Source:

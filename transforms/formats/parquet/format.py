@@ -22,6 +22,7 @@ from transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows, no_rows
 from transforms.formats.damage import UnreadableError, unread_file, why_unreadable
 from transforms.formats.image_heads import looks_like_image
 from transforms.formats.parquet.file import OpenedParquet
+from transforms.formats.parquet.huggingface import OBJECTS
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class ParquetFormat:
     Integers become int64, floats float32, strings and binary bytes; dates, times, timestamps, durations and decimals
     become text as Arrow casts them to strings; lists of these become lists, and lists of lists too. A row with a value
     that does not fit, such as an unsigned integer beyond int64, a finite number beyond float32 or inner lists of two
-    lengths, is a reject. Structs and maps cannot be read, only dropped, but for files as Hugging Face has them: their
-    bytes are read, of images, as its metadata, --image or the first bytes of the first one say.
+    lengths, is a reject. Structs and maps cannot be read, only dropped, but for what Hugging Face has: of files their
+    bytes, of images, as its metadata, --image or the first bytes of the first one say; of objects in images the JSON.
 
     Attributes:
       fill: columns, and the text of the value that stands in them for a missing one: JSON of a number or a string, true
@@ -147,6 +148,8 @@ class ParquetFormat:
                     found[name] = merge_present(found[name], present_type(batch[name], opened.spelled(name)))
                     nulls[name] -= len(batch) - batch[name].null_count
                 values = merge_values(values, distinct_values(batch, values_of, fills))
+            if OBJECTS in wanted and (of_objects := opened.told.get(OBJECTS)) and not of_objects.names:
+                values = {**values, OBJECTS: opened.object_classes(block)}
         except UnreadableError:  # the columns must be asked for nevertheless, so that `read` rejects the rows
             for name in unknown:
                 found[name] = merge_present(found[name], opened.guess(name, nulls[name]))

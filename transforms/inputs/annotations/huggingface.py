@@ -12,16 +12,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.columns.inferred import MAX_VALUES
+from transforms.columns.inferred import MAX_VALUES, ToldObjects
 from transforms.columns.nested import shown
-from transforms.formats.parquet.huggingface import BOX
+from transforms.formats.parquet.huggingface import BOX, LABELS
+from transforms.formats.parquet.huggingface import OBJECTS as COLUMN
 from transforms.inputs.annotations.coco_file import is_number, is_whole
 from transforms.inputs.annotations.objects import OBJECTS, Member, Object, object_lists
 
-COLUMN = "objects"
 SIDES = ("width", "height")  # columns that may say the size of the picture, in pixels
-LABELS = ("category", "categories", "category_id", "category_ids", "label", "labels", "class", "classes")
 KEYS: Mapping[str, Member] = {
     BOX: "bbox",
     **dict.fromkeys(LABELS, "label"),
@@ -46,6 +46,20 @@ class ObjectsColumn:
     numbered: bool = False
     names: tuple[str, ...] = ()
     image_id: str = ""
+
+    @classmethod
+    def of(cls, told: ToldObjects, names: tuple[str, ...], source: str) -> "ObjectsColumn":
+        """What a column says that is told of; raises a UserError that names its `source` if it is not what each object
+        is."""
+        members: dict[Member, str] = {}
+        for key in (key for key in KEYS if key in told.keys):
+            members.setdefault(KEYS[key], key)
+        if "label" not in members:
+            raise UserError(
+                f"{source}: {COLUMN!r} has {', '.join(map(repr, sorted(told.keys)))}, and nothing says what each object"
+                f" is; expected {LABELS[0]!r}, {LABELS[1]!r} or {LABELS[4]!r} beside {BOX!r}"
+            )
+        return cls(tuple(members.items()), told.numbered, names)
 
     @property
     def members(self) -> tuple[Member, ...]:
@@ -73,6 +87,14 @@ class ObjectsColumn:
                 )
             )
         return found
+
+    def left_out(self, value: Any) -> Iterator[str]:
+        """What a row says of objects and no example holds, once for each."""
+        known = {key for _, key in self.keys}
+        for item in value if isinstance(value, list) else [value or {}]:
+            for key in item.keys() - known:
+                said = item[key] if isinstance(value, dict) and isinstance(item[key], list) else [item[key]]
+                yield from (key for one in said if one not in (None, [], "", 0))
 
     def _box(self, value: Any, number: int) -> Sequence[float]:
         if not (isinstance(value, list) and len(value) == 4 and all(map(is_number, value))):
@@ -111,20 +133,18 @@ def with_objects(batch: pa.RecordBatch, column: ObjectsColumn) -> tuple[pa.Recor
     and of how many objects it says what no example holds."""
     kept, columns, objects, sizes, rejects = [], [], [], [], []
     left_out: Counter[str] = Counter()
-    known = {key for _, key in column.keys}
     for row, text in enumerate(batch["columns"].to_pylist()):
         values = json.loads(text) if text else {}
         value, sides = values.pop(COLUMN, None), [values.pop(side, None) for side in SIDES]
         name, line = batch["name"][row].as_py(), batch["line"][row].as_py()
         try:
-            if sides != [None, None] and not all(is_whole(side) and side > 0 for side in sides):
-                raise ValueError(f"the picture's size is said to be {shown(sides[0])} x {shown(sides[1])} pixels")
+            check_sides(sides)
             objects.append(column.objects(value))
         except ValueError as error:
             rejects.append(Reject(name, line, "index", f"column {COLUMN!r}: {error}"))
             continue
         sizes.append(sides)
-        left_out.update(_others(value, known))
+        left_out.update(column.left_out(value))
         if column.image_id:
             values[column.image_id] = name
         kept.append(row)
@@ -133,10 +153,22 @@ def with_objects(batch: pa.RecordBatch, column: ObjectsColumn) -> tuple[pa.Recor
     found = batch.take(pa.array(kept, pa.int64())).set_column(
         place, batch.schema.field(place), pa.array(columns, pa.string())
     )
-    width, height = (pa.array([sides[place] for sides in sizes], pa.int64()) for place in range(len(SIDES)))
-    for field, values in zip(OBJECTS, (width, height, object_lists(objects)), strict=True):
+    beside = objects_batch(sizes, objects)
+    for field, values in zip(OBJECTS, beside.columns, strict=True):
         found = found.append_column(field, values)
     return found, rejects, left_out
+
+
+def check_sides(sides: Sequence[Any]) -> None:
+    """Raise a ValueError if what SIDES say is neither the size of a picture nor nothing."""
+    if list(sides) != [None, None] and not all(is_whole(side) and side > 0 for side in sides):
+        raise ValueError(f"the picture's size is said to be {shown(sides[0])} x {shown(sides[1])} pixels")
+
+
+def objects_batch(sizes: Sequence[Sequence[int | None]], objects: Sequence[Sequence[Object]]) -> pa.RecordBatch:
+    """OBJECTS of some images: what SIDES say of each, and the objects in it."""
+    sides = [pa.array([size[place] for size in sizes], pa.int64()) for place in range(len(SIDES))]
+    return pa.RecordBatch.from_arrays([*sides, object_lists(objects)], schema=OBJECTS)
 
 
 def _columns(value: Any, keys: Sequence[str]) -> list[list[Any]]:
@@ -148,6 +180,8 @@ def _columns(value: Any, keys: Sequence[str]) -> list[list[Any]]:
     if not isinstance(value, dict):
         raise ValueError(f"{shown(value)}; expected an object with {', '.join(keys)}, or a list of such")
     columns = [value.get(key) for key in keys]
+    if columns == [None] * len(keys) and set(keys) <= value.keys():  # a struct of Arrow's that is nothing may be this
+        return [[] for _ in keys]
     for key, column in zip(keys, columns, strict=True):
         if not isinstance(column, list):
             raise ValueError(f"{key} is {shown(column)}; expected a list")
@@ -156,11 +190,3 @@ def _columns(value: Any, keys: Sequence[str]) -> list[list[Any]]:
         said = ", ".join(f"{len(column):,} of {key}" for key, column in zip(keys, lists, strict=True))
         raise ValueError(f"lists of several lengths: {said}")
     return lists
-
-
-def _others(value: Any, known: set[str]) -> Iterator[str]:
-    """What is said of objects and not kept, once for each."""
-    for item in value if isinstance(value, list) else [value or {}]:
-        for key in item.keys() - known:
-            said = item[key] if isinstance(value, dict) and isinstance(item[key], list) else [item[key]]
-            yield from (key for one in said if one not in (None, [], "", 0))

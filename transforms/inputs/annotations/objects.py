@@ -108,6 +108,17 @@ def planned_objects(batch: pa.RecordBatch, ids: Mapping[str, int]) -> pa.RecordB
     return pa.RecordBatch.from_arrays([batch["box_width"], batch["box_height"], lists], schema=PLANNED_OBJECTS)
 
 
+def unknown_classes(batch: pa.RecordBatch, planned: pa.RecordBatch, source: str) -> dict[int, str]:
+    """Why images with an object of a class that has no id are rejects, by their rows in an ANNOTATED batch, of whose
+    objects `planned` is what `planned_objects` makes; the names of classes are those of `source`."""
+    ids = planned["objects"].flatten().flatten()[0].to_numpy()
+    rows, labels = planned["objects"].value_parent_indices(), labels_of(batch)
+    return {
+        rows[place].as_py(): f"class {labels[place].as_py()!r} of an object is not in {source}"
+        for place in np.flatnonzero(ids < 0)[::-1].tolist()
+    }
+
+
 class NotedObjects(NamedTuple):
     """What is planned of the objects in some images.
 

@@ -4,18 +4,16 @@ import json
 from contextlib import suppress
 from itertools import islice
 
-import pyarrow as pa
-
-from shardmill.errors import UserError
-from transforms.columns.arrow_lists import is_list
-from transforms.formats.parquet.huggingface import BOX, object_fields
+from transforms.columns.inferred import ToldObjects
+from transforms.formats.parquet.huggingface import BOX, label_key, objects_of_schema
+from transforms.formats.parquet.huggingface import OBJECTS as COLUMN
 from transforms.inputs.annotations.coco_file import is_whole
-from transforms.inputs.annotations.huggingface import COLUMN, KEYS, LABELS, ObjectsColumn
-from transforms.inputs.annotations.objects import Member
+from transforms.inputs.annotations.huggingface import ObjectsColumn
 from transforms.inputs.manifests.formats import is_parquet, is_textual
 from transforms.stores import storage
 
 _LOOKED_AT = 10_000  # rows in which the first object is looked for
+_Found = tuple[ToldObjects, tuple[str, ...]]  # with the names of classes by their ids, where somebody says them
 
 
 def told_objects(path: str) -> ObjectsColumn | None:
@@ -31,20 +29,11 @@ def told_objects(path: str) -> ObjectsColumn | None:
         found = _of_parquet(path) if is_parquet(path) else _of_json_lines(path)
     if found is None:
         return None
-    keys, numbered, names = found
-    members: dict[Member, str] = {}
-    for key in (key for key in KEYS if key in keys):
-        members.setdefault(KEYS[key], key)
-    if "label" not in members:
-        raise UserError(
-            f"--manifest {path}: {COLUMN!r} has {', '.join(map(repr, sorted(keys)))}, and nothing says what each object"
-            f" is; expected {LABELS[0]!r}, {LABELS[1]!r} or {LABELS[4]!r} beside {BOX!r}"
-        )
-    return ObjectsColumn(tuple(members.items()), numbered, names)
+    told, names = found
+    return ObjectsColumn.of(told, names, f"--manifest {path}")
 
 
-def _of_json_lines(path: str) -> tuple[set[str], bool, tuple[str, ...]] | None:
-    """The keys of objects, whether their classes are ids, and the names of these."""
+def _of_json_lines(path: str) -> _Found | None:
     keys: set[str] = set()
     with storage.open_read(path) as raw:
         for line in islice(raw, _LOOKED_AT):
@@ -58,41 +47,22 @@ def _of_json_lines(path: str) -> tuple[set[str], bool, tuple[str, ...]] | None:
             if not isinstance(item, dict) or BOX not in item:
                 continue
             keys = set(item)
-            label = next((item[key] for key in LABELS if key in item), None)
+            label = item.get(label_key(keys))
             first = next(iter(label), None) if isinstance(label, list) else label
             if first is not None:
-                return keys, is_whole(first), ()
-    return (keys, False, ()) if keys else None
+                return ToldObjects(tuple(sorted(keys)), is_whole(first)), ()
+    return (ToldObjects(tuple(sorted(keys)), False), ()) if keys else None
 
 
-def _of_parquet(path: str) -> tuple[set[str], bool, tuple[str, ...]] | None:
-    from pyarrow import ArrowException, parquet, types
+def _of_parquet(path: str) -> _Found | None:
+    from pyarrow import ArrowException, parquet
 
     try:
         with storage.open_read(path) as raw:
-            schema = parquet.read_schema(raw)
+            found = objects_of_schema(parquet.read_schema(raw))
     except ArrowException:
         return None
-    if COLUMN not in schema.names:
+    if found is None:
         return None
-    fields = object_fields(schema.field(COLUMN).type)
-    if not fields:
-        return None
-    label = next((key for key in LABELS if key in fields), "")
-    of_label = fields.get(label, pa.null())
-    numbered = types.is_integer(of_label.value_type if is_list(of_label) else of_label)
-    return set(fields), numbered, _class_names(schema, label)
-
-
-def _class_names(schema: pa.Schema, label: str) -> tuple[str, ...]:
-    """The names of the classes of objects, as Hugging Face's metadata of a schema has them; () where it has none."""
-    try:
-        told = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"][COLUMN]
-        while "_type" in told and "feature" in told:
-            told = told["feature"]
-        told = told[label]
-        while "feature" in told:
-            told = told["feature"]
-        return tuple(map(str, told["names"])) if told.get("_type") == "ClassLabel" else ()
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return ()
+    (told,) = found.objects
+    return told, next(iter(found.names), ())

@@ -5,7 +5,7 @@ from typing import Any
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.annotations.huggingface import COLUMN
+from transforms.formats.parquet.huggingface import OBJECTS as COLUMN
 from transforms.inputs.manifests.headers import check_header
 from transforms.inputs.manifests.names import ManifestNames
 from transforms.stores import storage
