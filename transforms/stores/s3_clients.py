@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import botocore.session
+from botocore.httpchecksum import AwsChunkedWrapper
 
 from transforms.stores.s3_pages import parse_pages
 from transforms.stores.s3_reads import Reads, Sent
@@ -18,6 +19,7 @@ from transforms.stores.s3_times import parse_time
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import S3Options
 
+_PIECE_BYTES = 1 << 20  # which botocore puts together of as many
 _create_loader = functools.cache(botocore.session.create_loader)
 
 
@@ -50,6 +52,10 @@ def _send_at_once(request: Any, **_: Any) -> None:
     """
     if isinstance(request.body, io.BytesIO):
         request.body = request.body.getvalue()
+    elif isinstance(request.body, AwsChunkedWrapper):  # by https, with a checksum behind them
+        body = request.body
+        request.body = b"".join(iter(functools.partial(body.read, _PIECE_BYTES), b""))
+        body.seek(0)  # where a repetition begins
 
 
 class Clients:

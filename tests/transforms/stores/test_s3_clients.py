@@ -1,11 +1,14 @@
 """Clients of boto3, as what they send shows."""
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
+from botocore.httpchecksum import AwsChunkedWrapper, Crc32Checksum
 
 from tests.support.buckets import S3Bucket, server
 from transforms.stores.s3_clients import Clients
@@ -32,3 +35,14 @@ def test_bytes_are_sent_at_once(clients: Clients) -> None:
         assert [type(body) for body in sent] == [bytes, type(sent[1]), bytes]
         assert sent[0] == sent[2] == CONTENT
         assert client.get_object(Bucket="bucket", Key="whole")["Body"].read() == CONTENT
+
+
+def test_bytes_with_a_checksum_behind_them_are_sent_at_once_and_again(clients: Clients) -> None:
+    """As they go to a store by https."""
+    whole = AwsChunkedWrapper(io.BytesIO(CONTENT), Crc32Checksum, "x-amz-checksum-crc32").read()
+    body = AwsChunkedWrapper(io.BytesIO(CONTENT), Crc32Checksum, "x-amz-checksum-crc32")
+    with clients.one() as client:
+        for _ in range(2):
+            request = SimpleNamespace(body=body, headers={})
+            client.meta.events.emit("before-send.s3.PutObject", request=request)
+            assert request.body == whole
