@@ -80,7 +80,9 @@ class Process:
         words = [str(argument) for argument in arguments]
         with chdir(REPOSITORY):  # a server finds `tests` where it starts, and elsewhere one that others have installed
             forkserver.ensure_running()
-        self._process = _forks.Process(target=_in_process, args=(str(self._out), str(self._err), words, before))
+        self._process = _forks.Process(
+            target=_in_process, args=(str(self._out), str(self._err), words, dict(os.environ), before)
+        )
         self._process.start()
 
     def is_alive(self) -> bool:
@@ -100,7 +102,11 @@ class Process:
         return Result(self._process.exitcode, self._out.read_text(), PROGRESS.sub("", self._err.read_text()))
 
 
-def _in_process(out: str, err: str, arguments: list[str], before: Callable[[], None] | None) -> None:
+def _in_process(
+    out: str, err: str, arguments: list[str], environment: dict[str, str], before: Callable[[], None] | None
+) -> None:
+    os.environ.clear()  # it is that of whoever started the first process of all
+    os.environ.update(environment)
     for descriptor, path in ((1, out), (2, err)):
         os.dup2(os.open(path, os.O_WRONLY), descriptor)
     sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", buffering=1, closefd=False)
