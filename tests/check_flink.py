@@ -5,6 +5,8 @@ more jobs, one right after the other, which begins with one TaskManager.
 """
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 
 from tests.support.clusters.flink import ROOMY, FlinkCluster, free_ports
 from tests.support.clusters.installed import boot, missing
-from tests.support.command import Run, write_files
+from tests.support.command import REPOSITORY, Run, write_files
 from tests.support.golden_cases import DIGESTS, command_from, digests, digests_in, of_any_input
 from tests.support.golden_inputs import write_inputs
 from tests.support.modules import check_module
@@ -144,3 +146,14 @@ def test_no_worker_begins_where_nobody_starts_one(run: Run, roomy: FlinkCluster,
     assert "no worker has begun within 15 seconds; expected 9 free slots" in result.err.splitlines()[-1]
     assert not (tmp_path / "out").exists()
     roomy.wait_for_slots(4)  # for it was cancelled
+
+
+@pytest.mark.parametrize("what", ["taskmanager", "worker"])
+def test_what_is_killed_changes_no_byte(what: str) -> None:
+    """SIGKILL, at moments that the seed says; tests/support/clusters/runs.py has the ends that are good."""
+    if what == "worker" and boot() is None:
+        pytest.skip("needs Go, which builds Beam's program of the pool")
+    program = [sys.executable, "-m", "tests.support.clusters.runs", "3", "--kill", what, "--seed", "7"]
+    done = subprocess.run(program, cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert "equal though killed" in done.stdout
