@@ -11,7 +11,7 @@ from pathlib import Path
 
 from against import in_turns, table
 from measure import SHARDMILL, machine, make_images
-from options import add_folder, add_rounds
+from options import add_folder, add_images, add_rounds
 
 _SPLITS = "train=0.8,validation=0.1,test=0.1"
 _OBJECTS = 7.3  # an image's of COCO's train2017: 860,001 annotations of 118,287 images
@@ -56,8 +56,7 @@ def _annotation(number: int, image: int, side: int, chance: random.Random) -> di
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=100_000, help="(default: %(default)s)")
-    parser.add_argument("--kilobytes", type=float, default=25, help="the mean size of one (default: %(default)s)")
+    add_images(parser)
     add_rounds(parser)
     add_folder(parser)
     args = parser.parse_args()

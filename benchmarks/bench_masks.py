@@ -15,7 +15,7 @@ from pathlib import Path
 from against import in_turns, table
 from bench_annotations import make_coco
 from measure import SHARDMILL, machine, make_images
-from options import add_folder, add_rounds
+from options import add_folder, add_images, add_rounds
 
 _SPLITS = "train=0.8,validation=0.1,test=0.1"
 _DISTINCT = 500
@@ -59,8 +59,7 @@ def png(side: int, number: int, deep: bool) -> bytes:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=100_000, help="(default: %(default)s)")
-    parser.add_argument("--kilobytes", type=float, default=25, help="the mean size of one (default: %(default)s)")
+    add_images(parser)
     add_rounds(parser)
     add_folder(parser)
     args = parser.parse_args()

@@ -14,3 +14,9 @@ def add_folder(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--folder", type=Path, default=Path("bench-data"), help="for inputs and outputs (default: %(default)s)"
     )
+
+
+def add_images(parser: argparse.ArgumentParser) -> None:
+    """How many images there are, and how large they are."""
+    parser.add_argument("--images", type=int, default=100_000, help="(default: %(default)s)")
+    parser.add_argument("--kilobytes", type=float, default=25, help="the mean size of one (default: %(default)s)")
