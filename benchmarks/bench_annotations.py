@@ -1,12 +1,15 @@
 """What annotations cost: `shardmill images` of a plain folder against the same images with COCO's objects in them.
 
 Both on the same files in one run, as processes of their own with start-up included, in turns. An image has as many
-objects as one of COCO's train2017 has, 7.3 in the mean, each with a polygon, which is left out.
+objects as one of COCO's train2017 has, 7.3 in the mean, each with a polygon, which is left out. Beside them, what
+orjson takes to parse the file and do nothing with it.
 """
 
 import argparse
 import json
 import random
+import sys
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from against import in_turns, table
@@ -63,11 +66,18 @@ def main() -> None:
 
     images = make_images(args.folder, args.images, kilobytes=args.kilobytes, links=True)
     side = round(256 * (args.kilobytes / 25) ** 0.5)  # as make_images.py has it
-    coco = make_coco(images, side)
+    with ProcessPoolExecutor(1) as pool:  # what is measured begins with the memory of this process
+        coco = pool.submit(make_coco, images, side).result()
     output = args.folder / "output"
     common = ["--input", str(images), "--output", str(output), "--name", "bench", "--splits", _SPLITS]
     command = [SHARDMILL, "images", *common]
-    runs = in_turns({"a plain folder": command, "COCO's objects": [*command, "--coco", str(coco)]}, output, args.rounds)
+    parse = "import sys, orjson; orjson.loads(open(sys.argv[1], 'rb').read())"
+    commands = {
+        "a plain folder": command,
+        "COCO's objects": [*command, "--coco", str(coco)],
+        "orjson alone": [sys.executable, "-c", parse, str(coco)],
+    }
+    runs = in_turns(commands, output, args.rounds)
     size = coco.stat().st_size / 1e6
     print(
         f"{args.images:,} JPEGs of {args.kilobytes:g} KB, {size:.0f} MB of COCO; median of {args.rounds}; {machine()}\n"

@@ -17,10 +17,11 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 
-from measure import BENCHMARKS, ENVIRONMENT, SHARDMILL, Measured, machine, make_images, measure
+from measure import BENCHMARKS, ENVIRONMENT, SHARDMILL, Measured, machine, make_images, measure, staying_on
 from options import add_folder, add_rounds
 
 _MILLISECONDS = 30  # that a store takes to answer
@@ -50,8 +51,8 @@ def command(source: str, output: str, flags: list[str]) -> list[str]:
     return [SHARDMILL, "images", *where, "--resize", "224x224", "--splits", "train=0.9,test=0.1", *flags]
 
 
-def store(folder: Path, stack: ExitStack, milliseconds: float = _MILLISECONDS) -> str:
-    """Start a store over `folder`; returns its address.
+def store(folder: Path, stack: ExitStack, milliseconds: float = _MILLISECONDS, cores: Collection[int] = ()) -> str:
+    """Start a store over `folder`, on some of the cores if they are given; returns its address.
 
     Whoever is measured signs no hash of what is sent, as botocore does not where it sends by https.
     """
@@ -62,7 +63,8 @@ def store(folder: Path, stack: ExitStack, milliseconds: float = _MILLISECONDS) -
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     server = subprocess.Popen(
-        [sys.executable, str(BENCHMARKS / "slow_store.py"), str(folder), str(port), str(milliseconds)]
+        [sys.executable, str(BENCHMARKS / "slow_store.py"), str(folder), str(port), str(milliseconds)],
+        preexec_fn=staying_on(cores),
     )
     stack.callback(server.wait)
     stack.callback(server.terminate)

@@ -1,7 +1,8 @@
 """Tar files of WebDataset: `shardmill webdataset` against a loop over tarfile, tf.train.Example and TFRecordWriter.
 
 Both on the same files in one run, as processes of their own with start-up included, in turns. The loop neither checks
-an image nor shuffles.
+an image nor shuffles. Beside them, what no such job is faster than: the start of shardmill, with one sample, and the
+copies of bytes alone, see bare_copies.py.
 """
 
 import argparse
@@ -46,11 +47,14 @@ def main() -> None:
     args = parser.parse_args()
 
     tars = make_tars(args.folder, args.samples, args.kilobytes)
+    one = make_tars(args.folder, 1, args.kilobytes)
     output = args.folder / "output"
     flags = ("--input", str(tars), "--output", str(output), "--name", "bench")
     commands: dict[str, list[str]] = {
         "a loop over tarfile": [sys.executable, str(BENCHMARKS / "loop_tars.py"), str(tars), str(output / "loop")],
         "`shardmill webdataset`": [SHARDMILL, "webdataset", *flags],
+        "the same of one sample": [SHARDMILL, "webdataset", "--input", str(one), *flags[2:]],
+        "copies alone": [sys.executable, str(BENCHMARKS / "bare_copies.py"), str(tars), str(output)],
     }
     runs = in_turns(commands, output, args.rounds)
     print(f"{args.samples:,} samples of {args.kilobytes:g} KB; median of {args.rounds}; {machine()}\n")

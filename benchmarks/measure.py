@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,15 +31,16 @@ class Measured:
     peak_bytes: int
 
 
-def measure(command: Sequence[str]) -> Measured:
-    """Run `command`; what it says is shown only if it fails, and then ends this process.
+def measure(command: Sequence[str], cores: Collection[int] = ()) -> Measured:
+    """Run `command`, on some of the cores if they are given; what it says is shown only if it fails, and then ends this
+    process.
 
     The kernel starts a child's peak at its parent's size, so a caller must stay small: no NumPy, no TensorFlow.
     """
     with tempfile.TemporaryFile() as said:
         os.sync()  # what came before must not be written to the disk on this one's time
         start = time.perf_counter()
-        process = subprocess.Popen(command, stdout=said, stderr=said, env=ENVIRONMENT)
+        process = subprocess.Popen(command, stdout=said, stderr=said, env=ENVIRONMENT, preexec_fn=staying_on(cores))
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -47,6 +48,21 @@ def measure(command: Sequence[str]) -> Measured:
             said.seek(0)
             sys.exit(f"{' '.join(command)} failed:\n{said.read().decode(errors='replace')}")
     return Measured(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * _RSS_UNIT)
+
+
+def staying_on(cores: Collection[int]) -> Callable[[], None] | None:
+    """What has a new process use these cores alone, where the system can; None where none are given."""
+    if not cores or not hasattr(os, "sched_setaffinity"):
+        return None
+    return lambda: os.sched_setaffinity(0, cores)
+
+
+def halves() -> tuple[list[int], list[int]]:
+    """The cores of this machine in two equal parts: for what is measured, and for what has cores of its own elsewhere;
+    both () where there is but one."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    half = len(cores) // 2
+    return cores[:half], cores[half : 2 * half]
 
 
 def make_images(data: Path, images: int, kilobytes: float, links: bool = False) -> Path:

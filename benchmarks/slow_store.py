@@ -11,10 +11,8 @@ a core's millisecond for an image of 25 KB, as much as who reads it.
 
 import asyncio
 import bisect
-import json
 import os
 import sys
-import time
 import urllib.parse
 import uuid
 from collections.abc import Iterator, Mapping
@@ -22,46 +20,22 @@ from contextlib import suppress
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from slow_store_state import Buffers, Counts, Upload
+
 _PAGE = 1000  # objects in an answer to a listing, as S3 has it
 _HEAD_BYTES = 64 << 10  # of a request line and headers at most
 _SENDFILE_BYTES = 256 << 10  # from which on the system copies an object to its connection by itself
 _DATE = "Last-Modified: Fri, 01 Jan 2021 00:00:00 GMT\r\n"
 
 
-class _Counts:
-    """What is counted of requests."""
-
-    def __init__(self) -> None:
-        self._now, self._since = 0, 0.0
-        self._clear()
-
-    def _clear(self) -> None:
-        self._requests = self._most = 0
-        self._alone = 0.0
-
-    def change(self, by: int) -> None:
-        """A request begins, or ends."""
-        moment = time.monotonic()
-        if self._now == 1:
-            self._alone += moment - self._since
-        self._since = moment
-        self._now += by
-        self._requests += by > 0
-        self._most = max(self._most, self._now)
-
-    def take(self) -> bytes:
-        """All of it as JSON."""
-        answer = json.dumps({"requests": self._requests, "at_once": self._most, "seconds_alone": self._alone})
-        self._clear()
-        return answer.encode()
-
-
 class Store:
     """The objects below a folder, and how many seconds an answer takes."""
 
     def __init__(self, folder: Path, seconds: float) -> None:
-        self.folder, self.seconds, self.counts = folder, seconds, _Counts()
+        self.folder, self.seconds, self.counts = folder, seconds, Counts()
+        self.buffers = Buffers()
         self._listings: dict[str, list[str]] = {}
+        self._uploads: dict[str, Upload] = {}
 
     def path(self, target: str) -> tuple[Path, dict[str, str]]:
         """The file that a request is about, and its query."""
@@ -69,7 +43,7 @@ class Store:
         asked = dict(urllib.parse.parse_qsl(query, keep_blank_values=True)) if query else {}
         return self.folder / urllib.parse.unquote(path).lstrip("/"), asked
 
-    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes | bytearray) -> list[bytes]:
+    def answer(self, method: str, target: str, headers: Mapping[str, str], body: memoryview) -> list[bytes]:
         """An answer to anything but GET of an object, whole."""
         path, query = self.path(target)
         if method == "GET":
@@ -85,12 +59,11 @@ class Store:
         path.unlink(missing_ok=True)
         return _answer(204, b"")
 
-    def _put(
-        self, path: Path, query: Mapping[str, str], headers: Mapping[str, str], body: bytes | bytearray
-    ) -> list[bytes]:
+    def _put(self, path: Path, query: Mapping[str, str], headers: Mapping[str, str], body: memoryview) -> list[bytes]:
         """An object, a part of one, or a copy."""
         if "uploadId" in query:
-            path = path.with_name(f".{query['uploadId']}-{int(query['partNumber']):05d}")
+            self._uploads[query["uploadId"]].write(int(query["partNumber"]), body)
+            return _answer(200, b"", 'ETag: "part"\r\n')
         new = path.with_name(f".{uuid.uuid4().hex}")
         path.parent.mkdir(parents=True, exist_ok=True)
         source = headers.get("x-amz-copy-source")
@@ -109,17 +82,12 @@ class Store:
                 (path / _unescaped(key.partition("</Key>")[0])).unlink(missing_ok=True)
             return b"<DeleteResult></DeleteResult>"
         if "uploads" in query:
-            upload = f"<InitiateMultipartUploadResult><UploadId>{uuid.uuid4().hex}</UploadId>"
+            name = uuid.uuid4().hex
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._uploads[name] = Upload(path.with_name(f".{name}"))
+            upload = f"<InitiateMultipartUploadResult><UploadId>{name}</UploadId>"
             return f"{upload}</InitiateMultipartUploadResult>".encode()
-        first, *others = sorted(path.parent.glob(f".{query['uploadId']}-*"))
-        with first.open("r+b") as file:
-            file.seek(0, os.SEEK_END)
-            for part in others:
-                with part.open("rb") as more:
-                    while os.copy_file_range(more.fileno(), file.fileno(), 1 << 30):
-                        pass
-                part.unlink()
-        first.replace(path)
+        self._uploads.pop(query["uploadId"]).close(path)
         return b"<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>"
 
     def _list(self, bucket: Path, query: Mapping[str, str]) -> bytes:
@@ -149,7 +117,7 @@ class _Connection(asyncio.BufferedProtocol):
     def __init__(self, store: Store) -> None:
         self._store, self._loop = store, asyncio.get_running_loop()
         self._head, self._filled = memoryview(bytearray(_HEAD_BYTES)), 0
-        self._body: bytearray | None = None
+        self._body: memoryview | None = None
         self._come = 0  # of the body
         self._at_work: asyncio.Task[None] | None = None
 
@@ -161,7 +129,7 @@ class _Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where what comes next is put."""
         if self._body is not None:
-            return memoryview(self._body)[self._come :]
+            return self._body[self._come :]
         return self._head[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -186,14 +154,14 @@ class _Connection(asyncio.BufferedProtocol):
         length, came = int(self._headers.get("content-length", 0)), head[end + 4 :]
         self._filled = 0
         if length == len(came):
-            self._wait(came)
+            self._wait(memoryview(came))
             return
-        self._body, self._come = bytearray(length), len(came)
+        self._body, self._come = self._store.buffers.take(length), len(came)
         self._body[: len(came)] = came
         if "expect" in self._headers:  # said at once: boto3 waits a second for that word
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def _wait(self, body: bytes | bytearray) -> None:
+    def _wait(self, body: memoryview) -> None:
         self._body = None
         self._transport.pause_reading()
         if self._begun:
@@ -201,7 +169,7 @@ class _Connection(asyncio.BufferedProtocol):
         else:
             self._end(_answer(200, self._store.counts.take()))
 
-    def _answer(self, body: bytes | bytearray) -> None:
+    def _answer(self, body: memoryview) -> None:
         if self._transport.is_closing():
             self._store.counts.change(-1)
         elif self._method == "GET" and "list-type=" not in self._target:
@@ -209,10 +177,13 @@ class _Connection(asyncio.BufferedProtocol):
         else:
             self._at_work = self._loop.create_task(self._work(body))
 
-    async def _work(self, body: bytes | bytearray) -> None:
+    async def _work(self, body: memoryview) -> None:
         """An answer that takes the disk some time."""
         asked = (self._method, self._target, self._headers, body)
-        self._end(await self._loop.run_in_executor(None, self._store.answer, *asked))
+        answer = await self._loop.run_in_executor(None, self._store.answer, *asked)
+        if not body.readonly:
+            self._store.buffers.give(body)
+        self._end(answer)
 
     def _get(self) -> None:
         """An object, or a range of it."""

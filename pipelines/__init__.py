@@ -36,4 +36,13 @@ def _is_news(record: logging.LogRecord) -> bool:
     return "apitools not found" not in str(record.msg)
 
 
+def _without_trace(record: logging.LogRecord) -> bool:
+    """Each of Beam's tries to find Google's credentials would show a stack; what it waits for is enough."""
+    text, traced, _ = str(record.msg).partition(" Traceback for above exception")
+    if traced and isinstance(record.args, tuple):
+        record.msg, record.args = text, tuple(str(value).strip() for value in record.args[:-1])
+    return True
+
+
+logging.getLogger("apache_beam.utils.retry").addFilter(_without_trace)
 logging.getLogger().addFilter(_is_news)  # here, which runs before any module of ours imports Beam

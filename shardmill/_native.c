@@ -503,13 +503,36 @@ static int walk_to_end(const uint8_t *data, size_t size, size_t scan) {
   return 0;
 }
 
+static int is_plain(const uint8_t *data, size_t size, struct jpeg *found) {
+  size_t scan = walk_to_scan(data, size, found);
+  return scan && walk_to_end(data, size, scan);
+}
+
+static PyObject *plain_jpegs(PyObject *self, PyObject *args) {
+  Py_buffer data, starts, ends, out;
+  if (!PyArg_ParseTuple(args, "y*y*y*w*", &data, &starts, &ends, &out)) return NULL;
+  Py_ssize_t count = starts.len / 8;
+  const int64_t *from = starts.buf, *to = ends.buf;
+  int64_t *sizes = out.buf;
+  int good = ends.len == starts.len && out.len == 16 * count;
+  Py_BEGIN_ALLOW_THREADS;
+  if ((good = good && are_within(from, to, count, data.len)))
+    for (Py_ssize_t n = 0; n < count; n++) {
+      struct jpeg found = {0, 0, 0, 0};
+      int taken = is_plain((const uint8_t *)data.buf + from[n], to[n] - from[n], &found) && !found.exif;
+      sizes[2 * n] = taken ? found.width : 0, sizes[2 * n + 1] = taken ? found.height : 0;
+    }
+  Py_END_ALLOW_THREADS;
+  PyBuffer_Release(&data), PyBuffer_Release(&starts), PyBuffer_Release(&ends), PyBuffer_Release(&out);
+  return done(good);
+}
+
 static PyObject *plain_jpeg(PyObject *self, PyObject *args) {
   Py_buffer data;
   if (!PyArg_ParseTuple(args, "y*", &data)) return NULL;
   struct jpeg found = {0, 0, 0, 0};
   PyThreadState *state = give_way(data.len);
-  size_t scan = walk_to_scan(data.buf, data.len, &found);
-  int good = scan && walk_to_end(data.buf, data.len, scan);
+  int good = is_plain(data.buf, data.len, &found);
   come_back(state);
   PyBuffer_Release(&data);
   if (!good) Py_RETURN_NONE;
@@ -636,6 +659,7 @@ static PyObject *read_ranges(PyObject *self, PyObject *args) {
 
 PyObject *plain_annotations(PyObject *self, PyObject *args); /* _native_json.c */
 PyObject *read_heads(PyObject *self, PyObject *args);        /* _native_tar.c */
+PyObject *scan_members(PyObject *self, PyObject *args);
 
 static PyMethodDef methods[] = {
     {"checksums", checksums, METH_VARARGS, "checksums(data, starts, ends, out): crc32c of each data[start:end]."},
@@ -648,8 +672,10 @@ static PyMethodDef methods[] = {
     {"chain", chain, METH_VARARGS, "chain(data, head, at, out): where heads begin, whose uint32 at `at` says what follows each; how many."},
     {"find_before", find_before, METH_VARARGS, "find_before(data, first, last, byte, after): where `byte` stands before one in `after`."},
     {"plain_jpeg", plain_jpeg, METH_VARARGS, "plain_jpeg(data): width, height, and from where to where its EXIF is, of a whole JPEG; else None."},
+    {"plain_jpegs", plain_jpegs, METH_VARARGS, "plain_jpegs(data, starts, ends, out): width and height of each data[start:end] that is such, without EXIF; else 0."},
     {"plain_annotations", plain_annotations, METH_VARARGS, "plain_annotations(text): the columns of COCO's annotations without a fault; else None."},
     {"read_heads", read_heads, METH_VARARGS, "read_heads(file, base, target, held, at, suffixes): a part of a tar file without some members' data; its end, or -1."},
+    {"scan_members", scan_members, METH_VARARGS, "scan_members(data, base, at): the plain members of a tar file from `at` on: [(shared, [(start, suffix, size, data)])]."},
     {"read_files", read_files, METH_VARARGS, "read_files(paths, most): the bytes of files of at most `most`; None of any other."},
     {"read_ranges", read_ranges, METH_VARARGS, "read_ranges(paths, offsets, target, places): target[places[n]:places[n + 1]] from path n; how many before one that is not there."},
     {NULL, NULL, 0, NULL}};

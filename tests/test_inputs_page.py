@@ -121,6 +121,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in (1, 2):
         np.save(folder / f"points/car/{number}.npy", np.zeros((number, 3), np.float32))
     write_pets(folder / "pets.parquet", jpegs)
+    things = [
+        (f"{number}.{kind}", data)
+        for number, row in enumerate(rows)
+        for kind, data in (
+            ("png", (folder / "boxes" / row["file_name"]).read_bytes()),
+            ("json", json.dumps({"objects": row["objects"]}).encode()),
+        )
+    ]
+    write_files(folder, {"things/0.tar": tar(things)})
     write_boxes(folder / "boxes.parquet", folder / "boxes", rows)
     write_coco(folder / "coco", drawn[:4], "annotations/instances_train2017.json", "train2017")
     write_coco(folder / "coco", drawn[4:], "annotations/instances_val2017.json", "val2017")
@@ -136,7 +145,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_are_rows() -> None:
-    assert len(ROWS) == 40
+    assert len(ROWS) == 41
 
 
 @pytest.mark.parametrize(("command", "wanted"), ROWS)

@@ -41,6 +41,14 @@ def small_shards(shard_size: int) -> str:
     )
 
 
+def not_here(flags: Sequence[str]) -> str:
+    """What must be said of flags that the local runner does not look at."""
+    return (
+        f"the local runner, which runs this job, has no use for {' and '.join(flags)}; --threads and"
+        " --direct_num_workers are what it goes by, and --runner names another"
+    )
+
+
 def written(recipe: str, left: Sequence[str]) -> str:
     """What is said of a recipe that was written, without the flags `left`."""
     without = f"{' and '.join(left)} {'is' if len(left) == 1 else 'are'} left out, for each build is the next patch"
@@ -75,10 +83,15 @@ def _convert(
     kind.refuse(rest)
     kind.check_installed()
     options = beam_options(rest, parser)
+    from pipelines.running.dataflow import check_submission
+
     set_options(options)
+    if not dry and recipe is None:
+        check_submission(options)  # before a store is asked, which Dataflow's flags need not wait for
     config = kind.make_config(values)
 
     from pipelines.commands.dry_run import dry_run
+    from pipelines.flags.beam import flags_of_clusters
     from pipelines.recipes.write import left_out, recipe_text, write_recipe
     from pipelines.reports import summary
     from pipelines.reports.builds import published_line
@@ -94,7 +107,9 @@ def _convert(
         write_recipe(recipe, recipe_text(kind, values, rest))
         log.tell(written(recipe, left_out(values)))
         return 0
-    check(config, options)
+    check(config, options, asks=not dry)
+    if is_local(options) and (flags := flags_of_clusters(rest)):
+        log.warn(not_here(flags))
     if config.shard_size is not None and config.shard_size < _SMALL_SHARD:
         log.warn(small_shards(config.shard_size))
     job = kind.make_job(config)

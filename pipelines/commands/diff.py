@@ -18,6 +18,7 @@ from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
 from shardmill.checks.run import run_checks
 from shardmill.errors import UserError
+from shardmill.metadata import naming
 from shardmill.printable import printable
 from shardmill.reading.dataset import open_dataset
 from shardmill.versions.tags import find_version
@@ -72,6 +73,12 @@ def main(arguments: Sequence[str]) -> int:
 def _directories(words: Sequence[str]) -> list[str]:
     """The folders of the two versions."""
     if len(words) == 2:
+        named = naming.is_version(words[1]) or words[1] == naming.LATEST
+        if named and not storage.exists(storage.join(words[1], naming.MANIFEST)):
+            raise UserError(
+                f"{' '.join(words)}: a folder and one version, which is compared with none; give a second, such as"
+                f" {' '.join(words)} {naming.LATEST}"
+            )
         return list(words)
     if len(words) != 3:
         raise UserError(f"expected a folder and two versions, or the folders of two versions; found {' '.join(words)}")

@@ -14,7 +14,7 @@ from transforms.stores import storage
 if TYPE_CHECKING:
     from transforms.files.resolve import ResolveOptions
     from transforms.inputs.manifests.given import LinesOf
-    from transforms.layout.files import LayoutOptions
+    from transforms.layout.file_options import LayoutOptions
     from transforms.preprocessing.gather import Analysis
 
 _REMOTE_THREADS = 64  # an object store answers after tens of milliseconds, in which each waits, whatever the machine
@@ -68,7 +68,7 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
     @property
     def layout_options(self) -> "LayoutOptions":
         """What the layout is decided with."""
-        from transforms.layout.files import LayoutOptions
+        from transforms.layout.file_options import LayoutOptions
 
         split_shards = tuple(name for name, _ in self.split_shards)
         split, classes = self.part(SplitOptions), self.part(LabelOptions)

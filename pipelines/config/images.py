@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from transforms.inputs.annotations.huggingface import ObjectsColumn
     from transforms.inputs.annotations.source import AnnotationSource
     from transforms.inputs.companions import Companion
-    from transforms.layout.files import LayoutOptions
+    from transforms.layout.file_options import LayoutOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from transforms.inputs.companions import Companion
     from transforms.inputs.manifests.given import LinesOf
     from transforms.inputs.manifests.names import ManifestNames
-    from transforms.layout.files import LayoutOptions
+    from transforms.layout.file_options import LayoutOptions
 
 
 def tree_flag(suffix: str) -> Any:
@@ -101,9 +101,13 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
             from transforms.inputs.manifests.formats import columns_told
             from transforms.inputs.manifests.names import FILE_COLUMNS
 
-            columns = [name for name in further_files(columns_told(found[0][1])) if name not in self._other_files]
-            if columns:
-                object.__setattr__(self, "file_column", ",".join([FILE_COLUMNS[0], *columns]))
+            told = columns_told(found[0][1])
+            columns = [
+                name for name in further_files(told) if name not in self._other_files and name not in FILE_COLUMNS
+            ]
+            first = next((name for name in FILE_COLUMNS if name in told), None)
+            if columns and first is not None:
+                object.__setattr__(self, "file_column", ",".join([first, *columns]))
 
     @property
     def _other_files(self) -> tuple[str, ...]:

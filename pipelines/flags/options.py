@@ -118,7 +118,7 @@ def check_known(rest: Sequence[str], own: argparse.ArgumentParser) -> list[str]:
     if not is_portable(known):
         _refuse_first(unknown, own, _flags(parser))
         return []
-    theirs = flags_of_server(known)
+    theirs = flags_of_server(known) if unknown else None
     beams = [*_flags(parser), *(theirs or ())]
     for place, word in enumerate(unknown):
         if word.startswith("--"):

@@ -28,7 +28,8 @@ from transforms.inputs.list_files import ListFiles
 from transforms.inputs.manifests.given import LinesOf
 from transforms.inputs.read_manifests import ReadManifest
 from transforms.inputs.summary import InputSummary
-from transforms.layout.files import Layout, LayoutOptions, make_layout
+from transforms.layout.file_options import LayoutOptions
+from transforms.layout.files import Layout, make_layout
 from transforms.layout.splits import DEFAULT_SPLITS
 from transforms.preprocessing.declaration import check_transform
 from transforms.preprocessing.files import transform_files, transform_notices

@@ -18,6 +18,7 @@ from pipelines.graphs.token_graphs import token_cuts, token_notices, tokens_by_s
 from pipelines.graphs.transform_graphs import module_graph, transform_graph, transformed_shards
 from shardmill.errors import UserError
 from shardmill.features.renames import Renames
+from transforms.columns.rounded import rounded_notices
 from transforms.inputs.blocks import Task
 from transforms.layout.notices import label_notices
 from transforms.layout.splits import DEFAULT_SPLITS
@@ -206,6 +207,7 @@ def _publish(
         notices.append(f"passed over {staged.blank:,} blank line{'' if staged.blank == 1 else 's'}")
     notices += label_notices(staged.odd, {name: how.separator for name, how in layout.separated.items()})
     notices += time_notices(staged.odd, layout.times)
+    notices += rounded_notices(staged.rounded)
     notices += object_notices(staged.odd)
     features, found = published_features(layout, staged, table)
     notices += found

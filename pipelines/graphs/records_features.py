@@ -9,6 +9,7 @@ from shardmill.errors import UserError
 from shardmill.features.feature import Feature, Features
 from transforms.columns.inferred import Inferred
 from transforms.examples.kinds import Kinds, mixed_kinds
+from transforms.files.images.features import deep_notices, turned_notices
 from transforms.files.images.found import mark_images, with_encodings
 from transforms.layout.columns import beside_schema
 from transforms.layout.table_layout import TableLayout
@@ -16,12 +17,25 @@ from transforms.layout.table_options import TableOptions
 from transforms.options.splits import CONTENT
 from transforms.records.stage import Staged
 
+_TURN = "shardmill images --image_format jpeg, which reads files, turns them upright"
+
 
 def published_features(layout: TableLayout, staged: Staged, table: TableOptions) -> tuple[Features, list[str]]:
     """The features of raw examples, images among them, and what must be said of these."""
     flag = "" if staged.inferred.rows else "--image"  # existing records pass through as they are
     features = with_encodings(_features(layout, staged.inferred, staged.kinds, table), staged.images)
-    return (features, []) if table.schema is not None else mark_images(features, staged.images, flag)
+    features, notices = (features, []) if table.schema is not None else mark_images(features, staged.images, flag)
+    of_images = [
+        f"feature {feature.name!r}: {notice}"
+        for feature in features
+        if feature.kind == "image"
+        for notice in (*turned_notices(_turned(staged, feature.name), _TURN), *deep_notices(staged.deep[feature.name]))
+    ]
+    return features, [*notices, *of_images]
+
+
+def _turned(staged: Staged, feature: str) -> int:
+    return sum(stats.turned(feature) for stats in staged.stats.values())
 
 
 def schema_notices(layout: TableLayout, staged: Staged, table: TableOptions) -> list[str]:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from transforms.inputs.annotations.objects import Member
     from transforms.inputs.companions import Companion
     from transforms.inputs.summary import InputSummary
-    from transforms.layout.files import Layout, LayoutOptions
+    from transforms.layout.file_options import LayoutOptions
+    from transforms.layout.files import Layout
     from transforms.statistics.files import SplitStats
 
 
@@ -51,6 +52,7 @@ def images_route(config: ImagesConfig) -> "FileRoute":
         names=names,
         companions=config.companions,
         mask_dtype=config.mask_dtype,
+        reencoded=how is not None,
     )
     # Boxes of annotations are moved with the picture, columns of a manifest are not
     layout = partial(_layout, coordinates=declared, mode=mode if source is None else None, names=names)
@@ -74,6 +76,7 @@ def _describe(
     names: "ObjectNames",
     companions: "Sequence[Companion]",
     mask_dtype: str,
+    reencoded: bool,
 ) -> "tuple[Features, Sequence[str]]":
     from collections import Counter
 
@@ -81,6 +84,7 @@ def _describe(
         animation_notices,
         box_notices,
         companion_notices,
+        deep_notices,
         image_features,
         naming_notices,
         turned_notices,
@@ -88,7 +92,6 @@ def _describe(
     from transforms.statistics.files import ImageStats
 
     formats: Counter[str] = sum((images.formats for images in stats if isinstance(images, ImageStats)), Counter())
-    turned = sum(images.turned for images in stats if isinstance(images, ImageStats))
     boxes: Counter[str] = sum((Counter(images.boxes) for images in stats if isinstance(images, ImageStats)), Counter())
     of_tfds = [*animation_notices(formats), *naming_notices(names)] if for_tfds else []
     written = ImageStats()
@@ -96,8 +99,9 @@ def _describe(
         if isinstance(images, ImageStats):
             written.merge(images)
     in_order = [item.feature for item in companions if item.feature in written.beside]
-    of_companions = companion_notices({name: written.beside[name] for name in in_order})
-    notices = [*turned_notices(turned), *of_tfds, *box_notices(boxes), *of_companions]
+    of_companions = companion_notices({name: written.beside[name] for name in in_order}, reencoded)
+    of_images = [*turned_notices(written.turned), *deep_notices(written.deep, reencoded)]
+    notices = [*of_images, *of_tfds, *box_notices(boxes), *of_companions]
     features = image_features(
         layout, summary.records, measured, formats, members, names, companions, written.beside, mask_dtype
     )

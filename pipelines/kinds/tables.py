@@ -183,10 +183,11 @@ FORMATS = (
             "Turn tar files whose members are samples, such as 0001.jpg beside 0001.cls, 0001.txt or 0001.json, into"
             " balanced, shuffled TFRecord shards."
         ),
-        flags=(*_PICTURES, *_COLUMNS, "block_size"),
+        flags=(*_PICTURES, *_BOXES, *_COLUMNS, "block_size"),
         make_format=_tars,
         make_encoder=_rows,
         make_layout=_table_layout,
+        has_objects=True,
         calls_rows="filename",
     ),
     FormatSpec(

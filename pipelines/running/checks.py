@@ -23,9 +23,9 @@ from transforms.stores.zip_archive import SCHEME
 _ARCHIVE = re.compile(r"\.(zip|7z|rar|tgz|tar(?:\.\w+)?)$", re.IGNORECASE)
 
 
-def check(config: JobConfig, options: PipelineOptions) -> None:
-    """Check runner, input and output; raises UserError."""
-    runner.check_runner(options)
+def check(config: JobConfig, options: PipelineOptions, asks: bool = True) -> None:
+    """Check runner, input and output; raises UserError. Unless it `asks`, what runs the job need not be there."""
+    (runner.check_runner if asks else runner.check_runner_options)(options)
     check_paths(config, options)
     _check_whole(config, options)
     check_input(config)

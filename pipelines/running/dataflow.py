@@ -58,14 +58,15 @@ def check_installed(options: PipelineOptions) -> None:
 
 
 def check_submission(options: PipelineOptions) -> None:
-    """Check that a job can be submitted to Dataflow, if it is to be: a project, a region, somewhere to stage it to,
-    credentials. Beam would make a bucket where it is given none.
+    """Check that a job can be submitted to Dataflow, if it is to be: its client, a project, a region, somewhere to
+    stage it to, credentials. Beam would make a bucket where it is given none.
 
     Raises:
       UserError: not so.
     """
     if not is_dataflow(options):
         return
+    check_installed(options)
     google = options.view_as(GoogleCloudOptions)
     if not google.project:
         raise UserError("--runner DataflowRunner: no --project; expected the id of the project that the job runs in")

@@ -3,7 +3,7 @@ minutes."""
 
 import logging
 
-from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, PortableOptions
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, PortableOptions, StandardOptions
 
 from shardmill.errors import UserError
 
@@ -16,9 +16,14 @@ def check_job_server(options: PipelineOptions) -> None:
     """Check that a job server answers at --job_endpoint, where that is given.
 
     Raises:
-      UserError: none does within five seconds, or within --job_server_timeout if that is given.
+      UserError: there is none to ask, or none answers within five seconds, or --job_server_timeout if that is given.
     """
     portable = options.view_as(PortableOptions)
+    if not portable.job_endpoint and options.view_as(StandardOptions).runner == "PortableRunner":
+        raise UserError(
+            "--runner PortableRunner needs --job_endpoint, HOST:PORT of a job server; FlinkRunner and SparkRunner start"
+            " one themselves"
+        )
     if portable.job_endpoint in (None, "", _EMBEDDED):
         return
     import grpc  # late: local jobs need not spend the time

@@ -24,6 +24,8 @@ from pipelines.running.outcome import (
     not_written,
     write_unpublished,
 )
+from pipelines.running.signals import terminable
+from shardmill.checks.profile import Profile
 from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError
 from shardmill.versions.build_record import BuildRecord, failed_record_path, record_path
 from transforms.publishing.build_records import read_record, write_record
@@ -51,14 +53,33 @@ def run_recorded(
       first_too: whether it is on record also where it fails and there is no data set yet.
 
     Raises:
-      Interrupted: see `run`.
+      Interrupted: see `run`; also once the version is published, which it says.
     """
     begun = time.monotonic()
     before = profile_of(config.parent)
     record = replace(record, before="" if before is None else before.version)
     config = replace(config, record=record)
     try:
-        published = run_job(make_job(config), config, options, quiet)
+        with terminable():
+            return _run_recorded(
+                lambda: run_job(make_job(config), config, options, quiet), config, record, before, begun, first_too
+            )
+    except KeyboardInterrupt as interruption:
+        since_then = replace(record, seconds=time.monotonic() - begun)
+        told_of = interrupted(config.parent, since_then, interruption, first_too)
+        raise told_of from (interruption.__cause__ or interruption)
+
+
+def _run_recorded(
+    job: Callable[[], Published | Launched],
+    config: JobConfig,
+    record: BuildRecord,
+    before: Profile | None,
+    begun: float,
+    first_too: bool,
+) -> Built:
+    try:
+        published = job()
     except (UserError, JobError, CorruptDataError) as error:
         with briefly():
             ended = _as_written(config, failed_record(record, error))
@@ -67,10 +88,6 @@ def run_recorded(
         if told and (path := write_unpublished(config.parent, ended, first_too)):
             write_page(config.parent, ended, path, before)
         return Built(ended, None, error)
-    except KeyboardInterrupt as interruption:
-        since_then = replace(record, seconds=time.monotonic() - begun)
-        told_of = interrupted(config.parent, since_then, interruption, first_too)
-        raise told_of from (interruption.__cause__ or interruption)
     if isinstance(published, Launched):
         return Built(replace(record, status="launched", reason=str(published), seconds=time.monotonic() - begun))
     opened = published.dataset

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+_WHITE = 65535  # of 16 bits
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -32,11 +33,16 @@ def open_image(data: bytes) -> Image.Image:
 def to_rgb(image: Image.Image) -> Image.Image:
     """`image` (palette, CMYK, grey, 16 bits, with or without alpha) as 8-bit RGB.
 
-    16 bits are scaled, and transparency is laid on white, as img2dataset does: the colour beneath transparent pixels is
-    arbitrary.
+    Of 16 bits the upper 8 are kept, as TensorFlow does, and transparency is laid on white, as img2dataset does: the
+    colour beneath transparent pixels is arbitrary.
+
+    Raises:
+      ValueError: grey that 16 bits do not hold: nothing says what is white.
     """
     if image.mode == "RGB" and "transparency" not in image.info:
         return image
+    if image.mode in ("I", "F"):
+        _check_grey(image)
     if image.mode.startswith("I"):
         image = _eight_bits(image)
     elif image.mode == "1":
@@ -85,6 +91,16 @@ def _array(data: bytes, max_pixels: int, convert: Callable[[Image.Image], Image.
         raise
     except Exception as error:  # what its readers' parsing happens to raise, and a class of its own for bombs
         raise ValueError(str(error) or type(error).__name__) from error
+
+
+def _check_grey(image: Image.Image) -> None:
+    values = np.asarray(image)
+    lowest, highest = values.min(), values.max()
+    if image.mode == "F" or lowest < 0 or highest > _WHITE:
+        what = "floats" if image.mode == "F" else "grey"
+        raise ValueError(
+            f"{what} from {lowest:g} to {highest:g}, where white is {_WHITE} or 255: make it gray of 16 or 8 bits"
+        )
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shardmill.errors import UserError
+from shardmill.features.feature import Feature, Features
 from shardmill.metadata import naming
 
 _SHOWN = 60  # letters of a name that is too long
@@ -52,18 +53,37 @@ class ClassNames:
 
 
 def check_label_name(label: str) -> None:
-    """Check that the file of a label's class names, which is called after it, is a file in the data set's directory.
+    """Check that the file of a label's class names, which is called after it, is a file in the data set's directory;
+    the label may be called image/class/label.
 
     Raises:
       UserError: its name would be a way to another folder, or can be none; nobody else's file is to be overwritten.
     """
-    if not (naming.is_file_name(label) and naming.is_file_name(naming.labels_file(label))):
+    if not (naming.is_inside(label) and naming.is_file_name(naming.labels_file(label))):
         shown = label if len(label) <= _SHOWN else f"{label[:_SHOWN]}…"
         raise UserError(
             f"--label {shown!r}: the names of its classes stand in a file that is called after it, and that is no name"
-            " for one; rename the column: no '/' or '\\', no control characters, not '.' or '..', and"
-            f" {naming.MAX_LABEL_BYTES} bytes at most"
+            " for one; rename the column: no '\\', no control characters, between '/' neither nothing nor '.' nor '..',"
+            f" and {naming.MAX_LABEL_BYTES} bytes at most"
         )
+
+
+def labels_files(labels: Features) -> dict[str, str]:
+    """The content of the file of each label's class names, by its name.
+
+    Raises:
+      UserError: see check_label_name; or two would have one file.
+    """
+    named: dict[str, Feature] = {}
+    for feature in labels:
+        check_label_name(feature.stem)
+        file = naming.labels_file(feature.stem)
+        if (other := named.setdefault(file, feature)) is not feature:
+            raise UserError(
+                f"{other.name!r} and {feature.name!r} would have the names of their classes in one file, {file};"
+                " --rename one of them"
+            )
+    return {file: "".join(f"{name}\n" for name in feature.class_names) for file, feature in named.items()}
 
 
 def resolve_class_names(

@@ -12,6 +12,7 @@ import numpy as np
 FeatureValue = Sequence[bytes] | np.ndarray
 
 _BYTES, _FLOAT, _INT64 = 1, 2, 3  # field numbers in `message Feature`
+_VARINT, _DELIMITED, _FOUR_BYTES = 0, 2, 5  # wire types: protobuf.dev/programming-guides/encoding
 _ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))  # varints below 128, by their value
 
 
@@ -132,10 +133,10 @@ def decode_example(record: bytes | memoryview, wanted: Collection[str] | None = 
     """
     view = memoryview(record)
     features: dict[str, FeatureValue] = {}
-    for field, payload in _fields(view):
+    for field, payload in _delimited_fields(view):
         if field != 1:
             continue
-        for inner_field, item in _fields(payload):
+        for inner_field, item in _delimited_fields(payload):
             if inner_field == 1:
                 name, value = _decode_entry(item, wanted)
                 if value is None:
@@ -151,12 +152,12 @@ def is_sequence_example(record: bytes | memoryview) -> bool:
     Raises:
       ValueError: `record` is no message at all.
     """
-    return any(field == 2 for field, _ in _fields(memoryview(record)))
+    return any(field == 2 for field, _ in _delimited_fields(memoryview(record)))
 
 
 def _decode_entry(item: memoryview, wanted: Collection[str] | None) -> tuple[str, FeatureValue | None]:
     name, value = "", memoryview(b"")
-    for field, payload in _fields(item):
+    for field, payload in _delimited_fields(item):
         if field == 1:
             name = str(payload, "utf-8")
         elif field == 2:
@@ -164,7 +165,7 @@ def _decode_entry(item: memoryview, wanted: Collection[str] | None) -> tuple[str
     result: FeatureValue | None = None
     if wanted is not None and name not in wanted:
         return name, None
-    for kind, payload in _fields(value):
+    for kind, payload in _delimited_fields(value):
         if kind in (_BYTES, _FLOAT, _INT64):
             result = _decode_list(kind, payload)
     return name, result
@@ -172,8 +173,9 @@ def _decode_entry(item: memoryview, wanted: Collection[str] | None) -> tuple[str
 
 def _decode_list(kind: int, payload: memoryview) -> FeatureValue:
     if kind == _BYTES:
-        return [bytes(value) for field, value in _fields(payload) if field == 1]
-    packed = b"".join(bytes(value) for field, value in _fields(payload) if field == 1)
+        return [bytes(value) for field, value in _delimited_fields(payload) if field == 1]
+    wires = (_DELIMITED, _FOUR_BYTES if kind == _FLOAT else _VARINT)  # a packed list, or single numbers
+    packed = b"".join(bytes(value) for field, wire, value in _fields(payload) if field == 1 and wire in wires)
     if kind == _FLOAT:
         return np.frombuffer(packed, dtype="<f4")
     return _decode_varints(packed)
@@ -187,26 +189,33 @@ def _decode_varints(packed: bytes) -> np.ndarray:
     return np.array(values, dtype=np.int64)
 
 
-def _fields(view: memoryview) -> Iterable[tuple[int, memoryview]]:
-    """The fields of a message, as (number, payload); numbers that are not packed come as varint or 4 or 8 bytes."""
+def _delimited_fields(view: memoryview) -> Iterable[tuple[int, memoryview]]:
+    """Those of a message that have a length, as (number, payload): a field whose wire type is not the one of its
+    declaration is unknown to protobuf, and skipped."""
+    return ((field, payload) for field, wire, payload in _fields(view) if wire == _DELIMITED)
+
+
+def _fields(view: memoryview) -> Iterable[tuple[int, int, memoryview]]:
+    """The fields of a message, as (number, wire type, payload); numbers that are not packed come as varint or 4 or 8
+    bytes."""
     position, end = 0, len(view)
     while position < end:
         tag, position = _read_varint(view, position)
         wire = tag & 7
-        if wire == 2:
+        if wire == _DELIMITED:
             size, position = _read_varint(view, position)
-        elif wire == 5:
+        elif wire == _FOUR_BYTES:
             size = 4
         elif wire == 1:
             size = 8
-        elif wire == 0:
+        elif wire == _VARINT:
             _, stop = _read_varint(view, position)
             size = stop - position
         else:
             raise ValueError(f"not a serialized Example: wire type {wire}")
         if position + size > end:
             raise ValueError(f"not a serialized Example: a field of {size} bytes where {end - position} are left")
-        yield tag >> 3, view[position : position + size]
+        yield tag >> 3, wire, view[position : position + size]
         position += size
 
 

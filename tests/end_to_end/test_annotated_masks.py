@@ -12,7 +12,7 @@ from PIL import Image, ImageOps
 
 import shardmill
 from shardmill.metadata.schema import from_pbtxt
-from tests.support.command import Run, check_mistake, read_back, tree_bytes
+from tests.support.command import Run, check_failure, check_mistake, read_back, tree_bytes
 from tests.support.detection import (
     COLOURS,
     MASK_VALUES,
@@ -225,7 +225,8 @@ def test_what_has_no_counterpart_is_said(run: Run, tmp_path: Path) -> None:
         assert result.status == 0, result.err
         made = read_back(folder / "out/n")
         reasons = {Path(reject["source"]).name: reject["reason"] for reject in made.rejects()}
-        assert reasons[SCENES[3].name] == f"no mask: {masks}/003 is not there, with any suffix of an image"
+        missing = f"no mask: {masks} has none that is called as the image is, but for the suffix"
+        assert reasons[SCENES[3].name] == missing
         assert reasons[SCENES[4].name].startswith("mask: a mask of 5 x 5 pixels, where the image has")
         assert len(reasons) == 2
         assert "1 mask has no image, and is left out: 'more.png'" in made.dataset.manifest.notices
@@ -274,3 +275,19 @@ def test_reuse_and_rebuilds_see_a_mask_change(run: Run, tmp_path: Path, write: C
     assert tree_bytes(tmp_path / "out/n/1.0.1") == tree_bytes(tmp_path / "full/n/1.0.1")
     assert "unchanged" not in run("rebuild", tmp_path / "n.yaml").out
     assert (tmp_path / "nights/n/1.0.1/_SUCCESS").exists()
+
+
+def test_images_without_a_mask_are_rejects_that_are_counted_together_where_no_list_says_which_have_one(
+    run: Run, tmp_path: Path
+) -> None:
+    folder = write_voc(tmp_path / "VOC", {"train": SCENES[:8], "val": SCENES[8:]})
+    masks = write_masks(folder / "SegmentationClass", SCENES[4:10])
+    flags = ("images", "--voc", folder, "--masks", masks, "--output", tmp_path / "out", "--name", "n")
+
+    said = f"no mask: {masks} has none that is called as the image is, but for the suffix"
+    check_failure(run(*flags), "6 of 12 records were rejected", f"most often (6 times): {said}, such as")
+    done = run(*flags, "--max_reject_fraction", 0.5)
+    assert f"  6 x {said}\n" in done.out
+    assert {reject["source"] for reject in read_back(tmp_path / "out/n").rejects()} == {
+        f"JPEGImages/{scene.name}" for scene in (*SCENES[:4], *SCENES[10:])
+    }

@@ -77,6 +77,8 @@ def reasons(folder: Path, content: Content | str) -> list[str]:
         (lambda c: annotation(c).pop("id"), "an annotation without an id has null for id; expected a whole number"),
         (lambda c: annotation(c).update(image_id="x"), 'annotation 2 has "x" for image_id; expected a whole number'),
         (lambda c: c["annotations"].append(7), "an annotation is 7; expected an object"),
+        (lambda c: annotation(c).update(area=float("nan")), "annotation 2 has NaN for area; expected a number"),
+        (lambda c: image(c).update(width=64.5), "its size is said to be 64.5 x 48 pixels; expected whole numbers"),
         (lambda c: image(c).update(width="64"), 'its size is said to be "64" x 48 pixels'),
         (lambda c: image(c).pop("file_name"), "image id 102 has no file_name"),
         (lambda c: c["images"].append({"id": "b"}), "image 5 of the file has no whole number as its id"),

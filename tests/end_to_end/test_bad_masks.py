@@ -83,7 +83,7 @@ def test_what_has_no_counterpart_is_said(run: Run, tmp_path: Path) -> None:
 
     assert found == {
         "a/2.png": "two masks, a/2.bmp and a/2.png: which is it?",
-        "b/1.png": f"no mask: {tmp_path}/masks/b/1 is not there, with any suffix of an image",
+        "b/1.png": f"no mask: {tmp_path}/masks has none that is called as the image is, but for the suffix",
     }
     said = "6 masks have no image, and are left out: 'a/2.bmp', 'a/2.png', 'b/more0.png', …"
     assert said in notices

@@ -17,7 +17,10 @@ JSON_LINES: list[tuple[bytes, dict[str, object] | str | None]] = [
     (b'{"a": 1, "b": "x"}', {"a": 1, "b": b"x"}),
     (b'{"a": 2, "b": {"c": 1}}', "column 'b': {\"c\": 1} is not a number, a string or a list of them"),
     (b'{"a": 3, "b": [["x"]]}', "column 'b'"),
-    (b"[1, 2]", "not a JSON object, but [1, 2]"),
+    (
+        b"[1, 2]",
+        "not a JSON object, but [1, 2]; expected one object on each line: jq -c '.[]' makes such lines of an array",
+    ),
     (b"null", "not a JSON object, but null"),
     (b'"text"', 'not a JSON object, but "text"'),
     (b'{"a": 4, "b": "y"', "not JSON: unexpected end of data, at character 18"),

@@ -45,6 +45,23 @@ def test_image_is_checked_and_stored_as_an_image(run: Run, tmp_path: Path) -> No
     assert json.loads((table.directory / "manifest.json").read_text())["configuration"]["image"] == ["photo"]
 
 
+@pytest.mark.parametrize("command", ["parquet", "webdataset"])
+def test_images_that_exif_turns_are_said(run: Run, tmp_path: Path, command: str) -> None:
+    turned = b"\xff\xe1\0\x22Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
+    images = [image(0), *(image(number)[:2] + turned + image(number)[2:] for number in (1, 2))]
+    flags = ("--image", "image") if command == "parquet" else ()
+    if command == "parquet":
+        source = write(tmp_path / "in", {"image": pa.array(images, pa.binary())})
+    else:
+        members = [(f"{number}.jpg", data) for number, data in enumerate(images)]
+        source = write_files(tmp_path / "in", {"a.tar": tar(members)})
+    table = convert(command, source, tmp_path, *flags)
+    assert table.stats()["image"]["turned_by_exif"] == 2
+    (said,) = [notice for notice in table.dataset.manifest.notices if "EXIF" in notice]
+    assert said.startswith("feature 'image': 2 images are stored sideways, upside down or mirrored, with an EXIF")
+    assert said.endswith("; shardmill images --image_format jpeg, which reads files, turns them upright")
+
+
 def png(side: int, pixels: bytes) -> bytes:
     """A gray PNG of so many pixels a side, whose checksums are right."""
     chunks = ((b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)), (b"IDAT", pixels), (b"IEND", b""))

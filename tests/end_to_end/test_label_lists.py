@@ -13,7 +13,7 @@ import shardmill
 from shardmill.features.feature import Feature
 from shardmill.metadata.manifest import Manifest
 from shardmill.reading.dataset import open_dataset
-from tests.support.command import Run, check_mistake, write_files
+from tests.support.command import Run, check_mistake, image, write_files
 
 TAGS = [["red", "green"], [], ["blue", "red", "blue"], ["green"]] + [["red"]] * 6
 KEPT = [["red", "green"], [], ["blue", "red"], ["green"]] + [["red"]] * 6
@@ -184,6 +184,35 @@ def test_a_row_of_a_class_that_is_none_is_a_reject(run: Run, tmp_path: Path) -> 
     assert made.rejects["records"] == 3
     appended = make(run, tmp_path / "more", *command, "--on_new_label", "append")
     assert appended.features[1].class_names == ("b", "a", "c", "d")
+
+
+def test_a_class_without_a_name_is_a_reject(run: Run, tmp_path: Path) -> None:
+    """It stopped the job, which said that it cannot stand in a labels file."""
+    rows = ['["a", ""]', '["b"]', "[]"]
+    lines = [f'{{"id": {row}, "tags": {tags}}}\n' for row, tags in enumerate(rows)]
+    write_files(tmp_path, {"in.jsonl": "".join(lines).encode()})
+    flags = ("--label", "tags", "--max_reject_fraction", 1)
+
+    manifest = make(run, tmp_path / "out", "jsonl", "--input", tmp_path / "in.jsonl", *flags)
+
+    assert labels(tmp_path / "out") == {1: [1], 2: []}
+    assert manifest.features[1].class_names == ("a", "b")
+    assert manifest.rejects["reasons"] == {"a class without a name; expected names, or an empty list": 1}
+
+
+@pytest.mark.parametrize("command", ["csv", "images"])
+def test_classes_that_are_called_as_lists_are_said(run: Run, tmp_path: Path, command: str) -> None:
+    """As pandas writes a column of lists."""
+    write_files(tmp_path, {"1.png": image(1, "PNG"), "2.png": image(2, "PNG")})
+    write_files(tmp_path, {"in.csv": b"file_name,label\n1.png,\"['a', 'b']\"\n2.png,b\n"})
+    flags = ("--input", tmp_path / "in.csv", "--label", "label")
+
+    manifest = make(run, tmp_path / "out", command, *(flags if command == "csv" else ("--manifest", flags[1])))
+
+    (said,) = [notice for notice in manifest.notices if "list is written" in notice]
+    assert said.startswith(
+        "1 class of 'label' is called as a list is written, such as \"['a', 'b']\", and each is one class; rows of"
+    )
 
 
 def test_a_separator_that_is_nowhere_is_said(run: Run, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+import shardmill
 from shardmill.errors import UserError
 from shardmill.metadata.labels import check_label_name
 from shardmill.records.example import encode_example
@@ -16,7 +17,7 @@ from tests.support.command import Run, check_mistake, tree_bytes, write_files
 from tests.support.reading import make
 
 UP = "../../../../victim"  # from out/n/1.0.0 to the file beside `work`
-NAMES = (UP, "/etc/x", ".", "..", "a\\b", "a\x1b[2Jb", "a\nb", "ä" * 124)
+NAMES = (UP, "/etc/x", "a//b", "a/../b", ".", "..", "a\\b", "a\x1b[2Jb", "a\nb", "ä" * 124)
 Route = Callable[[Path, str], list[object]]
 
 
@@ -64,6 +65,29 @@ def test_a_label_whose_name_is_a_path(run: Run, tmp_path: Path, route: Route) ->
     check_mistake(result, "--label ", "is called after it, and that is no name for one; rename the column")
     assert tree_bytes(tmp_path) == before
     assert not (work / "out").exists()
+
+
+@pytest.mark.parametrize("route", [_csv, _jsonl, _parquet, _reshard, _schema])
+def test_a_label_may_be_called_as_tensorflow_calls_it(run: Run, tmp_path: Path, route: Route) -> None:
+    name = "image/class/label"
+    result = run(*route(tmp_path, name), "--label", name, "--output", tmp_path / "out", "--name", "n")
+
+    assert result.status == 0, result.err
+    assert (tmp_path / "out/n/1.0.0/image.class.label.labels.txt").read_text() == "ant\nbee\n"
+    assert shardmill.info(tmp_path / "out/n").features[name].class_names == ("ant", "bee")
+    assert sorted(int(example[name]) for example in shardmill.examples(tmp_path / "out/n", "train")) == [0, 1]
+    assert run("verify", tmp_path / "out/n").status == 0
+
+
+def test_two_labels_of_one_file_are_refused(run: Run, tmp_path: Path) -> None:
+    write_files(tmp_path, {"in.csv": b"a/b,a.b\nant,x\nbee,y\n"})
+    flags = ("--label", "a/b,a.b", "--output", tmp_path / "out", "--name", "n")
+
+    result = run("csv", "--input", tmp_path / "in.csv", *flags)
+
+    check_mistake(result, "'a/b' and 'a.b' would have the names of their classes in one file, a.b.labels.txt; --rename")
+    renamed = run("csv", "--input", tmp_path / "in.csv", *flags, "--rename", "a/b=c")
+    assert renamed.status == 0, renamed.err
 
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))

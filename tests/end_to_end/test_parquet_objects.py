@@ -2,7 +2,6 @@
 with the same objects get."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,66 +11,28 @@ import pyarrow.parquet as pq
 import pytest
 
 import shardmill
-from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run, check_mistake
-from tests.support.detection import COLOURS, Scene, Thing, draw, scenes
+from tests.support.detection import Scene, draw
 from tests.support.later import Later
+from tests.support.objects_in_tables import (
+    MOST,
+    NAMES,
+    SCENES,
+    classes_of,
+    feature_of,
+    features,
+    ids,
+    notices,
+    rejects,
+    said_of,
+    write_parquet,
+    write_raw,
+)
 from tests.support.reading import make
 
 datasets = Later("datasets")
 tfds = Later("tensorflow_datasets")
-SCENES = scenes(12)
-NAMES = list(COLOURS)
 FORMS = ("lists", "list of objects", "names", "ids")
-MOST = ("--max_reject_fraction", 0.95)
-
-
-def ids(scene: Scene) -> list[int]:
-    return [NAMES.index(thing.colour) for thing in scene.things]
-
-
-def said_of(scene: Scene) -> dict[str, Any]:
-    """What data sets such as cppe-5 say of objects."""
-    boxes = [list(map(float, thing.box)) for thing in scene.things]
-    count = len(boxes)
-    return {"id": list(range(count)), "area": [7.5] * count, "bbox": boxes, "category": ids(scene)}
-
-
-def features_of(form: str) -> Any:
-    label = datasets.ClassLabel(names=NAMES) if form in ("lists", "list of objects") else datasets.Value("int64")
-    label = datasets.Value("string") if form == "names" else label
-    item = {
-        "id": datasets.Value("int64"),
-        "area": datasets.Value("float32"),
-        "bbox": datasets.List(datasets.Value("float32"), length=4),
-        "category": label,
-    }
-    objects = datasets.List(item) if form == "list of objects" else {k: datasets.List(v) for k, v in item.items()}
-    return datasets.Features({"image": datasets.Image(), "name": datasets.Value("string"), "objects": objects})
-
-
-def write_parquet(path: Path, form: str = "lists", drawn: Sequence[Scene] = SCENES, **more: Any) -> Path:
-    """A file as datasets writes it; `more` are further columns."""
-    rows = []
-    for scene in drawn:
-        draw(scene, path.parent / "drawn")
-        said = said_of(scene)
-        if form == "names":
-            said["category"] = [NAMES[index] for index in said["category"]]
-        items = [dict(zip(said, values, strict=True)) for values in zip(*said.values(), strict=True)]
-        data = (path.parent / "drawn" / scene.name).read_bytes()
-        rows.append(
-            {
-                "image": {"bytes": data, "path": None},
-                "name": scene.name,
-                "objects": items if form == "list of objects" else said,
-            }
-        )
-    table = datasets.Dataset.from_list(rows, features=features_of(form))
-    for name, values in more.items():
-        table = table.add_column(name, values)
-    table.to_parquet(str(path))
-    return path
 
 
 def write_folder(folder: Path) -> Path:
@@ -90,29 +51,6 @@ def by_name(directory: Path) -> dict[str, dict[str, Any]]:
 
 def objects_entry(directory: Path) -> Any:
     return json.loads((directory / "features.json").read_text())["featuresDict"]["features"]["objects"]
-
-
-def notices(directory: Path) -> Sequence[str]:
-    found: list[str] = json.loads((directory / "manifest.json").read_text())["notices"]
-    return found
-
-
-def features(directory: Path) -> Any:
-    return open_dataset(str(directory)).manifest.features
-
-
-def rejects(directory: Path) -> dict[int, str]:
-    """Why rows are rejects, by their number."""
-    found = [json.loads(line) for file in directory.glob("rejects/*") for line in file.read_text().splitlines()]
-    return {reject["line"]: reject["reason"] for reject in found}
-
-
-def classes_of(scene: Scene) -> list[str]:
-    return [thing.colour for thing in scene.things]
-
-
-def feature_of(directory: Path, name: str) -> Any:
-    return {each.name: each for each in features(directory)}[f"objects/{name}"]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -211,79 +149,6 @@ def test_drop_leaves_them_out(tmp_path: Path, schema: bool) -> None:
     assert {feature.name for feature in features(directory)} == {"image", "name"}
 
 
-BOX = [[1.0, 2.0, 3.0, 4.0]]
-BAD: dict[str, tuple[Any, str]] = {
-    "lengths": ({"bbox": BOX, "category": [0, 1]}, "column 'objects': lists of several lengths: 1 of bbox, 2 of cat"),
-    "no class": ({"bbox": BOX, "category": None}, "column 'objects': category is null; expected a list"),
-    "null class": ({"bbox": BOX, "category": [None]}, "column 'objects': object 1 has null for its class; expected an"),
-    "three numbers": ({"bbox": [[1.0, 2.0, 3.0]], "category": [0]}, "object 1 has [1.0, 2.0, 3.0] for bbox; expected"),
-    "below 0": ({"bbox": BOX, "category": [-1]}, "has -1 for its class; expected an id from 0"),
-    "beyond": ({"bbox": BOX, "category": [3]}, "class '3' of an object is not in the metadata of --input"),
-    "empty": ({"bbox": [[1.0, 2.0, 0.0, 4.0]], "category": [0]}, "object 1: the box from left, top to right, bottom"),
-    "outside": ({"bbox": [[900.0, 2.0, 4.0, 4.0]], "category": [0]}, "bottom 900, 2, 904, 6 lies outside the picture"),
-    "nan": ({"bbox": [[float("nan"), 2.0, 4.0, 4.0]], "category": [0]}, "is not of numbers"),
-}
-EMPTY: dict[str, Any] = {
-    "null": None,
-    "no lists": {"bbox": None, "category": None},
-    "empty": {"bbox": [], "category": []},
-}
-
-
-def write_raw(path: Path, values: Sequence[Any], orientation: int = 1, **more: Sequence[Any]) -> Path:
-    """A Parquet file of a picture beside each of the values, as datasets would have typed it."""
-    typed = datasets.Features(
-        {
-            "image": datasets.Image(),
-            "objects": {
-                "bbox": datasets.List(datasets.List(datasets.Value("float32"))),
-                "category": datasets.List(datasets.ClassLabel(names=NAMES)),
-            },
-        }
-    )
-    images = []
-    for number in range(len(values)):
-        draw(Scene(f"{number}.png", (64 + number, 48), (), orientation), path.parent / "raw")
-        images.append({"bytes": (path.parent / "raw" / f"{number}.png").read_bytes(), "path": None})
-    schema = typed.arrow_schema
-    columns = [pa.array(images, schema.field("image").type), pa.array(values, schema.field("objects").type)]
-    table = pa.Table.from_arrays(columns, schema=schema)
-    for name, of_rows in more.items():
-        table = table.append_column(name, pa.array(of_rows))
-    pq.write_table(table, path)
-    return path
-
-
-def test_bad_objects_are_rejects_with_their_reasons(run: Run, tmp_path: Path) -> None:
-    values = [{"bbox": BOX, "category": [0]}, *EMPTY.values(), *(value for value, _ in BAD.values())]
-    rows = write_raw(tmp_path / "rows.parquet", values)
-
-    done = run("parquet", "--input", rows, "--output", tmp_path, "--name", "n", *MOST)
-
-    assert done.status == 0, done.err
-    reasons = rejects(tmp_path / "n/1.0.0")
-    assert sorted(reasons) == [number + 2 + len(EMPTY) for number in range(len(BAD))]
-    for (_, reason), found in zip(BAD.values(), (reasons[line] for line in sorted(reasons)), strict=True):
-        assert reason in found
-    kept = shardmill.examples(tmp_path / "n", "train")
-    assert sorted(len(example["objects/label"]) for example in kept) == [0, 0, 0, 1]
-
-
-def test_boxes_are_clipped_or_dropped_and_the_job_says_so(tmp_path: Path) -> None:
-    over = {"bbox": [[-2.0, 0.0, 10.0, 10.0], [900.0, 0.0, 1.0, 1.0]], "category": [2, 1]}
-    rows = write_raw(tmp_path / "rows.parquet", [over])
-
-    directory = make("parquet", rows, tmp_path / "out", "--on_bad_box", "drop")
-
-    (example,) = shardmill.examples(directory, "train")
-    assert example["objects/label"].tolist() == [2]
-    np.testing.assert_allclose(np.ravel(example["objects/bbox"]), [0, 0, 10 / 48, 8 / 64], rtol=1e-6)
-    assert {
-        "1 box reached out of its picture, and was clipped",
-        "1 box was no good, and its object was left out",
-    } <= set(notices(directory))
-
-
 def test_pictures_that_exif_turns(run: Run, tmp_path: Path) -> None:
     value = {"bbox": [[16.0, 12.0, 16.0, 12.0]], "category": [0]}
     rows = write_raw(tmp_path / "rows.parquet", [value], orientation=6)
@@ -304,21 +169,6 @@ def test_pictures_that_exif_turns(run: Run, tmp_path: Path) -> None:
     # Upright it is 48 wide and 64 high, and what is stored is that turned to the left
     np.testing.assert_allclose(boxes[1], [1 - 32 / 48, 12 / 64, 1 - 16 / 48, 24 / 64], rtol=1e-6)
     np.testing.assert_array_equal(boxes[2], boxes[1])
-
-
-def test_another_size_than_the_picture_is_a_reject(run: Run, tmp_path: Path) -> None:
-    value = {"bbox": BOX, "category": [0]}
-    rows = write_raw(tmp_path / "rows.parquet", [value] * 3, width=[64, 65, 0], height=[48, 49, 48])
-
-    done = run("parquet", "--input", rows, "--output", tmp_path, "--name", "n", *MOST)
-
-    assert done.status == 0, done.err
-    assert rejects(tmp_path / "n/1.0.0") == {
-        2: "the annotation is of 65 x 49 pixels, the image has 65 x 48",
-        3: "column 'objects': the picture's size is said to be 0 x 48 pixels",
-    }
-    (example,) = shardmill.examples(tmp_path / "n", "train")
-    assert (example["width"], example["height"]) == (64, 48)
 
 
 def test_what_no_example_holds_is_said(tmp_path: Path) -> None:
@@ -363,30 +213,3 @@ def test_a_label_stands_beside(tmp_path: Path) -> None:
     found = json.loads((directory / "stats.json").read_text())["splits"]["train"]["features"]
     assert found["weather"]["classes"] == {"rain": 6, "sun": 6}
     assert all("size" in example["objects"] for example in by_name(directory).values())
-
-
-def test_mistakes_are_one_sentence(run: Run, tmp_path: Path) -> None:
-    rows = write_parquet(tmp_path / "rows.parquet")
-    out = ("--output", tmp_path, "--name", "n")
-
-    check_mistake(run("parquet", "--input", rows, "--label", "objects", *out), "--label objects")
-    check_mistake(
-        run("parquet", "--input", rows, "--drop", "objects", "--on_bad_box", "drop", *out),
-        "--on_bad_box drop is about boxes in images, and there is no column 'objects' of such",
-    )
-    other = [{"n": 1, "objects": said_of(SCENES[0])}]
-    datasets.Dataset.from_list(other).to_parquet(str(tmp_path / "none.parquet"))
-    said: tuple[str, ...] = (
-        "column 'objects' is of boxes as Hugging Face has them",
-        "none is known to be such",
-        "--drop objects",
-    )
-    check_mistake(run("parquet", "--input", tmp_path / "none.parquet", *out), *said)
-    other = [{"n": 1, "things": said_of(SCENES[0])}]
-    datasets.Dataset.from_list(other).to_parquet(str(tmp_path / "things.parquet"))
-    said = ("column 'things' is of boxes as Hugging Face has them, which are read of a column 'objects'",)
-    check_mistake(run("parquet", "--input", tmp_path / "things.parquet", *out), *said)
-    write_parquet(tmp_path / "some/one.parquet", drawn=[Scene("a.png", things=(Thing("red", (1, 2, 3, 4)),))])
-    write_parquet(tmp_path / "some/other.parquet", "names", drawn=SCENES[:2])
-    said = ("files say different things of 'objects': classes are ids in some and names in others",)
-    check_mistake(run("parquet", "--input", tmp_path / "some", *out), *said)

@@ -229,3 +229,28 @@ def test_sequence_examples_are_named_as_such(tmp_path: Path, run: Run) -> None:
     failed = run("reshard", "--input", alone, "--output", tmp_path / "out", "--name", "n")
     assert failed.status == 1
     assert "SequenceExample" in failed.err
+
+
+def test_a_schema_that_lies_there_and_is_not_given_is_said(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a.csv": b"x,kind\n" + b"1,ant\n2,bee\n" * 50})
+    first = convert("csv", tmp_path / "a.csv", tmp_path / "a", "--label", "kind", "--splits", "train=1").directory
+    schema = first / "schema.pbtxt"
+
+    def said(name: str, source: object, *flags: object) -> list[str]:
+        notices = convert("reshard", source, tmp_path / name, *flags).dataset.manifest.notices  # type: ignore[arg-type]
+        return [notice for notice in notices if "beside the records" in notice]
+
+    words = (
+        f"{schema} lies beside the records, and was not heeded: --schema {schema} with --label kind and --labels_file"
+        " kind.labels.txt keeps what the records do not show: 'kind' (class_label)"
+    )
+    assert said("folder", first) == [words]
+    assert said("glob", f"{first}/*.tfrecord*") == [words]
+    assert said("above", first.parent) == [words]
+    given = ("--schema", schema, "--label", "kind", "--labels_file", first / "kind.labels.txt")
+    assert said("given", first, *given) == []
+    schema.write_text("no schema")
+    (broken,) = said("broken", first)
+    assert broken.startswith(f"{schema} lies beside the records, and was not heeded; nor could it be, as --schema: ")
+    schema.unlink()
+    assert said("none", first) == []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -175,6 +176,39 @@ def test_numbers_of_fixed_length_and_texts_of_times(tmp_path: Path) -> None:
     assert row["xy"] == [2, 1, 3, 1.5, 0, 0, 1, 0.5]
     (feature,) = [each for each in table.dataset.manifest.features if each.name == "xy"]
     assert feature.shape == (None, 2)
+
+
+@pytest.mark.parametrize("command", ["csv", "jsonl", "parquet", "avro", "csv --schema"])
+def test_seconds_since_1970_are_in_order_by_all_of_their_digits(command: str, tmp_path: Path) -> None:
+    """Those of two minutes are one float32, by which they had the order of their lines."""
+    times = [1700000000.25, 1700000000.125, 1700000090.5, 1699999999.75, -1.5]
+    rows = [{"id": 1, "t": time, "x": place} for place, time in enumerate(times)]
+    kinds = [{"name": name, "type": kind} for name, kind in (("id", "long"), ("t", "double"), ("x", "long"))]
+    command, *schema = command.split()
+    path = tmp_path / "in" / f"a.{command}"
+    path.parent.mkdir()
+    if command == "csv":
+        path.write_text("id,t,x\n" + "".join(f"1,{row['t']},{row['x']}\n" for row in rows))
+    elif command == "jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    elif command == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        with path.open("wb") as file:
+            fastavro.writer(file, {"type": "record", "name": "r", "fields": kinds}, rows)
+    table = convert(command, path.parent, tmp_path / "out", "--sequence_by", "id", "--order_by", "t")
+    if schema:
+        flags = ("--schema", tmp_path / "out/n/1.0.0/schema.pbtxt", "--max_reject_fraction", 1)
+        path.write_text(f"{path.read_text()}1,soon,9\n")
+        table = convert("csv", path.parent, tmp_path / "again", "--sequence_by", "id", "--order_by", "t", *flags)
+        assert list(table.dataset.manifest.rejects["reasons"]) == [
+            "no time: column 't': 'soon' is not a number (float32)"
+        ]
+
+    (row,) = table.rows
+    assert row["x"] == [4, 3, 1, 0, 2]
+    assert row["t"] == [np.float32(times[place]) for place in row["x"]]
+    assert not [notice for notice in table.dataset.manifest.notices if "order of their files" in notice]
 
 
 def test_rows_of_one_time_are_in_the_order_of_the_input_and_said(tmp_path: Path) -> None:

@@ -235,6 +235,21 @@ def test_metadata_of_pairs_is_read_as_hugging_face_reads_it(run: Run, folder: Pa
     assert mask.kind == "mask"
 
 
+@pytest.mark.parametrize("first", ["image_uri", "in_file_name"])
+def test_metadata_of_pairs_without_a_file_name(run: Run, folder: Path, first: str) -> None:
+    rows = [{first: f"{n}.png", "next_file_name": f"next/{n}.png"} for n in range(4)]
+    write_files(folder / "hf", {f"{at}{n}.png": encoded(values(n)) for at in ("", "next/") for n in range(4)})
+    write_files(folder / "hf", {"metadata.csv": csv_of(rows)})
+    if first != "image_uri":
+        result = run("images", "--input", folder / "hf", "--output", folder / "out", "--name", "d")
+        check_mistake(result, "has no column file_name", "; --file_column in_file_name,next_file_name says that these")
+
+    found = made(run, "--input", "hf", *(() if first == "image_uri" else ("--file_column", f"{first},next_file_name")))
+
+    assert found.records.keys() == {f"{n}.png" for n in range(4)}
+    assert "next" in found.example("0.png")
+
+
 def test_metadata_beside_folders_of_splits_is_one_sentence(run: Run, folder: Path) -> None:
     """All would be of one split."""
     write_files(folder / "hf", {"metadata.csv": b"file_name\ntrain/1.jpg\ntest/2.jpg\n"})

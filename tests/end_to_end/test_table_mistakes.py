@@ -37,6 +37,7 @@ WRONG_CSV: list[tuple[dict[str, bytes], tuple[str, ...], tuple[str, ...]]] = [
     ({"a.csv.gz": gzip.compress(b'a,b\n1,2\n3,"x\n5,6\n', mtime=0)}, (), ("a.csv.gz, line 3", "never closed")),
     ({"a.csv": b'a,"b\n1,2\n3,4\n'}, (), ("a.csv, line 1", "never closed")),
     ({"a.csv": b"a,b\n"}, (), ("has no rows",)),
+    ({"a.csv": b"a;b\n1;2\n"}, (), ("a.csv, line 1", "the header is one column, 'a;b'; give --delimiter ';'")),
     ({"a.csv": b"a,b,a\n1,2,3\n"}, (), ("a.csv, line 1", "names the column 'a' 2 times")),
     ({"a.csv": b"\na,,b\n1,2,3\n"}, (), ("a.csv, line 2", "no name for column 2 of 3")),
     (

@@ -182,3 +182,11 @@ def test_shards_that_are_very_small_are_said(
     assert result.status == 0
     said = "shardmill: warning: --shard_size is " in result.err and "a number without a unit is bytes" in result.err
     assert said is is_said
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry_run",)])
+def test_flags_of_other_runners_are_said(run: Run, city_rows: Path, tmp_path: Path, dry: tuple[str, ...]) -> None:
+    flags = ("--parallelism", "4", "--num_workers=3", "--direct_num_workers", "1")
+    result = run("csv", "--input", city_rows, "--output", tmp_path / "out", "--name", "n", *flags, *dry)
+    assert result.status == 0
+    assert "the local runner, which runs this job, has no use for --parallelism and --num_workers;" in result.err

@@ -279,3 +279,53 @@ def test_a_unit_that_is_not_written_is_refused(tmp_path: Path, run: Run) -> None
         where = ("--schema", schema, "--output", tmp_path / "out", "--name", "n", *renames)
         done = run("csv", "--input", source, "--timestamp", "at=s", *where)
         check_mistake(done, "--timestamp at=s: --schema says that its times are in UNIX_DAYS, which is not written")
+
+
+@pytest.mark.parametrize("command", ["parquet", "avro"])
+@pytest.mark.parametrize("domain", ["", "time_domain { integer_format: UNIX_DAYS }"])
+def test_times_where_a_schema_has_integers_are_no_rejects_row_by_row(
+    command: str, domain: str, tmp_path: Path, run: Run
+) -> None:
+    """Files that say what a column holds are held against the schema at once."""
+    moments = [moment for moment in MOMENTS if moment]
+    if command == "parquet":
+        write_files(tmp_path, {"in/a.parquet": b""})
+        pq.write_table(pa.table({"created": pa.array(moments, pa.timestamp("us", "UTC"))}), tmp_path / "in/a.parquet")
+    else:
+        write_files(tmp_path, {"in/a.avro": b""})
+        fields = [{"name": "created", "type": {"type": "long", "logicalType": "timestamp-micros"}}]
+        with (tmp_path / "in/a.avro").open("wb") as file:
+            fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, [{"created": m} for m in moments])
+    schema = tmp_path / "schema.pbtxt"
+    schema.write_text(f'feature {{ name: "created" type: INT value_count {{ min: 1 max: 1 }} {domain} }}')
+    where = ("--input", tmp_path / "in", "--schema", schema, "--output", tmp_path / "out", "--name", "n")
+
+    said = f"a.{command}: column 'created' holds dates or times, where integers are asked for; --timestamp created=s"
+    check_mistake(run(command, *where), said)
+    assert not list(tmp_path.glob("out/n/*"))
+    if not domain:
+        table = convert(command, tmp_path / "in", tmp_path / "told", "--schema", schema, "--timestamp", "created=ms")
+        assert sorted(row["created"] for row in table.rows) == sorted(v for v in expected().values() if v is not None)
+
+
+def test_durations_are_no_points_in_time(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "in").mkdir()
+    spans = pa.array([1000, 60000], pa.duration("ms"))
+    pq.write_table(
+        pa.table({"id": [1, 2], "took": spans, "at": pa.array([1, 2], pa.time32("s"))}), tmp_path / "in/a.parquet"
+    )
+    schema = schema_pb2.Schema()
+    for name in ("id", "took"):
+        schema.feature.add(name=name, type=schema_pb2.INT, presence={"min_fraction": 1.0}).shape.SetInParent()
+    schema.feature[1].time_domain.integer_format = schema_pb2.TimeDomain.UNIX_SECONDS
+    (tmp_path / "asked.pbtxt").write_text(text_format.MessageToString(schema))
+    words = ("parquet", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n")
+    for flags in (("--schema", tmp_path / "asked.pbtxt"), ("--timestamp", "took=s")):
+        check_mistake(
+            run(*words, *flags), "a.parquet: column 'took' holds duration[ms], where --timestamp or a schema's"
+        )
+    check_mistake(run(*words, "--timestamp", "at=s"), "a.parquet: column 'at' holds time32[ms], where --timestamp or")
+    table = convert("parquet", tmp_path / "in", tmp_path)
+    assert sorted(table.column("took")) == [b"1000", b"60000"]
+    (said,) = [notice for notice in table.dataset.manifest.notices if "took" in notice]
+    assert said == "column 'took' holds durations, stored as texts of numbers of ms; no reader is told so"

@@ -10,34 +10,19 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-from tests.support.command import Run, check_failure, check_mistake, image, tree_bytes, write_files
+from tests.support.command import Run, check_mistake, image, tree_bytes, write_files
 from tests.support.table_results import Table, convert
-from tests.support.tokenizer_files import END, WORDS, byte_level_json, texts, tokenizer_json
+from tests.support.tokenized import TEXTS, around, ids_of, tokenized, write_texts
+from tests.support.tokenizer_files import END, WORDS, byte_level_json, tokenizer_json
 from transforms.records.packed import PackedShards
 
-TEXTS = texts(300)
 BLOCK = 32
 PACKED = ("--pack_to", BLOCK)
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    lines = {f"{name}.txt": "".join(f"{text}\n" for text in TEXTS[place::2]) for place, name in enumerate("ab")}
-    write_files(tmp_path, {"tokenizer.json": tokenizer_json(), "cls.json": _around()})
-    return write_files(tmp_path / "in", {name: text.encode() for name, text in lines.items()})
-
-
-def _around() -> bytes:
-    return tokenizer_json(("[CLS]", "[SEP]"), ("[CLS]", "[SEP]"))
-
-
-def _ids(text: str, data: bytes = tokenizer_json()) -> list[int]:
-    """By tokenizers alone."""
-    return list(Tokenizer.from_str(data.decode()).encode(text).ids)
-
-
-def _tokenized(source: Path, output: Path, *flags: object, command: str = "text") -> Table:
-    return convert(command, source, output, "--tokenizer", output.parent / "tokenizer.json", *flags)
+    return write_texts(tmp_path)
 
 
 def _stream(rows: Iterable[dict[str, list[int]]]) -> list[int]:
@@ -50,10 +35,10 @@ def _tokens(table: Table) -> dict[str, int]:
 
 
 def test_each_line_is_the_ids_that_tokenizers_makes_of_it(source: Path, tmp_path: Path, run: Run) -> None:
-    table = _tokenized(source, tmp_path / "a", "--splits", "train=0.8,test=0.2")
+    table = tokenized(source, tmp_path / "a", "--splits", "train=0.8,test=0.2")
 
     assert table.features == {"input_ids": "int64[]"}
-    assert sorted(table.column("input_ids")) == sorted(map(_ids, TEXTS))
+    assert sorted(table.column("input_ids")) == sorted(map(ids_of, TEXTS))
     assert _tokens(table) == {split: len(_stream(rows)) for split, rows in table.splits.items()}
     shown = json.loads(run("inspect", table.directory, "--json").out)
     assert {split["name"]: split["tokens"] for split in shown["splits"]} == _tokens(table)
@@ -68,7 +53,7 @@ def test_each_line_is_the_ids_that_tokenizers_makes_of_it(source: Path, tmp_path
 def test_the_text_stays_if_asked_for_and_long_ones_are_cut(source: Path, tmp_path: Path) -> None:
     flags = ("--keep_text", "--max_length", 10, "--tokenizer", tmp_path / "cls.json")
     table = convert("text", source, tmp_path / "a", *flags)
-    whole = {text.encode(): _ids(text, _around()) for text in TEXTS}
+    whole = {text.encode(): ids_of(text, around()) for text in TEXTS}
 
     assert table.features == {"text": "bytes", "input_ids": "int64[]"}
     for row in table.rows:
@@ -82,9 +67,9 @@ def test_the_text_stays_if_asked_for_and_long_ones_are_cut(source: Path, tmp_pat
 
 def test_packed_blocks_are_all_texts_one_after_the_other(source: Path, tmp_path: Path) -> None:
     streams = []
-    end = _ids(END)[0]
+    end = ids_of(END)[0]
     for shards in (1, 3, 7):
-        table = _tokenized(source, tmp_path / f"{shards}", *PACKED, "--num_shards", shards)
+        table = tokenized(source, tmp_path / f"{shards}", *PACKED, "--num_shards", shards)
         assert table.features == {"input_ids": f"int64[{BLOCK}]"}
         assert {len(row["input_ids"]) for row in table.rows} == {BLOCK}
         (sizes,) = table.sizes.values()
@@ -93,7 +78,7 @@ def test_packed_blocks_are_all_texts_one_after_the_other(source: Path, tmp_path:
         streams.append(_stream(table.rows))
     assert streams[0] == streams[1] == streams[2]
     *documents, rest = _split(streams[0], end)
-    expected = sorted(map(_ids, TEXTS))
+    expected = sorted(map(ids_of, TEXTS))
     found = sorted(documents)
     total = sum(map(len, expected)) + len(expected)
     left = total - len(streams[0])
@@ -127,12 +112,12 @@ def test_a_text_of_many_blocks_goes_on_in_the_next_shards(tmp_path: Path) -> Non
     long = " ".join(WORDS * 20)
     write_files(tmp_path, {"tokenizer.json": tokenizer_json()})
     source = write_files(tmp_path / "in", {"a.txt": "\n".join([*TEXTS[:5], long, *TEXTS[5:9]]).encode()})
-    table = _tokenized(source, tmp_path / "a", *PACKED, "--num_shards", 20)
-    one = _tokenized(source, tmp_path / "b", *PACKED)
+    table = tokenized(source, tmp_path / "a", *PACKED, "--num_shards", 20)
+    one = tokenized(source, tmp_path / "b", *PACKED)
 
     assert len(table.sizes["train"]) == 20
     assert _stream(table.rows) == _stream(one.rows)
-    assert f",{str(_ids(long))[1:-1]},".replace(" ", "") in f",{str(_stream(one.rows))[1:-1]},".replace(" ", "")
+    assert f",{str(ids_of(long))[1:-1]},".replace(" ", "") in f",{str(_stream(one.rows))[1:-1]},".replace(" ", "")
 
 
 @pytest.mark.parametrize("flags", [PACKED, ("--balance", "tokens", "--max_length", 12)])
@@ -140,7 +125,7 @@ def test_neither_threads_nor_blocks_nor_workers_show(
     flags: tuple[object, ...], source: Path, tmp_path: Path, run: Run
 ) -> None:
     flags = (*flags, "--num_shards", 3, "--splits", "train=0.7,test=0.3")
-    first = tree_bytes(_tokenized(source, tmp_path / "a", *flags).directory)
+    first = tree_bytes(tokenized(source, tmp_path / "a", *flags).directory)
     more = (("--threads", 1), ("--threads", 4, "--block_size", "1KiB"))
     for place, others in enumerate((*more, ("--direct_running_mode", "multi_processing", "--direct_num_workers", 2))):
         again = ("--tokenizer", tmp_path / "tokenizer.json", *flags, *others)
@@ -149,31 +134,31 @@ def test_neither_threads_nor_blocks_nor_workers_show(
 
 
 def test_many_segments_are_one_stream(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = tree_bytes(_tokenized(source, tmp_path / "a", *PACKED).directory)
+    whole = tree_bytes(tokenized(source, tmp_path / "a", *PACKED).directory)
     monkeypatch.setattr("pipelines.graphs.records.PackedShards", partial(PackedShards, segment_bytes=1))
 
-    assert tree_bytes(_tokenized(source, tmp_path / "b", *PACKED).directory) == whole
+    assert tree_bytes(tokenized(source, tmp_path / "b", *PACKED).directory) == whole
 
 
 def test_shards_are_balanced_in_tokens(source: Path, tmp_path: Path) -> None:
     flags = ("--num_shards", 4)
     sums = {}
     for balance in ("examples", "tokens"):
-        table = _tokenized(source, tmp_path / balance, *flags, "--balance", balance)
+        table = tokenized(source, tmp_path / balance, *flags, "--balance", balance)
         rows = iter(table.rows)
         sums[balance] = [sum(len(next(rows)["input_ids"]) for _ in range(size)) for size in table.sizes["train"]]
-    assert max(sums["tokens"]) - min(sums["tokens"]) <= max(map(len, map(_ids, TEXTS)))
+    assert max(sums["tokens"]) - min(sums["tokens"]) <= max(map(len, map(ids_of, TEXTS)))
     assert sum(sums["tokens"]) == sum(sums["examples"])
     assert sums["tokens"] != sums["examples"]
 
 
 def test_shard_size_is_in_bytes_whatever_is_balanced(source: Path, tmp_path: Path) -> None:
-    made = _tokenized(source, tmp_path / "a", "--balance", "tokens", "--shard_size", "4KiB")
+    made = tokenized(source, tmp_path / "a", "--balance", "tokens", "--shard_size", "4KiB")
     sizes = [shard.size_bytes for shard in made.dataset.manifest.splits[0].shards]
 
     assert len(sizes) > 2
     assert all(2048 < size <= 6144 for size in sizes)
-    packed = _tokenized(source, tmp_path / "b", *PACKED, "--shard_size", "4KiB").dataset.manifest.splits[0].shards
+    packed = tokenized(source, tmp_path / "b", *PACKED, "--shard_size", "4KiB").dataset.manifest.splits[0].shards
     assert len(packed) > 2
     assert all(1024 < shard.size_bytes <= 4096 for shard in packed)
 
@@ -192,15 +177,15 @@ def test_a_column_of_a_table(command: str, tmp_path: Path) -> None:
     else:
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in/a.parquet")
     flags = ("--tokenize", "body", "--max_reject_fraction", 0.1)
-    table = _tokenized(tmp_path / "in", tmp_path / "a", *flags, command=command)
+    table = tokenized(tmp_path / "in", tmp_path / "a", *flags, command=command)
 
     assert table.features == {"id": "int64", "input_ids": "int64[]"}
-    assert {row["id"]: row["input_ids"] for row in table.rows} == {n: _ids(text) for n, text in enumerate(TEXTS[:60])}
+    assert {row["id"]: row["input_ids"] for row in table.rows} == {n: ids_of(text) for n, text in enumerate(TEXTS[:60])}
     assert sorted(reject["reason"] for reject in table.rejects()) == [
         "an empty text: tokenizer.json makes no token of it",
         "no text: column 'body' has no value",
     ]
-    packed = _tokenized(tmp_path / "in", tmp_path / "b", *flags, *PACKED, command=command)
+    packed = tokenized(tmp_path / "in", tmp_path / "b", *flags, *PACKED, command=command)
     assert "left out 'id': a block has parts of several texts, and nothing but their tokens" in (
         packed.dataset.manifest.notices
     )
@@ -212,32 +197,17 @@ def test_images_beside_texts_are_left_out_of_blocks_and_stay_beside_tokens(tmp_p
     (tmp_path / "in").mkdir()
     rows = [{"text": "w1 w2 w3", "image": image(n)} for n in range(3)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in/a.parquet")
-    packed = _tokenized(tmp_path / "in", tmp_path / "a", "--image", "image", "--pack_to", 4, command="parquet")
-    beside = _tokenized(tmp_path / "in", tmp_path / "b", "--image", "image", command="parquet")
+    packed = tokenized(tmp_path / "in", tmp_path / "a", "--image", "image", "--pack_to", 4, command="parquet")
+    beside = tokenized(tmp_path / "in", tmp_path / "b", "--image", "image", command="parquet")
 
     assert packed.features == {"input_ids": "int64[4]"}
     assert beside.features.keys() == {"input_ids", "image"}
     assert beside.stats()["image"]["formats"] == {"jpeg": 3}
 
 
-def test_a_token_above_the_vocabulary_and_bytes_that_are_no_text_are_rejects(tmp_path: Path) -> None:
-    vocabulary = {"[UNK]": 0, "a": 1, "b": 7}
-    write_files(tmp_path, {"tokenizer.json": tokenizer_json((), vocabulary=vocabulary)})
-    (tmp_path / "in").mkdir()
-    table = pa.table({"text": pa.array([b"a a", b"a b", b"\xff a", b"x"], pa.binary())})
-    pq.write_table(table, tmp_path / "in/a.parquet")
-    made = _tokenized(tmp_path / "in", tmp_path / "a", "--max_reject_fraction", 0.6, command="parquet")
-
-    assert sorted(made.column("input_ids")) == [[0], [1, 1]]
-    assert sorted((reject["line"], reject["reason"]) for reject in made.rejects()) == [
-        (2, "'b', id 7, is above the vocabulary of tokenizer.json, whose 3 tokens have the ids from 0"),
-        (3, "the text in column 'text' is not UTF-8, which a tokenizer reads"),
-    ]
-
-
 def test_the_end_of_text_is_named_or_the_only_one_that_is_known(source: Path, tmp_path: Path, run: Run) -> None:
-    named = _tokenized(source, tmp_path / "a", *PACKED, "--end_of_text", "w7")
-    known = _tokenized(source, tmp_path / "b", *PACKED)
+    named = tokenized(source, tmp_path / "a", *PACKED, "--end_of_text", "w7")
+    known = tokenized(source, tmp_path / "b", *PACKED)
 
     assert _stream(named.rows).count(8) > _stream(known.rows).count(8)
     assert "each with 'w7' behind it" in named.dataset.manifest.notices[0]
@@ -254,9 +224,9 @@ def test_what_the_file_says_of_lengths_is_passed_over_and_said(source: Path, tmp
     made.enable_truncation(3)
     made.enable_padding(length=9)
     made.save(str(tmp_path / "tokenizer.json"))
-    table = _tokenized(source, tmp_path / "a")
+    table = tokenized(source, tmp_path / "a")
 
-    assert sorted(table.column("input_ids")) == sorted(map(_ids, TEXTS))
+    assert sorted(table.column("input_ids")) == sorted(map(ids_of, TEXTS))
     assert [notice.split(",")[0] for notice in table.dataset.manifest.notices] == [
         f"tokenizer.json says {name} of lists of tokens" for name in ("truncation", "padding")
     ]
@@ -268,89 +238,13 @@ def test_no_merge_is_left_out_at_random(tmp_path: Path) -> None:
     content["model"]["dropout"] = 0.5
     write_files(tmp_path, {"tokenizer.json": json.dumps(content).encode(), "plain.json": byte_level_json()})
     source = write_files(tmp_path / "in", {"a.txt": "\n".join(TEXTS).encode()})
-    made = _tokenized(source, tmp_path / "a")
+    made = tokenized(source, tmp_path / "a")
     plain = convert("text", source, tmp_path / "b", "--tokenizer", tmp_path / "plain.json")
 
     assert made.column("input_ids") == plain.column("input_ids")
     assert list(made.dataset.manifest.notices) == [
         "tokenizer.json says dropout of merges, which was passed over: tokens would be others each time"
     ]
-
-
-def test_a_text_that_the_tokenizer_refuses_is_a_reject(tmp_path: Path) -> None:
-    """One without a token for unknown words says so of a whole batch."""
-    content = json.loads(tokenizer_json())
-    del content["model"]["vocab"]["[UNK]"]
-    write_files(tmp_path, {"tokenizer.json": json.dumps(content).encode()})
-    source = write_files(tmp_path / "in", {"a.txt": b"w1 w2\nw3 odd\nw4\n"})
-    made = _tokenized(source, tmp_path / "a", "--max_reject_fraction", 0.5)
-
-    assert sorted(made.column("input_ids")) == [_ids("w1 w2"), _ids("w4")]
-    assert [(reject["line"], reject["reason"]) for reject in made.rejects()] == [
-        (2, "tokenizer.json makes no tokens of the text: WordLevel error: Missing [UNK] token from the vocabulary")
-    ]
-
-
-MISTAKES: list[tuple[tuple[object, ...], tuple[str, ...]]] = [
-    (("--tokenizer", "no.json"), ("--tokenizer no.json:",)),
-    (("--tokenizer", "in/a.txt"), ("--tokenizer a.txt is no tokenizer.json",)),
-    (("--tokenizer", "t.json", "--tokenize", "txt"), ("--tokenize txt: no such column", "did you mean text?")),
-    (("--tokenizer", "t.json", "--max_length", 0), ("--max_length 0: expected at least 1",)),
-    (("--tokenizer", "cls.json", "--max_length", 2), ("puts 2 tokens around each text",)),
-    (("--tokenizer", "t.json", "--pack_to", 1), ("--pack_to 1: expected at least 2",)),
-    (("--tokenizer", "t.json", "--pack_to", 8, "--end_of_text", "no"), ("--end_of_text no", "has no such token")),
-    (("--tokenizer", "t.json", "--end_of_text", "w1"), ("--end_of_text needs --pack_to",)),
-    (("--tokenizer", "t.json", "--pack_to", 8, "--keep_text"), ("--keep_text and --pack_to",)),
-    (("--tokenizer", "t.json", "--pack_to", 8, "--balance", "bytes"), ("--balance bytes", "8 tokens")),
-    (("--tokenizer", "t.json", "--pack_to", 8, "--line_numbers"), ("--pack_to and --line_numbers",)),
-    (("--tokenizer", "t.json", "--pack_to", 8, "--stratify_by", "label", "--splits", "a=1"), ("--pack_to and --stra",)),
-    (("--tokenizer", "t.json", "--record", "file"), ("--tokenizer needs --record line",)),
-    (("--pack_to", 8), ("--pack_to needs --tokenizer",)),
-    (("--max_length", 8), ("--max_length needs --tokenizer",)),
-    (("--balance", "tokens"), ("--balance tokens needs --tokenizer",)),
-    (("--tokenizer", "t.json", "--pack_to", 10**6), ("split 'train' has", "fewer than one block")),
-]
-
-
-@pytest.mark.parametrize(("flags", "words"), MISTAKES)
-def test_mistakes(
-    flags: tuple[object, ...],
-    words: tuple[str, ...],
-    source: Path,
-    tmp_path: Path,
-    run: Run,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    write_files(tmp_path, {"t.json": tokenizer_json()})
-    monkeypatch.chdir(tmp_path)
-    check_mistake(run("text", "--input", "in", "--output", "out", "--name", "n", *flags), *words)
-    assert not list(tmp_path.glob("out/**/_SUCCESS"))
-
-
-TABLE_MISTAKES: list[tuple[str, tuple[object, ...], tuple[str, ...]]] = [
-    ("id,body\n1,w1\n", (), ("--tokenize text: no such column", "id, body")),
-    ("id,body\n1,w1\n", ("--tokenize", "id"), ("--tokenize id: the column holds int64",)),
-    ("id,body\n1,w1\n", ("--tokenize", "body", "--label", "body"), ("--tokenize body: the column holds classes",)),
-    ("id,body\n1,w1\n", ("--tokenize", "body", "--label", "id", "--pack_to", 4), ("--pack_to and --label",)),
-    ("input_ids,body\n1,w1\n", ("--tokenize", "body"), ("has a column 'input_ids' already", "--drop input_ids")),
-]
-
-
-@pytest.mark.parametrize(("content", "flags", "words"), TABLE_MISTAKES)
-def test_mistakes_of_tables(
-    content: str, flags: tuple[object, ...], words: tuple[str, ...], tmp_path: Path, run: Run
-) -> None:
-    write_files(tmp_path, {"t.json": tokenizer_json(), "in/a.csv": content.encode()})
-    told = ("--tokenizer", tmp_path / "t.json", *flags)
-    check_mistake(run("csv", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", *told), *words)
-    assert not (tmp_path / "out").exists()
-
-
-def test_texts_that_are_all_empty_fail_the_job(tmp_path: Path, run: Run) -> None:
-    write_files(tmp_path, {"t.json": tokenizer_json(), "in/a.jsonl": b'{"text": ""}\n{"text": " "}\n'})
-    flags = ("--tokenizer", tmp_path / "t.json")
-    failed = run("jsonl", "--input", tmp_path / "in", "--output", tmp_path / "out", "--name", "n", *flags)
-    check_failure(failed, "2 of 2 records were rejected", "an empty text: t.json makes no token of it")
 
 
 def test_a_recipe_builds_again_as_the_tokenizer_changes(source: Path, tmp_path: Path, run: Run) -> None:

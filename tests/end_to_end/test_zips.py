@@ -55,6 +55,20 @@ def test_images_by_their_folders(run: Run, here: Path, inside: str, method: int)
     assert archive.rejects() == []
 
 
+def test_backslashes_of_windows_are_between_folders(run: Run, here: Path) -> None:
+    """As .NET wrote them: all images lay in no folder, and so had no class."""
+    write_files(here / "folder", TREE)
+    with zipfile.ZipFile("photos.zip", "w") as packed:
+        for name, data in TREE.items():
+            member = zipfile.ZipInfo(f"photos/{name}".replace("/", "\\"))
+            member.create_system = 0
+            packed.writestr(member, data)
+
+    archive = made(run, "zip", "--input", "photos.zip", *SPLITS)
+
+    check_same(archive, made(run, "folder", "--input", "folder", *SPLITS))
+
+
 @pytest.mark.parametrize("splits", [("",), ("train/", "test/")])
 def test_metadata_of_hugging_face_in_it(run: Run, here: Path, splits: Sequence[str]) -> None:
     rows = [{"file_name": name, "age": n} for n, name in enumerate(TREE)]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,6 +14,7 @@ from transforms.columns.arrow import arrow_type, as_text
 from transforms.columns.arrow_lists import Flags, decoded, flatten, is_list, plain
 from transforms.columns.json_values import convert
 from transforms.columns.nested import MAX_RANK, ColumnError
+from transforms.columns.rounded import Rounded, rounded_numbers, rounded_of
 from transforms.columns.types import ColumnType, Spelled, check_shape
 
 _IS_BYTES = (
@@ -56,6 +58,17 @@ def spelled_type(kind: pa.DataType) -> Spelled | None:
     raise UnsupportedTypeError(str(kind))
 
 
+def is_moment(kind: pa.DataType) -> bool:
+    """Whether the values of a column are points in time."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def is_span(kind: pa.DataType) -> bool:
+    """Whether the values of a column are lengths of time, or times of any day."""
+    kind = plain(kind)
+    return bool(pa.types.is_duration(kind) or pa.types.is_time(kind))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Converted:
     """A column as it was asked for.
@@ -63,10 +76,17 @@ class Converted:
     Attributes:
       array: its values; null, or anything, where one does not fit.
       problems: the rows whose value does not fit, with the reason.
+      numbers, rows: of integers that float32 changes, what they were, and in which rows.
     """
 
     array: pa.Array
     problems: dict[int, str]
+    numbers: pa.Array
+    rows: npt.NDArray[np.int64]
+
+    def rounded(self, good: Flags) -> Rounded | None:
+        """What float32 changes of the integers in some rows."""
+        return rounded_of(self.numbers.filter(pa.array(good[self.rows]))) if len(self.rows) else None
 
 
 def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> Converted:
@@ -92,7 +112,11 @@ def convert_column(array: pa.Array, column: ColumnType, fill: Any = None) -> Con
         offsets = pa.array(np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))))
         mask = None if column.is_variable or valid.all() else pa.array(~valid)
         whole = pa.LargeListArray.from_arrays(offsets, values, mask=mask)
-    return Converted(whole if fill is None else _filled(whole, valid, column, fill, problems), problems)
+    whole = whole if fill is None else _filled(whole, valid, column, fill, problems)
+    if column.dtype != "float32" or not (pa.types.is_integer(flat.items.type) or pa.types.is_float64(flat.items.type)):
+        return Converted(whole, problems, flat.items.slice(0, 0), np.zeros(0, np.int64))
+    rounded = rounded_numbers(flat.items, values)
+    return Converted(whole, problems, flat.items.filter(pa.array(rounded)), flat.rows[rounded])
 
 
 def _misfit(value: Any, column: ColumnType) -> str:

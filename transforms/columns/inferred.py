@@ -1,7 +1,7 @@
 """What some rows say of their columns; mergeable in any order."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shardmill.features.feature import Kind
 from transforms.columns.types import ColumnType, merge_types
@@ -26,10 +26,19 @@ class ValuesOf:
 
 @dataclass(frozen=True, slots=True)
 class ToldObjects:
-    """What a column says of each object in an image: the names of it, and whether classes are ids."""
+    """What a column says of each object in an image.
+
+    Attributes:
+      keys: what that is called.
+      numbered: whether classes are ids; None where there is no class.
+      by_rows: whether each row says it on its own, and may lack what others have.
+      place: where that is so, the first of such places by name.
+    """
 
     keys: tuple[str, ...]
-    numbered: bool
+    numbered: bool | None
+    by_rows: bool = False
+    place: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +53,7 @@ class Told:
       is_complete: whether a row without a value is a mistake.
       path: of files that are named and not held, the first name; "" where there is none.
       said: a sentence that the user must be told of it; "" where there is none.
-      objects: of objects in images, what each file says of them: one, or the files differ.
+      objects: of objects in images, what each file says of them, or some rows: one, or the files differ.
     """
 
     kind: Kind
@@ -55,12 +64,17 @@ class Told:
     said: str = ""
     objects: frozenset[ToldObjects] = frozenset()
 
+    def in_place(self, place: str) -> "Told":
+        """The same, said in one place."""
+        return replace(self, objects=frozenset(replace(item, place=place) for item in self.objects))
+
     def merge(self, other: "Told") -> "Told":
         """What both say; of two kinds the first by name."""
         kind, complete = min(self.kind, other.kind), self.is_complete or other.is_complete
         path = min(filter(None, (self.path, other.path)), default="")
         names, said = self.names | other.names, max(self.said, other.said)
-        objects = self.objects | other.objects
+        by_place = sorted((*self.objects, *other.objects), key=lambda item: item.place, reverse=True)
+        objects = frozenset({item: item for item in by_place}.values())
         return Told(kind, names, max(self.classes, other.classes), complete, path, said, objects)
 
 

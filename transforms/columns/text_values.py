@@ -43,6 +43,12 @@ def parse_values(column: pa.Array, dtype: Spelled) -> tuple[pa.Array, npt.NDArra
     return values, np.flatnonzero(misfits.to_numpy(zero_copy_only=False))
 
 
+def exact_floats(column: pa.Array) -> pa.DoubleArray:
+    """A binary array of what `parse_values` takes for float32 as float64, null where it is missing or no number."""
+    good = pc.and_(pc.is_valid(column), _matches(column, _FLOAT))
+    return _only(column, good).view(pa.string()).cast(pa.float64())
+
+
 def misfit(value: bytes, dtype: Spelled) -> str:
     """Why `value` does not fit `dtype`, as it will stand in rejects/."""
     shown = repr(value[: 4 * _SHOWN].decode("utf-8", "replace")[:_SHOWN]) + ("…" if len(value) > _SHOWN else "")

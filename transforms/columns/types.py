@@ -34,6 +34,7 @@ class ColumnType:
       items: the shape of what the lists hold: `()` for a number or a string, `(4,)` for a list of 4.
       empty: how many of the rows hold an empty list, which fits any `items`; where all do, `length` is 0 and says it.
       others: the types of the rows that do not fit, by their `items`.
+      is_time: whether the bytes are texts of points in time, which are asked for and never found.
     """
 
     dtype: Spelled
@@ -42,6 +43,7 @@ class ColumnType:
     items: tuple[int, ...] = ()
     empty: int = 0
     others: tuple["ColumnType", ...] = ()
+    is_time: bool = False
 
     @property
     def is_variable(self) -> bool:

@@ -12,7 +12,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
 from transforms.columns.arrow import as_text, distinct_texts, parse_fill, to_batch
 from transforms.columns.arrow_lists import is_list, list_type
-from transforms.columns.arrow_values import convert_column
+from transforms.columns.arrow_values import Converted, convert_column, is_moment, is_span
 from transforms.columns.inferred import Values, ValuesOf
 from transforms.columns.key_texts import key_texts, key_texts_of_values
 from transforms.columns.types import ColumnType, Spelled
@@ -58,15 +58,31 @@ def typed_rows(
       numbers: of the rows in the file.
       types, keys: as RecordFormat.read has them.
       fills: what stands for a missing value, by column.
+
+    Raises:
+      UserError: integers are asked for, as --schema may, of a column of dates or times, of which no row has one; or
+        points in time of one of durations or times of day.
     """
     problems: dict[int, str] = {}
+    columns: dict[str, Converted] = {}
     arrays: dict[str, pa.Array] = {}
     for name, column in types.items():
         values = batch[name] if name in batch.schema.names else pa.nulls(len(batch))
+        if column.dtype == "int64" and is_moment(values.type):
+            raise UserError(
+                f"{source}: column {name!r} holds dates or times, where integers are asked for; --timestamp {name}=s"
+                " makes seconds since 1970 of them, and so do ms, us and ns"
+            )
+        if column.is_time and is_span(values.type):
+            raise UserError(
+                f"{source}: column {name!r} holds {values.type}, where --timestamp or a schema's time_domain asks for"
+                " points in time; expected dates or times since 1970; without the flag, or as BYTES of a schema, it is"
+                " stored as texts"
+            )
         converted = convert_column(values, column, fills.get(name))
         for row, reason in converted.problems.items():
             problems.setdefault(row, f"column {name!r}: {reason}")
-        arrays[name] = converted.array
+        columns[name], arrays[name] = converted, converted.array
     for key in keys:
         texts = (
             key_texts(batch[key.name]) if key.name in batch.schema.names else pa.nulls(len(batch), pa.large_binary())
@@ -74,12 +90,13 @@ def typed_rows(
         fill = key_texts_of_values([fills.get(key.name)])[0]
         arrays[key_column(key.name)] = pc.fill_null(texts, fill) if fill.is_valid else texts
     typed = to_batch(arrays, len(numbers))
-    if not problems:
-        return Rows(typed, numbers)
     good = np.ones(len(numbers), bool)
     good[list(problems)] = False
+    rounded = {name: found for name, converted in columns.items() if (found := converted.rounded(good))}
+    if not problems:
+        return Rows(typed, numbers, rounded=rounded)
     rejects = [Reject(source, int(numbers[row]), STAGE, reason) for row, reason in sorted(problems.items())]
-    return Rows(typed.filter(pa.array(good)), numbers[good], rejects)
+    return Rows(typed.filter(pa.array(good)), numbers[good], rejects, rounded=rounded)
 
 
 def present_type(array: pa.Array, dtype: Spelled | None) -> ColumnType | None:

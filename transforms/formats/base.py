@@ -14,6 +14,7 @@ import pyarrow as pa
 from shardmill.metadata.rejects import Reject
 from transforms.columns.arrow import missing_values, to_batch
 from transforms.columns.inferred import Inferred, ValuesOf
+from transforms.columns.rounded import RoundedColumns
 from transforms.columns.types import ColumnType
 
 # Parsed at once, about: what is kept of each, positions and offsets, may be fifty times the bytes of the shortest
@@ -129,6 +130,7 @@ class Rows:
       rejects: records left out; `source` is the file's name, `stage` is "read".
       blank: lines without a record that were passed over.
       others: names of what nobody asked for, where records name what they have themselves, as JSON's objects do.
+      rounded: of columns of float32, what it changes of integers.
     """
 
     batch: pa.RecordBatch
@@ -136,6 +138,7 @@ class Rows:
     rejects: list[Reject] = field(default_factory=list)
     blank: int = 0
     others: frozenset[str] = frozenset()
+    rounded: RoundedColumns = field(default_factory=dict)
 
 
 def too_long(size_bytes: int, most: int) -> str:

@@ -115,6 +115,8 @@ def parse(piece: Piece, name: str, fill: Mapping[str, int | float | str]) -> Jso
             objects.append(value)
         else:
             reason = f"not a JSON object, but {beginning(line.strip().decode(errors='replace'))}"
+            if isinstance(value, list):
+                reason += "; expected one object on each line: jq -c '.[]' makes such lines of an array"
             rejects.append(Reject(name, piece.first_line + row, STAGE, reason))
     return JsonObjects(
         name, objects, [lines[row] for row in rows], numbers[rows], fill, rejects, len(lines) - len(written)

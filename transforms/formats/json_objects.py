@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import chain
 from types import NoneType
 from typing import Any
@@ -17,6 +18,7 @@ from transforms.columns.inferred import ValuesOf
 from transforms.columns.json_values import array_of, column_array, column_type, convert, floats_from
 from transforms.columns.key_texts import key_texts_of_values
 from transforms.columns.nested import ColumnError, leaves
+from transforms.columns.rounded import merge_rounded, rounded_values
 from transforms.columns.separated import parts_of
 from transforms.columns.types import ColumnType, merge_types, value_type
 from transforms.formats.base import KeyColumn, Rows, key_column
@@ -87,7 +89,8 @@ class JsonObjects:
                     try:
                         converted.append(convert(self._exact(row, name, value), column))
                     except ColumnError as error:
-                        refused.setdefault(row, f"column {name!r}: {error}")
+                        remedy = f"; --drop {name} leaves the column out" if isinstance(value, dict) else ""
+                        refused.setdefault(row, f"column {name!r}: {error}{remedy}")
                 array = array_of(converted, column) if not refused else None
             arrays[name] = array
         for key in keys:
@@ -95,7 +98,9 @@ class JsonObjects:
         if refused:
             return self.without(refused, self._rejects(refused)).read(types, keys)
         others = frozenset(set[str]().union(*self.objects).difference(types, (key.name for key in keys)))
-        return Rows(to_batch(arrays, len(self.objects)), self.numbers, self.rejects, self.blank, others)
+        floats = [name for name, column in types.items() if column.dtype == "float32"]
+        rounded = {name: found for name in floats if (found := rounded_values(self.values(name), arrays[name]))}
+        return Rows(to_batch(arrays, len(self.objects)), self.numbers, self.rejects, self.blank, others, rounded)
 
     def values(self, name: str) -> list[Any]:
         """A column; None where a value is missing."""
@@ -167,4 +172,5 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     rejects = list(chain.from_iterable(part.rejects for part in parts))
     lines = np.concatenate([part.lines for part in parts])
     blank, others = sum(part.blank for part in parts), frozenset[str]().union(*(part.others for part in parts))
-    return Rows(pa.concat_batches([part.batch for part in parts]), lines, rejects, blank, others)
+    rounded = reduce(merge_rounded, (part.rounded for part in parts))
+    return Rows(pa.concat_batches([part.batch for part in parts]), lines, rejects, blank, others, rounded)

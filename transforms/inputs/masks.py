@@ -73,7 +73,7 @@ class Masks:
         stems = _inner_stems(name) if self._annotated else [_stem(name)]
         found = next(filter(None, map(self._called, stems)), [])
         if not found:
-            return f"no mask: {storage.join(self._folder, stems[-1])} is not there, with any suffix of an image"
+            return f"no mask: {self._folder} has none that is called as the image is, but for the suffix"
         if len(found) > 1:
             return f"two masks, {found[0][0]} and {found[1][0]}: which is it?"
         ((mask, place),) = found

@@ -2,7 +2,7 @@
 mean."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -10,7 +10,7 @@ from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames, resolve_class_names
 from transforms.columns.inferred import MAX_VALUES
 from transforms.columns.types import ColumnType
-from transforms.inputs.file_kind import IMAGES, FileKind
+from transforms.inputs.file_kind import IMAGES
 from transforms.inputs.folders import (
     CLASSES,
     FolderError,
@@ -21,56 +21,21 @@ from transforms.inputs.folders import (
 )
 from transforms.inputs.listing import METADATA
 from transforms.inputs.summary import InputSummary
-from transforms.layout.notices import (
-    folder_remedy,
-    label_notices,
-    left_out_notices,
-    numbered_notice,
-    skipped_notices,
+from transforms.layout.file_notices import (
+    class_notices,
+    label_list_notices,
+    listed_by,
+    missing_notices,
+    name_notices,
+    numbered_objects,
 )
+from transforms.layout.file_options import LayoutOptions
+from transforms.layout.notices import folder_remedy, left_out_notices, list_notices, skipped_notices
 from transforms.layout.splits import Splits, check_split_shards, in_order, splits_by_fraction
-from transforms.options.labels import LabelOptions
-from transforms.options.splits import CONTENT, SplitOptions
+from transforms.options.splits import CONTENT
 from transforms.stores import storage
 
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutOptions:
-    """What the user said about splits and labels.
-
-    Attributes:
-      source: how errors call the input.
-      split: how files are dealt out to splits.
-      classes: the names there may be.
-      split_shards: the splits that `--num_shards` names.
-      kind: of the files.
-      folders: what their folders mean, as `--folders` says; None where that is guessed.
-      root: the folder that names are relative to.
-      annotated: whether the objects in images are annotated.
-      in_manifest: whether it is the manifest that annotates them.
-      numbered: whether the classes of objects are ids, of which nobody says the names.
-      separators: what stands between the classes of a manifest's label, by "label"; nothing where it names one.
-      file_column: of a manifest, with the names of the files.
-      told: what the user must be told of how the input was found.
-      splits_by: what says the splits of a manifest's rows.
-    """
-
-    source: str
-    split: SplitOptions = field(default_factory=SplitOptions)
-    classes: LabelOptions = field(default_factory=LabelOptions)
-    split_shards: tuple[str, ...] = ()
-    kind: FileKind = IMAGES
-    folders: FolderRoles | None = None
-    root: str = ""
-    annotated: bool = False
-    in_manifest: bool = False
-    numbered: bool = False
-    separators: Mapping[str, str] = field(default_factory=dict)
-    file_column: str = "file_name"
-    told: tuple[str, ...] = ()
-    splits_by: str = "the manifest's column 'split'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +75,13 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
     """
     _check_not_empty(summary, options)
     _check_not_too_many(summary, options)
-    missing = _missing_notices(summary, options)
+    missing = missing_notices(summary, options)
     manifest = bool(summary.labels)
     folders = CLASSES if manifest else read_folders(summary, options)
     from_input = folders.split is not None or bool(summary.splits.keys() - {""})
     if from_input:
-        _check_no_split_flags(options, options.splits_by if manifest else "the input's split folders")
+        by = "the annotations" if options.annotated and not options.in_manifest else options.splits_by
+        _check_no_split_flags(options, by if manifest else "the input's split folders")
     found = _labels(summary, folders)
     if manifest and options.classes.labels is None:
         _check_classes(found, options)
@@ -141,13 +107,14 @@ def make_layout(summary: InputSummary, options: LayoutOptions) -> Layout:
         *missing,
         *sorted(summary.notices),
         *(["there is no object in any image"] if options.annotated and not summary.objects else []),
-        *_numbered_notices(objects, options),
+        *numbered_objects(objects, options),
         *skipped_notices(summary),
         *left_out_notices(summary.left_out),
         *folder_notices(summary.folders, folders),
-        *_label_notices(class_names),
-        *_list_notices(summary, options),
-        *_name_notices(summary, options),
+        *class_notices(class_names),
+        *(list_notices("label", class_names.names) if class_names is not None else ()),
+        *label_list_notices(summary, options),
+        *name_notices(summary, options),
     )
     splits = _splits_of_input(summary, folders, options) if from_input else splits_by_fraction(options.split.splits)
     check_split_shards(splits.names, options.split_shards)
@@ -183,7 +150,7 @@ def object_classes(summary: InputSummary, options: LayoutOptions) -> ClassNames:
 
 def _splits_of_input(summary: InputSummary, folders: FolderRoles, options: LayoutOptions) -> Splits:
     spelled = _split_names(summary, folders)
-    where = _listed_by(options) if options.annotated or summary.labels else "their folders"
+    where = listed_by(options) if options.annotated or summary.labels else "their folders"
     return Splits(in_order(spelled, f"in {options.source}"), None, tuple(split_notices(spelled, where)))
 
 
@@ -286,7 +253,7 @@ def _parts(summary: InputSummary) -> list[list[str]]:
 def _check_no_split_flags(options: LayoutOptions, source: str) -> None:
     if options.split.splits is not None:
         raise UserError(
-            f"--splits was given, but {source} say{'' if 'folders' in source else 's'} the split; drop the one or the"
+            f"--splits was given, but {source} say{'' if source.endswith('s') else 's'} the split; drop the one or the"
             " other"
         )
 
@@ -298,74 +265,3 @@ def _check_columns(options: LayoutOptions, columns: dict[str, ColumnType], label
             what = f"the columns are {', '.join(known)}" if known else "there are no labels and no columns"
             hint = "" if manifest else "; further columns come from a --manifest"
             raise UserError(f"{flag} {column}: no such column; {what}{hint}")
-
-
-def _missing_notices(summary: InputSummary, options: LayoutOptions) -> list[str]:
-    """What must be said of files that a manifest names and that are not there; a UserError where there is no other."""
-    said = []
-    listed = _listed_by(options)
-    for number, name in summary.missing.values():
-        elsewhere = name.startswith("/") or not storage.is_local(name)
-        where = f"{name!r} was looked for" + ("" if elsewhere else f" in {options.root}/")
-        if not summary.records:
-            raise UserError(
-                f"{options.source}: none of its {number:,} files is there; {where}; --file_root is the folder of the"
-                " files, seen from the manifest's, --file_suffix what their names lack, such as .jpg"
-            )
-        said.append(
-            f"{number:,} file{'' if number == 1 else 's'} of {listed} {'is' if number == 1 else 'are'} missing: {where}"
-        )
-    return said
-
-
-def _listed_by(options: LayoutOptions) -> str:
-    return "the annotations" if options.annotated and not options.in_manifest else "the manifest"
-
-
-def _numbered_notices(objects: ClassNames | None, options: LayoutOptions) -> list[str]:
-    """That the classes of objects have no names but their ids."""
-    if objects is None or not options.numbered:
-        return []
-    return [numbered_notice(len(objects))]
-
-
-def _name_notices(summary: InputSummary, options: LayoutOptions) -> list[str]:
-    """That columns of which every value names an image file are stored as these names."""
-    of_images = options.kind == IMAGES
-    return [
-        f"column {column!r} names image files, such as {name!r}, and is stored as their names: what these files hold is"
-        " in no example"
-        + (
-            f"; --mask_column {column} makes masks of them, --file_column {options.file_column},{column} further images"
-            if of_images
-            else ""
-        )
-        for column, (number, name) in sorted(summary.image_names.items())
-        if number == summary.columns[column].present
-    ]
-
-
-def _list_notices(summary: InputSummary, options: LayoutOptions) -> list[str]:
-    lists, single = summary.label_lists["lists"], summary.label_lists["single"]
-    if not lists:
-        return []
-    odd = {("label", what): number for what, number in summary.label_lists.items()}
-    said = label_notices({**odd, ("label", "empty"): summary.labels[""]}, options.separators)
-    if single:
-        said.append(f"the label is a list in {lists:,} rows, one class in {single:,}: it is stored as a list in all")
-    return said
-
-
-def _label_notices(class_names: ClassNames | None) -> list[str]:
-    names: Sequence[str] = class_names.names if class_names else ()
-    if (
-        names
-        and all(name.isdecimal() for name in names)
-        and any(int(name) != index for index, name in enumerate(names))
-    ):
-        wrong = next(name for index, name in enumerate(names) if int(name) != index)
-        return [
-            f"all class names are numbers, but ids follow the sorted names: class {wrong!r} has id"
-            f" {names.index(wrong)}; give --labels_file for another order"
-        ]
-    return []

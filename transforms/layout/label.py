@@ -130,7 +130,7 @@ def _class_names(feature: Feature, inferred: Inferred, options: TableOptions) ->
         )
     check_label_name(feature.name)
     check_labels_file(feature, options)
-    found = _found(feature, inferred) if options.needs_inference else frozenset()
+    found = _found(feature, inferred) - {""} if options.needs_inference else frozenset()
     return resolve_class_names(found, frozen, options.classes.on_new_label, options.classes.source)
 
 

@@ -1,6 +1,7 @@
 """What a user is told of the input, whatever is made of it."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from transforms.inputs.listing import NO_MATCH
 from transforms.inputs.summary import InputSummary
@@ -43,6 +44,19 @@ def numbered_notice(classes: int) -> str:
     return f"classes of objects have no names but their ids, 0 to {classes - 1}; --labels_file gives them names"
 
 
+def list_notices(label: str, names: Sequence[str]) -> list[str]:
+    """That names of classes look like lists, as Python and pandas write them into a cell."""
+    lists = [name for name in names if re.fullmatch(r"\[.*\]", name)]
+    if not lists:
+        return []
+    number = "1 class" if len(lists) == 1 else f"{len(lists):,} classes"
+    return [
+        f"{number} of {label!r} {'is' if len(lists) == 1 else 'are'} called as a list is written, such as"
+        f" {lists[0]!r}, and each is one class; rows of several classes are lists in JSON lines and Parquet, or"
+        " texts that --label_separator splits"
+    ]
+
+
 def folder_remedy(plural: str, manifest: bool = False, masks: str = "") -> str:
     """Which flag says what folders mean; `plural` lie in them, which a `manifest` could list, and in `masks` what may
     well be their masks."""
@@ -56,8 +70,9 @@ def folder_remedy(plural: str, manifest: bool = False, masks: str = "") -> str:
 
 
 def _plural(kind: str) -> str:
-    noun, without, what = kind.partition(" without")
-    return f"{noun}s{without}{what}"
+    found = re.search(r" (?:without|whose) ", kind)
+    end = found.start() if found else len(kind)
+    return f"{kind[:end]}s{kind[end:]}"
 
 
 def label_notices(odd: Mapping[tuple[str, str], int], separators: Mapping[str, str]) -> list[str]:

@@ -1,18 +1,19 @@
 """The column of objects in the images of a table, as its files tell of it."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature, Features
 from shardmill.metadata import naming
 from shardmill.metadata.labels import ClassNames
-from transforms.columns.inferred import MAX_VALUES, Inferred, Told
+from transforms.columns.inferred import MAX_VALUES, Inferred, Told, ToldObjects
 from transforms.formats.parquet.huggingface import OBJECTS as COLUMN
 from transforms.inputs.annotations.huggingface import SIDES, ObjectsColumn
 from transforms.inputs.summary import InputSummary
-from transforms.layout.files import LayoutOptions, object_classes
+from transforms.layout.file_options import LayoutOptions
+from transforms.layout.files import object_classes
 from transforms.layout.notices import numbered_notice
 from transforms.layout.table_options import TableOptions, is_of_objects
 from transforms.layout.told import check_agree
@@ -74,19 +75,12 @@ def find_objects(
             raise UserError(
                 f"{flag} {COLUMN}: the column is of boxes in images, as Hugging Face has them; leave it out"
             )
-    if len(told.objects) > 1:
-        one, other = sorted((item.keys, item.numbered) for item in told.objects)[:2]
-        odd = sorted({*one[0]} ^ {*other[0]})
-        what = f"only some have {odd[0]!r}" if odd else "classes are ids in some and names in others"
-        raise UserError(
-            f"{options.source}: files say different things of {COLUMN!r}: {what}; give --input files that agree"
-        )
     check_agree(COLUMN, told, options)
-    (keys,) = told.objects
+    keys = _keys(told, options)
     given, own = _given(options), next(iter(told.names), ())
     column = ObjectsColumn.of(keys, own or (given if keys.numbered and given else ()), options.source)
     column = _as_asked(column, options)
-    numbered = keys.numbered and not column.names
+    numbered = column.numbered and not column.names
     classes = _classes(_found(column, inferred, options), own, given, numbered, options)
     known = next((len(item.class_names) for item in options.objects if item.name == LABEL), 0)
     if len(classes) < known:
@@ -98,6 +92,33 @@ def find_objects(
     notices = [] if not numbered else [numbered_notice(len(classes))]
     sides = SIDES if _whole_numbers(features).issuperset(SIDES) else ()
     return RowObjects(column, _image(images), sides, classes, options.boxes, tuple(notices))
+
+
+def _keys(told: Told, options: TableOptions) -> ToldObjects:
+    """What is said of each object: by all files alike, or by rows, which may lack some of it."""
+    every = {key for item in told.objects for key in item.keys}
+    common = every.intersection(*(item.keys for item in told.objects))
+    kinds = {item.numbered for item in told.objects} - {None}
+    by_rows = all(item.by_rows for item in told.objects)
+    odd = sorted(every - common) if not by_rows else []
+    if odd or len(kinds) > 1:
+        if odd:
+            there, lacks = (
+                _place(item for item in told.objects if (odd[0] in item.keys) == has) for has in (True, False)
+            )
+            what = f"{there} has {odd[0]!r}, and {lacks} has not"
+        else:
+            ids, names = (_place(item for item in told.objects if item.numbered is kind) for kind in (True, False))
+            what = f"classes are ids in {ids} and names in {names}"
+        raise UserError(
+            f"{options.source}: files say different things of {COLUMN!r}: {what}; give --input files that agree"
+        )
+    return ToldObjects(tuple(sorted(every)), next(iter(kinds), None), by_rows)
+
+
+def _place(items: Iterable[ToldObjects]) -> str:
+    """Where some of that is said, the first by name."""
+    return min(item.place for item in items)
 
 
 def _check_told(column: Feature | None, inferred: Inferred, options: TableOptions) -> None:

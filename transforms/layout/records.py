@@ -8,6 +8,7 @@ from transforms.columns.types import ColumnType
 from transforms.inputs.summary import InputSummary
 from transforms.layout.label import check_labels_file, names_beside_schema
 from transforms.layout.notices import skipped_notices
+from transforms.layout.own_schema import unheeded_notices
 from transforms.layout.splits import check_split_shards, splits_of_tables
 from transforms.layout.table_layout import TableLayout
 from transforms.layout.table_options import TableOptions
@@ -19,7 +20,10 @@ def make_record_layout(summary: InputSummary, inferred: Inferred, options: Table
     Raises:
       UserError: ids without the names of their classes, or no such split.
     """
-    notices = skipped_notices(summary)
+    notices = [
+        *skipped_notices(summary),
+        *(unheeded_notices(summary, options.records) if options.schema is None else ()),
+    ]
     splits = splits_of_tables(summary, options.source, options.split.splits)
     check_split_shards(splits.names, options.split_shards)
     notices += splits.notices

@@ -23,6 +23,7 @@ class TableOptions:
       source: how errors call the input.
       schema: the features of --schema, None if not given; of objects in images their column, see `unplaced`.
       objects: what --schema says of these.
+      records: the folder, file or glob of existing records; "" where rows are read.
       schema_said: how errors call that: it may be kept of a version.
       drop, only: columns that are left out, or alone kept.
       fill: (column, text) of what stands for missing values.
@@ -41,6 +42,7 @@ class TableOptions:
       calls_rows: the column that says which record a row is; "" where there is none.
       says_label: the flags that were given as `label`, which is the first column of --label.
       times: the columns of --timestamp, and the unit of each.
+      order_by: the column that orders the rows of sequences; "" where there are none.
       texts: what the texts of lines are called: of parallel files, one for each.
     """
 
@@ -63,9 +65,11 @@ class TableOptions:
     boxes: BoxOptions = field(default_factory=BoxOptions)
     calls_rows: str = ""
     says_label: tuple[str, ...] = ()
+    records: str = ""
     schema_said: str = "--schema"
     key_said: str = "--key"
     times: Mapping[str, TimeUnit] = field(default_factory=dict)
+    order_by: str = ""
     texts: tuple[str, ...] = ("text",)
 
     @property

@@ -2,16 +2,17 @@
 
 from shardmill.errors import UserError
 from transforms.columns.inferred import Inferred
+from transforms.columns.types import ColumnType
 from transforms.formats.base import KeyColumn
 from transforms.inputs.summary import InputSummary
 from transforms.layout.column_names import common_header
 from transforms.layout.columns import choose_columns, holds_numbers_by
 from transforms.layout.label import resolve_labels
-from transforms.layout.notices import noted_notices, skipped_notices
+from transforms.layout.notices import list_notices, noted_notices, skipped_notices
 from transforms.layout.objects import find_objects
 from transforms.layout.splits import check_split_shards, splits_of_tables
 from transforms.layout.table_layout import TableLayout
-from transforms.layout.table_options import TableOptions
+from transforms.layout.table_options import OBJECTS, TableOptions
 from transforms.layout.timestamps import is_time, with_times
 from transforms.layout.told import mark_columns
 
@@ -43,7 +44,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
     objects = find_objects(inferred, columns.features, marked.images, options)
     helpers = [name for name in options.helpers if not header or name in header]  # of `content` there may be none
     return TableLayout(
-        types=columns.types,
+        types=columns.types if objects is None else {**columns.types, OBJECTS: ColumnType("bytes", None, 0)},
         features=columns.features,
         labels=(*labels.class_names, *marked.classes),
         class_names=labels.class_names,
@@ -54,6 +55,7 @@ def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableO
             *noted_notices(summary),
             *columns.notices,
             *marked.notices,
+            *(notice for name, classes in labels.class_names.items() for notice in list_notices(name, classes.names)),
             *(objects.notices if objects is not None else ()),
             *splits.notices,
         ),

@@ -16,18 +16,21 @@ NAIVE, CUT = "naive", "cut"  # what is counted of times, by column
 
 def with_times(columns: Columns, inferred: Inferred, options: TableOptions) -> Columns:
     """The columns, those of times read as texts and published as int64: those of --timestamp, and of a schema, which
-    says the unit of numbers and not what rows have.
+    says the unit of numbers and not what rows have. What orders sequences is read as texts, too, if it has fractions.
 
     Raises:
       UserError: a column holds something else, or is said to be something else, too.
     """
     types, features = dict(columns.types), []
+    order = types.get(options.order_by)
+    if order is not None and order.dtype == "float32" and order.length is None:
+        types[options.order_by] = ColumnType("bytes", None, 0)  # a time since 1970 has more digits than float32
     for feature in columns.features:
         if feature.name in options.times:
             _check(feature, columns.types[feature.name], inferred, options)
             feature = replace(feature, dtype="int64", kind="tensor", time=options.times[feature.name])
         if is_time(feature, options):
-            types[feature.name] = ColumnType("bytes", None, 0)
+            types[feature.name] = ColumnType("bytes", None, 0, is_time=True)
         features.append(feature)
     return replace(columns, types=types, features=tuple(features))
 

@@ -13,7 +13,7 @@ from shardmill.features.roles import with_label
 from shardmill.features.translation import languages_of
 from shardmill.metadata import naming, schema, tfds_metadata
 from shardmill.metadata.label_map import to_label_map
-from shardmill.metadata.labels import check_label_name
+from shardmill.metadata.labels import labels_files
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.metadata.seal import checksums
 from shardmill.metadata.tfds_metadata import SplitInfo
@@ -198,14 +198,10 @@ def metadata_files(
     manifest last, with all others' checksums and theirs; `asked` as in PublishOptions, and `more` files beside.
 
     Raises:
-      UserError: a label's name is no name of a file.
+      UserError: a label's name is no name of a file, or two have the same.
     """
     labels = of_kind(manifest.features, "class_label")
-    for feature in labels:
-        check_label_name(feature.stem)
-    texts = {
-        naming.labels_file(feature.stem): "".join(f"{name}\n" for name in feature.class_names) for feature in labels
-    }
+    texts = labels_files(labels)
     if manifest.codec.is_read_by_tfds:
         infos = [
             SplitInfo(split.name, tuple(shard.examples for shard in split.shards), split.size_bytes)

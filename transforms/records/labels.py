@@ -104,4 +104,6 @@ def _ids(names: pa.Array, classes: ClassNames) -> tuple[pa.Array, Flags]:
 
 
 def _not_in(name: pa.Scalar, classes: ClassNames) -> str:
+    if not name.as_py():
+        return "a class without a name; expected names, or an empty list"
     return f"class {as_text(name.as_py())!r} is not in {classes.source}"

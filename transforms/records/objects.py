@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +78,7 @@ def place_objects(batch: pa.RecordBatch, how: RowObjects) -> PlacedObjects:
     for row, text in enumerate(texts):
         try:
             check_sides(sizes[row])
-            value = json.loads(text) if text else None
+            value = _parsed(text)
             objects.append(how.column.objects(value))
             left_out.append(list(how.column.left_out(value)))
         except ValueError as error:
@@ -102,6 +103,16 @@ def place_objects(batch: pa.RecordBatch, how: RowObjects) -> PlacedObjects:
     batch = batch.drop_columns([COLUMN])
     columns, names = [*batch.columns, *features.columns], [*batch.schema.names, *features.schema.names]
     return PlacedObjects(pa.RecordBatch.from_arrays(columns, names), bad, reasons, placing.changed, left_out)
+
+
+def _parsed(text: bytes | None) -> Any:
+    """What a text says of objects; itself, where it is another text that stands there."""
+    if not text:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text.decode(errors="replace")
 
 
 def object_notices(odd: Mapping[tuple[str, str], int]) -> list[str]:

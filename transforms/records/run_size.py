@@ -30,7 +30,7 @@ class RunSize:
         As many that a slice of a run is worth a request, and that there are not too many slices; but not so many that
         too few workers have something to do.
         """
-        shards = self.shards(total)
+        shards = max(1, self.shards(total))
         least = _LEAST_REMOTE_SLICE if self.remote else _LEAST_SLICE
-        wanted = max(least * shards, -(-total * shards // MOST_SLICES))
+        wanted = max(least * shards, -(-total // max(1, MOST_SLICES // shards)))
         return max(self.block_size, min(wanted, total // _LEAST_RUNS, MOST_BYTES))

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.metadata.rejects import Reject
+from transforms.columns.text_values import exact_floats, misfit, parse_values
 from transforms.columns.timestamps import read_times
 from transforms.examples.framing import frame
 from transforms.formats.base import FileRef, Rows, key_column
@@ -48,6 +49,14 @@ class SequenceRowEncoder(TableEncoder):
             found = read_times(times, layout.times[how.time], how.time in layout.counted)
             reject(found.bad, lambda row: f"no time: column {how.time!r}: {found.reason(row)}")
             times = found.values
+        elif _is_spelled(how.time, layout):
+            texts = times.cast(pa.binary())
+            values, misfits = parse_values(texts, "float32")
+            wrong = np.zeros(len(batch), bool)
+            wrong[misfits] = True
+            reject(wrong, lambda row: f"no time: column {how.time!r}: {misfit(texts[row].as_py(), 'float32')}")
+            batch = batch.set_column(batch.schema.get_field_index(how.time), how.time, values)
+            times = exact_floats(texts)
         order, timeless = order_keys(times)
         reject(timeless, lambda row: f"no time: {_shown(times[row].as_py())} in column {how.time!r} is {_EXPECTED}")
         for feature in layout.features:
@@ -75,6 +84,12 @@ class SequenceRowEncoder(TableEncoder):
 
 
 _EXPECTED = "neither a number nor a date or time as ISO 8601 has it without an offset, such as 2024-01-31T09:00:00"
+
+
+def _is_spelled(name: str, layout: TableLayout) -> bool:
+    """Whether a column of numbers with fractions is read as texts, which hold more digits than float32."""
+    dtype = next((feature.dtype for feature in layout.features if feature.name == name), None)
+    return dtype == "float32" and layout.types[name].dtype == "bytes"
 
 
 def _missing(column: pa.Array) -> np.ndarray:

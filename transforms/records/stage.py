@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
 from transforms.columns.inferred import Inferred
+from transforms.columns.rounded import RoundedColumns, merge_rounded
 from transforms.contents.section import Section, names_blob
 from transforms.examples.kinds import Kinds, merge_kinds
-from transforms.files.images.found import Formats, formats_of, merge_formats
+from transforms.files.images.found import Formats, deep_pngs_of, formats_of, merge_formats
 from transforms.formats.base import BlockRef, RecordFormat, split_rows
 from transforms.inputs.blocks import Task, total_bytes
 from transforms.inputs.indexed import REJECTS
@@ -69,10 +70,12 @@ class Staged:
       inferred: of features whose types are not known before.
       kinds: of the features of existing records.
       images: the formats of features that hold images.
+      deep: how many values of each feature are PNGs of 16 bits a channel.
       sections: where it lies what the records hold.
       gathered: of what --transform takes constants.
       odd, tokens: see PreparedRows.
       others: names of what nobody asked for, the first of many; see transforms.formats.base.Rows.
+      rounded: integers that float32 changes.
     """
 
     read: int = 0
@@ -81,11 +84,13 @@ class Staged:
     inferred: Inferred = field(default_factory=Inferred)
     kinds: Kinds = field(default_factory=dict)
     images: Formats = field(default_factory=dict)
+    deep: Counter[str] = field(default_factory=Counter)
     sections: list[Section] = field(default_factory=list)
     gathered: Gathered = field(default_factory=Gathered)
     odd: Counter[tuple[str, str]] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
     others: frozenset[str] = frozenset()
+    rounded: RoundedColumns = field(default_factory=dict)
 
     def merge(self, other: "Staged") -> "Staged":
         """Add what `other` saw, and return this; `other`, which may be an element that a runner merges again, stays as
@@ -106,8 +111,10 @@ class Staged:
         self.odd.update(other.odd)
         self.tokens.update(other.tokens)
         self.see_others(other.others)
+        self.rounded = merge_rounded(self.rounded, other.rounded)
         self.inferred = self.inferred.merge(other.inferred)
         self.kinds = merge_kinds(self.kinds, other.kinds)
+        self.deep.update(other.deep)
         self.images = merge_formats(self.images, other.images)
         self.sections += other.sections
         self.gathered.merge(other.gathered)
@@ -270,6 +277,7 @@ def _stage_task(
                 inferred=encoded.inferred,
                 kinds=encoded.kinds,
                 images=images,
+                deep=deep_pngs_of(encoded.features),
                 odd=rows.odd,
                 tokens=rows.tokens,
             )
@@ -303,6 +311,7 @@ def _prepared(
         staged.read += len(rows.batch) + sum(reject.counted for reject in rows.rejects)
         staged.blank += rows.blank
         staged.see_others(rows.others)
+        staged.rounded = merge_rounded(staged.rounded, rows.rounded)
         prepared, rejects = staging.encoder.prepare(rows, block.file, layout)
         if left_out is not None:
             left_out.add(rows.rejects)

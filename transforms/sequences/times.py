@@ -14,17 +14,17 @@ def order_keys(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Integers that sort as times do: uint64, shape (rows,); and which rows have none: bool, shape (rows,).
 
     Args:
-      column: int64, float32, or texts: dates, or dates with times, to a microsecond; those that end in Z, and those
+      column: int64, float64, or texts: dates, or dates with times, to a microsecond; those that end in Z, and those
         that name no zone, are taken for UTC.
     """
     none = column.is_null().to_numpy(zero_copy_only=False)
     if pa.types.is_int64(column.type):
         values = column.fill_null(0).to_numpy()
         return values.view(np.uint64) ^ _SIGN, none
-    if pa.types.is_float32(column.type):
-        floats = column.fill_null(0).to_numpy() + np.float32(0)  # of both zeros one
-        bits = floats.view(np.int32).astype(np.int64)
-        return (np.where(bits < 0, -(bits & 0x7FFFFFFF), bits) + (1 << 32)).astype(np.uint64), none | np.isnan(floats)
+    if pa.types.is_floating(column.type):
+        floats = column.cast(pa.float64()).fill_null(0).to_numpy() + 0.0  # of both zeros one
+        bits = floats.view(np.uint64)
+        return np.where(bits & _SIGN, ~bits, bits ^ _SIGN), none | np.isnan(floats)
     found = np.zeros(len(column), np.int64)
     for row, text in enumerate(column.to_pylist()):
         moment = None if text is None else _microseconds(text)

@@ -62,12 +62,13 @@ def label_summaries(labels: Counter[int], class_names: ClassNames) -> dict[str, 
 
 @dataclass(slots=True)
 class CompanionStats:
-    """Statistics of a further file of each example: sizes in bytes, formats, how many EXIF says to turn, and what masks
-    were made of, where they were no gray PNG."""
+    """Statistics of a further file of each example: sizes in bytes, formats, how many EXIF says to turn, how many were
+    found with more than 8 bits a channel, and what masks were made of, where they were no gray PNG."""
 
     sizes: NumberStats = field(default_factory=NumberStats)
     formats: Counter[str] = field(default_factory=Counter)
     turned: int = 0
+    deep: int = 0
     made_of: Counter[str] = field(default_factory=Counter)
 
     def merge(self, other: "CompanionStats") -> None:
@@ -75,6 +76,7 @@ class CompanionStats:
         self.sizes.merge(other.sizes)
         self.formats.update(other.formats)
         self.turned += other.turned
+        self.deep += other.deep
         self.made_of.update(other.made_of)
 
     def summary(self) -> FeatureSummary:
@@ -89,8 +91,8 @@ class CompanionStats:
 @dataclass(slots=True)
 class ImageStats:
     """Statistics of some images: sizes in bytes, dimensions in pixels, formats, labels by id, how many EXIF says to
-    turn, which are extreme, and, where they are annotated, the objects in them, and how many boxes were changed; and of
-    further files of the same examples, by feature."""
+    turn, how many were found with more than 8 bits a channel, which are extreme, and, where they are annotated, the
+    objects in them, and how many boxes were changed; and of further files of the same examples, by feature."""
 
     sizes: NumberStats = field(default_factory=NumberStats)
     heights: NumberStats = field(default_factory=NumberStats)
@@ -98,6 +100,7 @@ class ImageStats:
     formats: Counter[str] = field(default_factory=Counter)
     labels: Counter[int] = field(default_factory=Counter)
     turned: int = 0
+    deep: int = 0
     extremes: Extremes = field(default_factory=Extremes)
     objects: GatheredStats | None = None
     boxes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("clipped", "dropped", "cropped"), 0))
@@ -111,6 +114,7 @@ class ImageStats:
         self.formats.update(other.formats)
         self.labels.update(other.labels)
         self.turned += other.turned
+        self.deep += other.deep
         self.extremes.merge(other.extremes)
         if self.objects is not None and other.objects is not None:
             self.objects.merge(other.objects)

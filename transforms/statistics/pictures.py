@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from shardmill.statistics.feature_summary import FeatureSummary
@@ -23,26 +23,18 @@ PICTURE = pa.struct(
 )
 
 
-class Header(Protocol):
-    """What an image's header says: its format, pixels, and how EXIF says to turn it."""
-
-    format: str
-    width: int
-    height: int
-    orientation: int
-
-
-def picture_array(images: Sequence[tuple[int, Header] | None]) -> pa.StructArray:
-    """What is known of some images, each of so many bytes; None where there is none."""
-    seen = [(0, 0, 0, "", 0) if image is None else _row(*image) for image in images]
-    columns = list(zip(*seen, strict=True)) if seen else [()] * PICTURE.num_fields
-    arrays = [pa.array(list(values), kind.type) for values, kind in zip(columns, PICTURE, strict=True)]
-    mask = pa.array([image is None for image in images], pa.bool_())
-    return pa.StructArray.from_arrays(arrays, fields=list(PICTURE), mask=mask)
-
-
-def _row(size_bytes: int, header: Header) -> tuple[int, int, int, str, int]:
-    return size_bytes, header.width, header.height, header.format, header.orientation
+def picture_array(
+    sizes: np.ndarray,
+    widths: np.ndarray,
+    heights: np.ndarray,
+    formats: Sequence[str],
+    orientations: np.ndarray,
+    missing: np.ndarray,
+) -> pa.StructArray:
+    """What is known of some images, null where one is `missing`; each is of shape (images,)."""
+    columns = zip((sizes, widths, heights, formats, orientations), PICTURE, strict=True)
+    arrays = [pa.array(values, kind.type) for values, kind in columns]
+    return pa.StructArray.from_arrays(arrays, fields=list(PICTURE), mask=pa.array(missing))
 
 
 @dataclass(slots=True)

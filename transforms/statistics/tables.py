@@ -196,6 +196,11 @@ class TableStats:
         column = self.columns.get(feature)
         return column is None or not column.present or (column.lengths is not None and column.lengths.high <= 0)
 
+    def turned(self, feature: str) -> int:
+        """How many images of a feature EXIF says to turn; 0 of a feature that was not counted as images."""
+        column = self.columns.get(feature)
+        return column.values.turned if column is not None and isinstance(column.values, PictureStats) else 0
+
     def numbers_of(self, feature: str) -> RangeStats | None:
         """Range and exact sums of the finite values of a feature that was counted as numbers; None of another."""
         column = self.columns.get(feature)

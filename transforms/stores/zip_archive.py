@@ -32,6 +32,7 @@ _HEADER = struct.Struct("<4s22xHH")  # before a member: signature, …, lengths 
 _SIGNATURE = b"PK\x03\x04"
 _RANGE_BYTES = 8 << 20  # of the directory, asked for at once
 _EXTRA = 256  # bytes behind a name that are read with it; more are another read
+_WINDOWS = 0  # or DOS: the system that an archive says it comes from
 _ENCRYPTED = 1  # bit of a member's flags
 _JUNK = ("__MACOSX/",)  # what archivers put beside
 
@@ -92,8 +93,8 @@ class _Archive:
                 listed = opened.infolist()
         except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
             raise UserError(f"{stat.path} is no zip archive that can be read: {error_text(error)}") from None
-        infos = {info.filename: info for info in listed}
-        for name, times in Counter(info.filename for info in listed).items():
+        infos = {_name(info): info for info in listed}
+        for name, times in Counter(map(_name, listed)).items():
             if times > 1 and not name.endswith("/"):
                 raise UserError(
                     f"{stat.path} has {times} members called {name!r}, of which tools take the first or the last;"
@@ -154,6 +155,12 @@ class _Archive:
         if start + member.packed > len(found):
             return self._range(member.offset + start, member.packed)
         return found[start : start + member.packed]
+
+
+def _name(info: zipfile.ZipInfo) -> str:
+    """What a member is called: tools of Windows there are that put backslashes between folders, against the format."""
+    is_of_windows = info.create_system == _WINDOWS and "/" not in info.filename
+    return info.filename.replace("\\", "/") if is_of_windows else info.filename
 
 
 def _deflated(data: bytes, size: int) -> bytes:

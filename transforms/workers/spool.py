@@ -20,10 +20,10 @@ class Spool:
 
     def write(self, offset: int, data: bytes) -> None:
         """Write `data` at `offset`; raises OSError, as where the disk is full."""
-        view = memoryview(data)
+        view = memoryview(data).cast("B")
         with local.writing(self._folder):
             while view:
-                count = os.pwrite(self._descriptor, view, offset)
+                count = os.pwrite(self._descriptor, view[: local.PIECE_BYTES], offset)
                 view, offset = view[count:], offset + count
 
     def read_into(self, offset: int, target: memoryview) -> None:

@@ -42,7 +42,12 @@ class TemporaryFile:
     def write(self, data: bytes) -> None:
         """Write more of it; raises OSError, which names the file."""
         with local.writing(self.path):
-            (self._writer.temp_handle if self._upload is None else self._upload).write(data)
+            if self._upload is not None:
+                self._upload.write(data)
+                return
+            view = memoryview(data).cast("B")
+            for start in range(0, len(view), local.PIECE_BYTES):
+                self._writer.temp_handle.write(view[start : start + local.PIECE_BYTES])
 
     def close(self) -> str:
         """The path of the file, written whole; raises as `write`."""

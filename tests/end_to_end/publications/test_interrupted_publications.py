@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.running import recorded
 from tests.support.command import Run, tree_bytes
 from tests.support.publications import OTHER, command, stopped, strike_at_rename, version_of
 
@@ -20,6 +21,10 @@ def interrupt_and_hang(number: int) -> None:
     """As on a disk that takes its time: the process ends while this rename is under way."""
     os.kill(os.getpid(), number)
     threading.Event().wait()
+
+
+def hang_at_the_page(number: int) -> None:
+    setattr(recorded, "write_page", lambda *_: interrupt_and_hang(number))  # noqa: B010
 
 
 @pytest.mark.parametrize("older", [False, True], ids=["new", "overwrite"])
@@ -52,6 +57,16 @@ def test_interrupted_during_the_renames(
     assert result.status == 0
     assert f"completed the publication of {directory}" in result.err
     assert tree_bytes(output) == versions["plain"]
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_when_all_is_published(tmp_path: Path, source: Path, run: Run, number: int, status: int) -> None:
+    """While the page about the version is made: what became of it was not said."""
+    output = tmp_path / "out"
+    said = f"shardmill: interrupted; {version_of(output)} is published\n"
+    before = partial(hang_at_the_page, number)
+    assert stopped(tmp_path, before, *command(source, output)) == (status, "", said)
+    assert run("verify", version_of(output)).status == 0
 
 
 def test_interrupted_during_renames_that_go_on(

@@ -72,6 +72,13 @@ def test_the_other_way_round(run: Run, parent: Path) -> None:
     assert run("diff", parent, "1.0.1", "1.0.0").out.startswith("since 1.0.1: 200 -> 300 rows; class buy new;")
 
 
+def test_folders_of_versions_may_be_called_by_these_alone(
+    run: Run, parent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(parent)
+    assert run("diff", "1.0.1", "1.0.0").out.startswith("since 1.0.1: ")
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -79,6 +86,7 @@ def test_the_other_way_round(run: Run, parent: Path) -> None:
         (["{parent}", "1.0.0", "1.0.7"], "1.0.7 is not a data set"),
         (["{parent}", "gold", "LATEST"], "has no version or tag 'gold'"),
         (["{parent}", "1.0.0", "LATEST", "--jsn"], "--jsn"),
+        (["{parent}", "1.0.0"], "a folder and one version, which is compared with none; give a second, such as"),
     ],
 )
 def test_mistakes(run: Run, parent: Path, words: list[str], sentence: str) -> None:

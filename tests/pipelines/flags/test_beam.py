@@ -2,7 +2,7 @@
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.flags.beam import beam_parser
+from pipelines.flags.beam import beam_parser, flags_of_clusters
 
 
 def test_it_knows_what_beam_takes_and_gives_back_the_rest() -> None:
@@ -23,3 +23,8 @@ def test_it_takes_every_name_that_beams_own_parser_takes() -> None:
     known = vars(beam_parser().parse_known_args([])[0])
 
     assert set(PipelineOptions([]).get_all_options()) <= set(known)
+
+
+def test_what_only_clusters_look_at() -> None:
+    flags = ["--parallelism", "4", "--direct_num_workers=2", "--num_workers=3", "--max_cache_memory_usage_mb=9"]
+    assert flags_of_clusters(flags) == ["--parallelism", "--num_workers"]

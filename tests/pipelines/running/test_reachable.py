@@ -11,6 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.utils import retry
 
 from pipelines.running.reachable import check_job_server
 from pipelines.running.runner import check_runner
@@ -34,6 +35,37 @@ def test_a_job_server_that_is_not_there(run: Run, folder: Path, tmp_path: Path) 
         )
     check_mistake(result, f"--job_endpoint {endpoint}: no job server answered within 5 seconds")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_asks_nobody(run: Run, folder: Path, tmp_path: Path) -> None:
+    """As docs/clusters.md says."""
+    command = ("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", "--dry_run")
+    done = run(*command, *RUNNER, "--job_endpoint", "localhost:1", "--parallelism", 4)
+    assert done.status == 0, done.err
+    assert done.out.startswith("Dry run: nothing is written.")
+    check_mistake(run(*command, "--runner", "DataflowRunner"), "is a path of this machine")  # and not: no --project
+
+
+def test_a_portable_runner_without_a_job_server(run: Run, folder: Path, tmp_path: Path) -> None:
+    result = run("csv", "--input", folder, "--output", tmp_path / "out", "--name", "n", *RUNNER)
+    check_mistake(result, "--runner PortableRunner needs --job_endpoint, HOST:PORT of a job server")
+
+
+def test_what_dataflow_needs_is_said_before_a_store_is_asked(run: Run) -> None:
+    """It was listed first, which takes two minutes where it is out of reach."""
+    where = ("--input", "gs://bucket/photos", "--output", "gs://bucket/sets", "--name", "n")
+    result = run("images", *where, "--runner", "DataflowRunner")
+    check_mistake(result, "--runner DataflowRunner: no --project")
+
+
+def test_what_beam_waits_for_has_no_stack(caplog: pytest.LogCaptureFixture) -> None:
+    def refused() -> None:
+        raise OSError("no credentials")
+
+    with pytest.raises(OSError, match="no credentials"):
+        retry.with_exponential_backoff(num_retries=1, initial_delay_secs=0.01)(refused)()
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.endswith("retrying refused because we caught exception: OSError: no credentials")
 
 
 def test_a_server_that_is_no_job_server_and_waiting_longer() -> None:

@@ -146,3 +146,10 @@ def test_a_record_cut_short_is_refused(cut: int) -> None:
 def test_noise_raises_value_error_or_nothing(record: bytes) -> None:
     with suppress(ValueError):
         decode_example(record)
+
+
+def test_a_field_of_another_wire_type_is_none() -> None:
+    """As protobuf has it, to which it is a field that it does not know."""
+    record = b"\n\r\n\x0b\n\x03key\x12\x04\n\x02\x08\x00"  # a number where a bytes_list has its values
+    assert decode_example(record) == {"key": []}
+    assert decode_example(b"\n\x0e\n\x0c\n\x03key\x12\x05\x1a\x03\x0a\x01\x07") == {"key": [7]}

@@ -1,6 +1,5 @@
 """Tables to Examples: the bytes of shardmill.records.example, and what TensorFlow reads in them."""
 
-import mmap
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ from hypothesis import strategies as st
 
 from shardmill.records import example
 from tests.support.later import Later
-from transforms.examples.encode import MAX_RECORD_BYTES, encode_examples, encode_framed, example_sizes
-from transforms.examples.framing import frame
+from tests.support.plain_examples import check, one_column, row_values
+from transforms.examples.encode import encode_examples, encode_framed, example_sizes
 
 tf = Later("tensorflow")
 
@@ -76,54 +75,6 @@ def batches(draw: st.DrawFn) -> pa.RecordBatch:
     return batch.slice(start, draw(st.integers(0, rows - start)))
 
 
-def row_values(array: pa.Array, row: int) -> list[Any] | np.ndarray | None:
-    """The values of one row: int64 or float32 as an array of the same bits, or a list of bytes; None for a null."""
-    value = array[row]
-    if not value.is_valid:
-        return None
-    nested = hasattr(array.type, "value_type")
-    items = value.values if nested else array.slice(row, 1)
-    if items.type in (pa.int64(), pa.float32()):
-        return items.to_numpy()
-    return [item.as_buffer().to_pybytes() for item in items]
-
-
-def encode_row(batch: pa.RecordBatch, row: int) -> bytes:
-    """The record by `shardmill.records.example`, a value at a time."""
-    entries = []
-    for field, array in zip(batch.schema, batch.columns):
-        values = row_values(array, row)
-        if values is None:
-            continue
-        leaf = getattr(field.type, "value_type", field.type)
-        if leaf == pa.int64():
-            feature = example.int64_feature(int(value) for value in values)
-        else:
-            feature = example.float_feature(values) if leaf == pa.float32() else example.bytes_feature(values)
-        entries.append(example.entry(field.name, feature))
-    joined = b"".join(entries)
-    return example.example_header(len(joined)) + joined
-
-
-def reference(batch: pa.RecordBatch) -> list[bytes]:
-    return [encode_row(batch, row) for row in range(batch.num_rows)]
-
-
-def one_column(array: pa.Array, name: str = "x") -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([array], names=[name])
-
-
-def check(batch: pa.RecordBatch) -> None:
-    """Everything the module makes of `batch` agrees with the reference."""
-    expected = reference(batch)
-    records = encode_examples(batch)
-    records.validate(full=True)
-
-    assert records.to_pylist() == expected
-    assert example_sizes(batch).tolist() == list(map(len, expected))
-    assert encode_framed(batch).equals(frame(records))
-
-
 @given(batches())
 @settings(max_examples=100, deadline=None)
 def test_bytes_are_those_of_the_plain_encoder(batch: pa.RecordBatch) -> None:
@@ -157,74 +108,6 @@ def test_tensorflow_reads_the_rows(batch: pa.RecordBatch) -> None:
                 with np.errstate(invalid="ignore"):
                     assert np.array(read, np.float64).tobytes() == values.astype(np.float64).tobytes()
         assert present == len(found)
-
-
-@pytest.mark.parametrize("limit", [1 << 7, 1 << 14])
-@pytest.mark.parametrize("name", ["x", "n" * 50])
-def test_each_size_before_a_string_grows_at_its_own_limit(limit: int, name: str) -> None:
-    sizes = range(limit - 90, limit + 3)
-    values = pa.array([b"v" * size for size in sizes], pa.binary())
-
-    check(one_column(values, name))
-    for row in range(len(values)):  # alone: no other row whose header has another length
-        check(one_column(values.slice(row, 1), name))
-
-
-@pytest.mark.parametrize("limit", [1 << 7, 1 << 14])
-def test_each_size_before_a_list_grows_at_its_own_limit(limit: int) -> None:
-    floats = [np.arange(count, dtype=np.float32) for count in range(limit // 4 - 10, limit // 4 + 2)]
-    ints = [[-1, *range(100, 130)] * ((limit - back) // 43) + [1] * back for back in range(40)]
-    strings = [[b"v" * 11] * (limit // 13 - 2) + [b"w" * size] for size in range(30)]
-
-    check(one_column(pa.array(floats, pa.list_(pa.float32()))))
-    check(one_column(pa.array(ints, pa.large_list(pa.int64()))))
-    check(one_column(pa.array(strings, pa.list_(pa.binary()))))
-
-
-def test_sizes_before_a_string_of_two_megabytes() -> None:
-    limit = 1 << 21
-    check(
-        one_column(
-            pa.array([b"v" * (limit - back) for back in (24, 18, 13, 9, 5, 4, 1, 0)], pa.large_binary()), "image"
-        )
-    )
-
-
-def test_sizes_before_a_string_of_a_quarter_gigabyte() -> None:
-    limit = 1 << 28
-    for size in (limit - 1, limit):
-        offsets = pa.py_buffer(np.array([0, size], np.int64))
-        data = pa.py_buffer(np.zeros(size, np.uint8))  # never touched, so no memory
-        batch = one_column(pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, offsets, data]))
-        entry_header = example.bytes_entry_header("x", size)
-        header = example.example_header(len(entry_header) + size) + entry_header
-        record = np.frombuffer(encode_examples(batch).buffers()[2], np.uint8)
-
-        assert example_sizes(batch).tolist() == [len(record)]
-        assert len(record) == len(header) + size
-        assert record[: len(header)].tobytes() == header
-        assert not record[len(header) :].any()
-
-
-def test_sizes_of_values_that_are_not_there_to_read() -> None:
-    size = 3 << 30
-    with mmap.mmap(-1, size) as untouched:
-        offsets = np.array([0, 5, size - 7, size], np.int64)
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(untouched)]
-        batch = one_column(pa.LargeBinaryArray.from_buffers(pa.large_binary(), 3, buffers))
-        sizes = example_sizes(batch)
-        with pytest.raises(
-            ValueError, match=rf"row 1 makes a record of {sizes[1]} bytes, .* up to 2147483647; leave it out"
-        ):
-            encode_examples(batch)
-        assert encode_examples(batch.slice(0, 1)).to_pylist() == [example.encode_example({"x": [bytes(5)]})]
-        del batch, buffers
-
-    headers = [example.bytes_entry_header("x", int(length)) for length in np.diff(offsets)]
-    entries = [len(header) + int(length) for header, length in zip(headers, np.diff(offsets))]
-    assert sizes.dtype == np.int64
-    assert sizes.tolist() == [entry + len(example.example_header(entry)) for entry in entries]
-    assert (sizes > MAX_RECORD_BYTES).tolist() == [False, True, False]
 
 
 def test_nulls_have_no_entry_and_empty_lists_an_empty_one() -> None:

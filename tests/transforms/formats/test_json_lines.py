@@ -25,6 +25,7 @@ from transforms.formats.json_lines import JsonLinesFormat
 
 Types = Mapping[str, ColumnType]
 Row = dict[str, Any]
+ARRAY = "; expected one object on each line: jq -c '.[]' makes such lines of an array"
 
 
 def file_ref(folder: Path, data: bytes, name: str = "file.jsonl") -> FileRef:
@@ -107,9 +108,12 @@ def test_columns(tmp_path: Path, values: list[str], column: ColumnType, expected
         ('{"x": 1', "not JSON: unexpected end of data, at character 8"),
         ('{"x": 1} {"x": 2}', "not JSON: unexpected content after document, at character 10"),
         ('{"x": NaN}', "not JSON: unexpected character, expected a JSON value, at character 7"),
-        ("[1]", "not a JSON object, but [1]"),
+        ("[1]", "not a JSON object, but [1]" + ARRAY),
         ("null", "not a JSON object, but null"),
-        ('{"x": {"a": 1}}', "column 'x': {\"a\": 1} is not a number, a string or a list of them"),
+        (
+            '{"x": {"a": 1}}',
+            "column 'x': {\"a\": 1} is not a number, a string or a list of them; --drop x leaves the column out",
+        ),
         ('{"x": [[1, {}]]}', "column 'x': {} is not a number, a string or a list of them"),
         ('{"x": [[1, 2], [3]]}', "column 'x': lists of 1 and of 2 in one list; expected lists of one length"),
         ('{"x": [1, null]}', "column 'x': null is not a number, a string or a list of them"),

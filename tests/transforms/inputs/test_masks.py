@@ -28,6 +28,6 @@ def test_what_is_not_there_or_there_twice_is_told(tmp_path: Path) -> None:
     found = masks(tmp_path, "1.png", "1.gif", "2.txt")
 
     assert found.of("1.jpg") == "two masks, 1.gif and 1.png: which is it?"
-    assert found.of("2.jpg") == f"no mask: {tmp_path}/2 is not there, with any suffix of an image"
+    assert found.of("2.jpg") == f"no mask: {tmp_path} has none that is called as the image is, but for the suffix"
     with pytest.raises(UserError, match=r"that of '2.jpg' is to be called '2'.*first there is '1.gif'"):
         found.check_used("2.jpg")

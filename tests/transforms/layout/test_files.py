@@ -12,7 +12,8 @@ from transforms.columns.inferred import MAX_VALUES
 from transforms.columns.types import ColumnType
 from transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES, FolderRoles, split_name
 from transforms.inputs.summary import InputSummary
-from transforms.layout.files import Layout, LayoutOptions, make_layout
+from transforms.layout.file_options import LayoutOptions
+from transforms.layout.files import Layout, make_layout
 
 OPTIONS = LayoutOptions("--input photos")
 HALVES = (("train", Fraction(1, 2)), ("test", Fraction(1, 2)))

@@ -35,7 +35,7 @@ def test_a_tebibyte_has_ten_million_slices(remote: bool) -> None:
     count = ShardCount(size_bytes=128 * MIB)
     size = run_size(count, remote)(TIB)
     slices = -(-TIB // size) * count.resolve(TIB, TIB)
-    assert slices <= MOST_SLICES * 1.01
+    assert slices <= MOST_SLICES
     assert DEFAULT < size <= MOST_BYTES
 
 

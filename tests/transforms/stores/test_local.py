@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support.command import bind_root_to_permissions
@@ -50,6 +51,18 @@ def test_delete_tree(tmp_path: Path) -> None:
     local.delete_tree(str(tmp_path / "a[1]"))
 
     assert [path.name for path in tmp_path.iterdir()] == ["a1"]
+
+
+def test_what_is_written_in_pieces_is_whole(tmp_path: Path) -> None:
+    data = os.urandom(3 * local.PIECE_BYTES + 9)
+    local.write_parts(str(tmp_path / "parts"), [data, np.frombuffer(data[:-1], np.int64)])
+    local.write_bytes(str(tmp_path / "bytes"), data)
+    with local.open_new(str(tmp_path / "new")) as file:
+        assert file.write(b"a") == 1
+        assert file.write(data) == len(data)
+    assert (tmp_path / "parts").read_bytes() == data + data[:-1]
+    assert (tmp_path / "bytes").read_bytes() == data
+    assert (tmp_path / "new").read_bytes() == b"a" + data
 
 
 MAKERS: dict[str, Callable[[str], object]] = {

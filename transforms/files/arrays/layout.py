@@ -8,7 +8,8 @@ from transforms.examples.encode import MAX_RECORD_BYTES
 from transforms.files.arrays.npy import HEADER_BYTES, ArrayType, NpyError, read_header
 from transforms.files.features import file_features
 from transforms.inputs.summary import InputSummary
-from transforms.layout.files import Layout, LayoutOptions, make_layout
+from transforms.layout.file_options import LayoutOptions
+from transforms.layout.files import Layout, make_layout
 from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed

@@ -10,9 +10,16 @@ from shardmill.media.image_pixels import open_image, to_rgb
 from transforms.files.images import foreign as foreign_files
 from transforms.files.images import png as png_file
 from transforms.files.images.errors import ImageError
+from transforms.formats.image_heads import PNG, is_deep_png
 from transforms.stores.error_text import error_text
 
 _JPEG_FORMATS = ("JPEG", "MPO")  # MPO: a jpeg that a second one follows, as many phones write it
+_JPEG = b"\xff\xd8"
+_BITS_PER_SAMPLE = 258  # TIFF 6.0, section 8: a number for each channel
+_CODESTREAM = b"\xff\x4f\xff\x51"  # SOC and SIZ of JPEG 2000 (T.800, A.5.1), and where Ssiz is of the first channel
+_SSIZ = 42
+_AV1C, _HIGH_BITDEPTH = b"av1C", 0x40  # a box in AVIF, and what its third byte has (AV1 in ISOBMFF, 2.3)
+_SGI_BPC = 3  # bytes a channel, in an image of SGI (The SGI Image File Format)
 _JPEG_SIDE = 65_500  # pixels: JPEG_MAX_DIMENSION of libjpeg
 warnings.filterwarnings("ignore", module=r"PIL\.")  # of an odd tag in one of a million files; what fails is a reject
 Image.MAX_IMAGE_PIXELS = None  # checked here, before anything is decoded, with a limit that is an option
@@ -60,6 +67,33 @@ def orientation(data: bytes) -> int:
         except Exception:  # broken EXIF, by which nothing is turned
             return 1
     return found if isinstance(found, int) and 1 <= found <= 8 else 1
+
+
+def is_deep(data: bytes) -> bool:
+    """Whether an image has more than 8 bits a channel, of which re-encoding keeps the upper 8.
+
+    Raises:
+      ImageError: Pillow does not know it.
+    """
+    if data.startswith(_JPEG):
+        return False
+    if data.startswith(PNG):
+        return is_deep_png(data)
+    with _open(data) as image:
+        if image.format == "TIFF":
+            return max(image.tag_v2.get(_BITS_PER_SAMPLE, (1,))) > 8  # type: ignore[attr-defined]
+        if image.format == "JPEG2000":
+            bits = data.find(_CODESTREAM) + _SSIZ
+            return data[bits] & 0x7F > 7
+        if image.format == "AVIF":
+            at = data.find(_AV1C) + len(_AV1C)
+            return bool(data[at + 2] & _HIGH_BITDEPTH)
+        if image.format == "SGI":
+            return data[_SGI_BPC] > 1
+        if image.format == "PPM" and image.mode == "RGB":  # whose decoder has the largest value last
+            how = image.tile[0][3]  # type: ignore[attr-defined]
+            return isinstance(how, tuple) and how[-1] > 255
+        return image.mode.startswith(("I", "F"))
 
 
 def check_decodes(data: bytes) -> None:

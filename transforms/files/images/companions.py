@@ -1,7 +1,7 @@
 """The further files of an image's example, read and encoded beside it: masks, and the other pictures of a pair."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from shardmill.features.feature import Feature, Features
@@ -19,6 +19,8 @@ from transforms.stores import storage
 from transforms.stores.error_text import error_text
 from transforms.stores.failures import raise_if_store_failed
 
+_DEEP = "deep"
+
 
 class Beside(NamedTuple):
     """A further file as it is stored.
@@ -26,7 +28,8 @@ class Beside(NamedTuple):
     Attributes:
       data: its bytes.
       header: of a picture.
-      made_of: of a mask, see transforms.files.images.masks.
+      made_of: of a mask, see transforms.files.images.masks; of a picture `deep`, where it was found with more than 8
+        bits a channel.
     """
 
     data: bytes
@@ -86,7 +89,8 @@ class CompanionEncoder:
                     mask = encode_mask(data, picture, how, self.masks_seen, max_pixels, decodes, self.mask_dtype)
                     found.append(Beside(mask.data, made_of=mask.made_of))
                 else:
-                    found.append(Beside(*image(path, data)))
+                    stored, header = image(path, data)
+                    found.append(Beside(stored, header, _DEEP if header.deep else ""))
             except ImageError as error:
                 raise ImageError(f"{item.what}: {error}") from error
             except OSError as error:
@@ -107,6 +111,7 @@ class CompanionEncoder:
             header = None
             if not item.is_mask:
                 header = check_structure(data, read_header(data)) if measured else ImageHeader("unchecked", 0, 0)
+                header = replace(header, deep=made_of == _DEEP)
             found.append(Beside(data, header, made_of))
         return tuple(found)
 

@@ -16,7 +16,7 @@ from transforms.files.encode import Encoded, FileEncoder, Laid
 from transforms.files.images import look
 from transforms.files.images.boxes import Picture
 from transforms.files.images.checked import check_pixels, checked_image
-from transforms.files.images.codec import Reencode, measure, orientation, reencode
+from transforms.files.images.codec import Reencode, is_deep, measure, orientation, reencode
 from transforms.files.images.companions import Beside, CompanionEncoder
 from transforms.files.images.errors import ImageError
 from transforms.files.images.exif import UPRIGHT
@@ -24,6 +24,7 @@ from transforms.files.images.header import ImageHeader
 from transforms.files.images.limits import MAX_PIXELS
 from transforms.files.images.objects import ObjectEncoder
 from transforms.files.noted_columns import Columns
+from transforms.formats.image_heads import is_deep_png
 from transforms.inputs.companions import paths_of
 from transforms.layout.coordinates import turned_reason
 from transforms.layout.files import Layout
@@ -32,6 +33,7 @@ from transforms.statistics.files import CompanionStats, ImageStats, SplitStats
 from transforms.stores import storage
 
 _BESIDE = "beside:"  # before what the companions of an image were made of
+_DEEP = "deep"  # where the image that was found has more than 8 bits a channel
 _FOUND = "found:"  # before the width, height and orientation of a picture that was re-encoded
 
 
@@ -108,15 +110,16 @@ class ImageEncoder(FileEncoder):
         return self._encoded(data, self._looked_at(data, header))
 
     def remember(self, encoded: Encoded) -> str:
-        """Format, width, height, and orientation by EXIF, also of the picture it was made of where objects are in
-        it; what its companions were made of; and how it looks, where that is known."""
+        """Format, width, height, orientation by EXIF, whether it was found with more than 8 bits a channel; the picture
+        it was made of where objects are in it; what its companions were made of; and how it looks, where known."""
         header: ImageHeader = encoded.seen
+        deep = f" {_DEEP}" if header.deep else ""
         look = f" {header.look} {header.looked_with}" if header.look else ""
         found = "" if header.found is None else f" {_FOUND}{','.join(map(str, header.found))}"
         beside = ""
         if self.companions is not None:
             beside = f" {_BESIDE}{self.companions.remembered(encoded.noted.beside)}"
-        return f"{header.format} {header.width} {header.height} {header.orientation}{beside}{found}{look}"
+        return f"{header.format} {header.width} {header.height} {header.orientation}{deep}{beside}{found}{look}"
 
     def recall(self, value: bytes, seen: str, record: bytes = b"") -> Encoded:
         """As the base says."""
@@ -215,6 +218,7 @@ class ImageEncoder(FileEncoder):
         stats = ImageStats(formats=Counter([header.format for header in headers]), labels=labels)
         stats.sizes.add([len(file.value) for file in files])
         stats.turned = sum([header.orientation != UPRIGHT for header in headers])
+        stats.deep = sum([header.deep for header in headers])
         if self.companions is not None:
             stats.beside = self._count_companions([file.noted.beside for file in files])
         if self.measures:
@@ -231,7 +235,8 @@ class ImageEncoder(FileEncoder):
             found[item.feature] = stats = CompanionStats(
                 formats=Counter("png" if one.header is None else one.header.format for one in of_item),
                 turned=sum(header.orientation != UPRIGHT for header in headers),
-                made_of=Counter(one.made_of for one in of_item if one.made_of),
+                deep=sum(header.deep for header in headers),
+                made_of=Counter(one.made_of for one in of_item if one.made_of and one.header is None),
             )
             stats.sizes.add([len(one.data) for one in of_item])
         return found
@@ -261,9 +266,9 @@ class ImageEncoder(FileEncoder):
             asked = self.objects is not None or (self.companions is not None and self.companions.has_masks)
             found = Picture(before.width, before.height, orientation(data)) if asked else None
             stored, stored_format, width, height = reencode(data, self.reencode)
-            return stored, ImageHeader(stored_format, width, height, found=found)
+            return stored, ImageHeader(stored_format, width, height, found=found, deep=is_deep(data))
         if self.verify == "none":
-            return data, ImageHeader("unchecked", 0, 0)
+            return data, ImageHeader("unchecked", 0, 0, deep=is_deep_png(data))
         return data, checked_image(data, self.verify, self.max_pixels)
 
 
@@ -271,6 +276,8 @@ class ImageEncoder(FileEncoder):
 def _header(seen: str) -> ImageHeader:
     image_format, width, height, orientation, *looked = seen.split(" ")
     header = ImageHeader(image_format, int(width), int(height), int(orientation))
+    if looked and looked[0] == _DEEP:
+        header = replace(header, deep=bool(looked.pop(0)))
     if looked and looked[0].startswith(_FOUND):
         header = replace(header, found=Picture(*map(int, looked.pop(0).removeprefix(_FOUND).split(","))))
     return replace(header, look=looked[0], looked_with=looked[1]) if looked else header

@@ -60,14 +60,30 @@ def naming_notices(names: ObjectNames) -> list[str]:
     ]
 
 
-def turned_notices(turned: int) -> list[str]:
+def turned_notices(turned: int, remedy: str = "--image_format jpeg turns them upright") -> list[str]:
     """What must be said of images that were stored as they are although EXIF says to turn them."""
     if not turned:
         return []
     images = "1 image is" if turned == 1 else f"{turned:,} images are"
     return [
         f"{images} stored sideways, upside down or mirrored, with an EXIF orientation that TensorFlow, TFDS,"
-        " shardmill.load and shardmill.examples do not heed; --image_format jpeg turns them upright"
+        f" shardmill.load and shardmill.examples do not heed; {remedy}"
+    ]
+
+
+def deep_notices(deep: int, reencoded: bool = False) -> list[str]:
+    """What must be said of images that were found with more than 8 bits a channel."""
+    if not deep:
+        return []
+    one = deep == 1
+    if reencoded:
+        have = "1 image has" if one else f"{deep:,} images have"
+        return [f"{have} more than 8 bits a channel, of which the upper 8 are stored"]
+    are = "1 image is a PNG" if one else f"{deep:,} images are PNGs"
+    return [
+        f"{are} of 16 bits a channel, of which TFDS, tf.io.decode_image, shardmill.load and shardmill.examples give the"
+        " upper 8; all 16 are stored: tf.io.decode_png(…, dtype=tf.uint16) gives them, and all readers those of --masks"
+        " with --mask_dtype uint16, for depth maps and the like"
     ]
 
 
@@ -113,12 +129,13 @@ _MADE_OF = {
 }
 
 
-def companion_notices(beside: Mapping[str, CompanionStats]) -> list[str]:
-    """What must be said of masks that were no gray PNGs, and of further pictures that lie turned."""
+def companion_notices(beside: Mapping[str, CompanionStats], reencoded: bool) -> list[str]:
+    """What must be said of masks that were no gray PNGs, and of further pictures that lie turned, or have 16 bits."""
     said = []
     for feature, stats in beside.items():
         for what, number in sorted(stats.made_of.items()):
             one, several = _MADE_OF[what].split("|")
             said.append(f"{feature}: 1 mask {one}" if number == 1 else f"{feature}: {number:,} masks {several}")
-        said += [f"{feature}: {notice}" for notice in turned_notices(stats.turned)]
+        of_pictures = (*turned_notices(stats.turned), *deep_notices(stats.deep, reencoded))
+        said += [f"{feature}: {notice}" for notice in of_pictures]
     return said

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from shardmill.features.feature import Feature, Features
 from shardmill.kinds.registry import kind_of
-from transforms.formats.image_heads import HEAD_BYTES, NO_IMAGE, image_format
+from transforms.formats.image_heads import DEEP_BYTES, HEAD_BYTES, NO_IMAGE, PNG, image_format, is_deep_png
 
 _OTHER = NO_IMAGE
 
@@ -27,6 +27,18 @@ def formats_of(features: pa.RecordBatch) -> Formats:
             heads = pc.binary_slice(values, 0, HEAD_BYTES).to_pylist() if first != _OTHER else []
             found[name] = Counter(map(image_format, heads)) if heads else Counter({_OTHER: 1})
     return found
+
+
+def deep_pngs_of(features: pa.RecordBatch) -> Counter[str]:
+    """How many values of each feature are PNGs of 16 bits a channel."""
+    found: Counter[str] = Counter()
+    for name, column in zip(features.schema.names, features.columns, strict=True):
+        values = column.flatten() if pa.types.is_large_list(column.type) else column
+        if pa.types.is_large_binary(values.type):
+            pngs = values.filter(pc.starts_with(values, PNG))
+            heads = pc.binary_slice(pngs, 0, DEEP_BYTES).to_pylist() if len(pngs) else []
+            found[name] += sum(map(is_deep_png, heads))
+    return +found
 
 
 def merge_formats(one: Formats, other: Formats) -> Formats:

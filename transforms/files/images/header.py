@@ -12,6 +12,7 @@ from transforms.files.images import webp as webp_file
 from transforms.files.images.boxes import Picture
 from transforms.files.images.errors import ImageError, UnreadableError
 from transforms.files.images.exif import UPRIGHT
+from transforms.formats.image_heads import is_deep_png
 
 
 @dataclass(slots=True)  # a frozen one takes a microsecond to make, and each image has one
@@ -27,6 +28,7 @@ class ImageHeader:
       looked_with: what that depends on beside the picture.
       checked: whether the structure is known to be good.
       found: of an image that was re-encoded, the picture that it was made of, where somebody asks.
+      deep: whether the image that was found has more than 8 bits a channel.
     """
 
     format: str
@@ -38,6 +40,7 @@ class ImageHeader:
     looked_with: str = ""
     checked: bool = field(default=False, compare=False)
     found: Picture | None = None
+    deep: bool = False
 
     @property
     def picture(self) -> Picture:
@@ -110,7 +113,7 @@ def _measure(data: bytes, name: str) -> ImageHeader:
     if name == "tiff":
         data[7]
         return ImageHeader(name, 0, 0)
-    return ImageHeader(name, *_MEASURES[name](data))
+    return ImageHeader(name, *_MEASURES[name](data), deep=is_deep_png(data))
 
 
 _MEASURES = {"png": png_file.measure, "gif": gif_file.measure, "bmp": bmp_file.measure, "webp": webp_file.measure}

@@ -4,13 +4,19 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
+import numpy as np
+
 from shardmill.records import spans
 from transforms.files.images.errors import ImageError, UnreadableError
 from transforms.files.images.exif import UPRIGHT, orientation
 
 try:
-    from shardmill._native import plain_jpeg
+    from shardmill._native import plain_jpeg, plain_jpegs
 except ImportError:  # not compiled
+
+    def plain_jpegs(data: Any, starts: Any, ends: Any, out: Any) -> None:
+        """As if no image were plain."""
+        out[:] = 0
 
     def plain_jpeg(data: Any) -> tuple[int, int, int, int] | None:
         """As if no file were plain."""
@@ -41,6 +47,22 @@ def read_plain(data: bytes) -> tuple[int, int, int] | None:
         return None
     width, height, exif, end = found
     return width, height, orientation(data, exif, end) if exif else UPRIGHT
+
+
+def plain_sizes(data: Any, starts: Any, ends: Any) -> np.ndarray:
+    """The width and the height of each image `data[start:end]` that is a JPEG as `read_plain` knows it without EXIF:
+    int64, shape (images, 2); 0 of all others.
+
+    Args:
+      data: a contiguous buffer.
+      starts, ends: int64, shape (images,).
+
+    Raises:
+      ValueError: an image is not within the buffer.
+    """
+    sizes = np.empty((len(starts), 2), np.int64)
+    plain_jpegs(data, np.ascontiguousarray(starts, np.int64), np.ascontiguousarray(ends, np.int64), sizes)
+    return sizes
 
 
 def read_segments(data: bytes) -> tuple[int, int, int, int]:

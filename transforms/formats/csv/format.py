@@ -15,12 +15,13 @@ from shardmill.metadata.rejects import Count, Reject
 from transforms.columns.arrow import distinct_texts, to_batch
 from transforms.columns.inferred import Inferred, ValuesOf
 from transforms.columns.key_texts import key_texts, without_leading_zeros
+from transforms.columns.rounded import rounded_texts
 from transforms.columns.text_types import infer_type
 from transforms.columns.text_values import misfit, parse_values
 from transforms.columns.types import ColumnType
 from transforms.formats.base import MAX_TEXT_BYTES, BlockRef, FileRef, KeyColumn, Rows, key_column, no_rows, too_long
 from transforms.formats.csv.dialect import MISSING, Dialect
-from transforms.formats.csv.header import START_BYTES, check_start, column_problem, header_columns
+from transforms.formats.csv.header import START_BYTES, check_start, column_problem, header_columns, one_column_problem
 from transforms.formats.csv.parse import Parsed, Table, parse_piece
 from transforms.formats.csv.pieces import (
     Head,
@@ -170,13 +171,16 @@ class CsvFormat:
                     reason = f"column {name!r}: {misfit(value, types[name].dtype)}"
                     rejects[row] = Reject(block.file.name, int(parsed.lines[row]), "read", reason)
         values |= {key_column(key.name): _keys(texts[key.name], key) for key in keys}
-        batch = to_batch(values, parsed.rows)
-        if not rejects:
-            return Rows(batch, parsed.lines, parsed.rejects, parsed.blank)
-        keep = np.ones(parsed.rows, bool)
-        keep[list(rejects)] = False
-        by_line = sorted([*parsed.rejects, *rejects.values()], key=lambda reject: reject.line or 0)
-        return Rows(batch.filter(pa.array(keep)), parsed.lines[keep], by_line, parsed.blank)
+        batch, lines, left_out = to_batch(values, parsed.rows), parsed.lines, parsed.rejects
+        if rejects:
+            keep = np.ones(parsed.rows, bool)
+            keep[list(rejects)] = False
+            texts = {name: texts[name].filter(pa.array(keep)) for name in types}
+            batch, lines = batch.filter(pa.array(keep)), lines[keep]
+            left_out = sorted([*left_out, *rejects.values()], key=lambda reject: reject.line or 0)
+        floats = [name for name, column in types.items() if column.dtype == "float32"]
+        rounded = {name: found for name in floats if (found := rounded_texts(texts[name], batch[name]))}
+        return Rows(batch, lines, left_out, parsed.blank, rounded=rounded)
 
     def _texts(
         self, piece: Piece, block: BlockRef, wanted: Iterable[str], with_lines: bool
@@ -264,7 +268,11 @@ class CsvFormat:
 
     def _header(self, head: Head, file: FileRef) -> tuple[str, ...]:
         text = to_utf8(head.record, self.encoding) if self._is_cut(file) else head.record
-        return header_columns(text, self._dialect(file.name), f"{file.name}, line {head.line}", self.encoding)
+        dialect, where = self._dialect(file.name), f"{file.name}, line {head.line}"
+        columns = header_columns(text, dialect, where, self.encoding)
+        if not self.delimiter and (problem := one_column_problem(columns, dialect.delimiter.decode())):
+            raise UserError(f"{where}: {problem}")
+        return columns
 
     def _index(self, file: FileRef, stream: Stream, base: int) -> Iterator[BlockRef | Reject]:
         head = Head(b"", 1, 0, 1, b"")

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from shardmill.errors import UserError
+from shardmill.printable import beginning
 from transforms.formats.csv.dialect import Dialect
 from transforms.formats.csv.parse import parse_header
 from transforms.formats.csv.scan import is_malformed
@@ -19,6 +20,7 @@ _MAGIC = (  # of what is often named .csv by mistake
     (b"\xff\xfe", "UTF-16: give --encoding utf-16"),
     (b"\xfe\xff", "UTF-16: give --encoding utf-16"),
 )
+_DELIMITERS = "\t;|,"  # of which files have one or the other
 START_BYTES = 8  # as many as the longest of these
 
 
@@ -58,6 +60,19 @@ def header_columns(text: bytes, dialect: Dialect, where: str, encoding: str) -> 
     if problem := column_problem(columns):
         raise UserError(f"{where}: the header {problem}")
     return columns
+
+
+def one_column_problem(columns: Sequence[str], delimiter: str) -> str | None:
+    """What is wrong with a header that was divided at `delimiter`, which nobody gave, if it is one name that holds what
+    may well be the delimiter."""
+    found = next((char for char in _DELIMITERS if len(columns) == 1 and char in columns[0]), None)
+    if found is None:
+        return None
+    likely, own = (repr(char).replace(r"'\t'", "tab") for char in (found, delimiter))
+    return (
+        f"the header is one column, {beginning(columns[0])!r}; give --delimiter {likely} if that stands between"
+        f" columns, or --delimiter {own} if it is one column"
+    )
 
 
 def column_problem(columns: Sequence[str]) -> str | None:

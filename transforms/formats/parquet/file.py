@@ -12,6 +12,7 @@ from shardmill.errors import UserError
 from transforms.columns.arrow import to_batch
 from transforms.columns.arrow_lists import is_list
 from transforms.columns.arrow_values import UnsupportedTypeError, spelled_type
+from transforms.columns.inferred import Told
 from transforms.columns.types import ColumnType, Spelled
 from transforms.formats.arrow_rows import check_names, unsupported
 from transforms.formats.base import BlockRef, FileRef
@@ -57,7 +58,10 @@ class OpenedParquet:
             self._schema = self._source.checked(lambda: self._parquet.schema_arrow, "its schema: ")
             self.columns = tuple(self._schema.names)
             of_objects = objects_of_schema(self._schema)
-            self.told = told_columns(self._schema) | ({OBJECTS: of_objects} if of_objects is not None else {})
+            if of_objects is not None:
+                of_objects = of_objects.in_place(file.name)
+            spans = {field.name: _told_of_span(field) for field in self._schema if pa.types.is_duration(field.type)}
+            self.told = told_columns(self._schema) | spans | ({OBJECTS: of_objects} if of_objects is not None else {})
             check_names(file.name, self.columns)
         except BaseException:
             self._source.close()
@@ -270,6 +274,13 @@ class _Source:
         except Exception as error:
             self._error = error
             raise
+
+
+def _told_of_span(field: pa.Field) -> Told:
+    said = (
+        f"column {field.name!r} holds durations, stored as texts of numbers of {field.type.unit}; no reader is told so"
+    )
+    return Told("text", said=said)
 
 
 def _leaves(kind: pa.DataType) -> int:

@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,9 @@ from transforms.columns.types import ColumnType
 from transforms.formats.base import BlockRef, FileRef, KeyColumn, Noted, PassedOver, Rows, no_rows
 from transforms.formats.damage import Damage, UnreadableError, of_compressed, unread_file, why_unreadable
 from transforms.formats.json_objects import STAGE, JsonObjects
+from transforms.formats.parquet.huggingface import OBJECTS
 from transforms.formats.tar.heads import ANY, IMAGES
+from transforms.formats.tar.objects import SeenObjects, is_of_objects
 from transforms.formats.tar.pieces import CutError, TarPiece, TarReader
 from transforms.formats.tar.samples import KEY, Part, Sample
 from transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
@@ -42,7 +44,8 @@ class TarFormat:
     """A row for each sample of a tar file, as transforms.formats.tar.samples has them.
 
     Images are columns of bytes, `.cls` is an int64, `.txt` a string; the members of a `.json` object are columns, as
-    JsonObjects has them: one that is called as another column of its sample, and says something else, is `json.NAME`.
+    JsonObjects has them: one that is called as another column of its sample, and says something else, is `json.NAME`,
+    and `objects` of boxes, as Hugging Face has them, is its JSON.
     The lines are the samples' numbers in their file, from 1. Two tar files that were joined are read as one.
 
     Attributes:
@@ -121,12 +124,15 @@ class TarFormat:
             }
             beside = [name for name in types if name.startswith(BESIDE)]
             told |= {name: Told("text", said=_said_of(name)) for name in beside}
+            if OBJECTS in types and OBJECTS not in self.drop and (of_objects := rows.seen.told) is not None:
+                told[OBJECTS] = of_objects
             for column in values_of:
                 if len(values[column.name]) <= MAX_VALUES:
                     values[column.name] |= kept.texts(column)
-            merged = merged.merge(Inferred(types, len(kept.objects), {}, told))
+            classes = {OBJECTS: rows.seen.classes} if OBJECTS in told else {}
+            merged = merged.merge(Inferred(types, len(kept.objects), classes, told))
         counted = {name: frozenset(found) if len(found) <= MAX_VALUES else None for name, found in values.items()}
-        yield Inferred(merged.types, merged.rows, counted, merged.told)
+        yield Inferred(merged.types, merged.rows, {**counted, **merged.values}, merged.told)
 
     def read(self, block: BlockRef, types: Mapping[str, ColumnType], keys: Sequence[KeyColumn] = ()) -> Iterator[Rows]:
         """The rows, some samples at a time."""
@@ -140,7 +146,7 @@ class TarFormat:
             arrays = {name: rows.batch[name] for name in rows.batch.schema.names}
             arrays |= {name: found.images_of(name, rows.lines, piece) for name in images}
             ordered = {name: arrays.pop(name) for name in types} | arrays
-            yield Rows(to_batch(ordered, len(rows.lines)), rows.lines, rows.rejects)
+            yield Rows(to_batch(ordered, len(rows.lines)), rows.lines, rows.rejects, rounded=rows.rounded)
 
     def _pieces(self, block: BlockRef, *unread: str | None) -> Iterator[TarPiece | Reject]:
         """The samples of a block, without the data of what is `unread`, and a Reject of what cannot be read."""
@@ -158,7 +164,7 @@ class TarFormat:
 
     def _rows(self, piece: TarPiece, name: str) -> "_Rows":
         """The samples of a piece of file `name`."""
-        found = _Rows(JsonObjects(name, [], [], np.zeros(0, np.int64), {}, [], 0), {}, set())
+        found = _Rows(JsonObjects(name, [], [], np.zeros(0, np.int64), {}, [], 0), {}, set(), SeenObjects())
         objects, lines, numbers, rejects = [], [], [], []
         for sample in piece.samples:
             try:
@@ -166,17 +172,19 @@ class TarFormat:
             except SampleError as error:
                 rejects.append(Reject(name, sample.number, STAGE, f"{sample.key}: {error}"))
                 continue
+            if OBJECTS not in sample.parts and is_of_objects(made.get(OBJECTS)):
+                made[OBJECTS] = found.seen.text(made[OBJECTS], f"{name}: {sample.key}")
             objects.append(made)
             lines.append(line)
             numbers.append(sample.number)
             for column, part in sample.parts.items():
-                if part.holds == "image":
+                if part[0] == "image":
                     found.images.setdefault(column, {})[sample.number] = part
-                elif part.holds == "class":
+                elif part[0] == "class":
                     found.classes.add(column)
         fill = {column: parse_fill(text) for column, text in self.fill}
         rows = JsonObjects(name, objects, lines, np.array(numbers, np.int64), fill, rejects, 0)
-        return _Rows(rows, found.images, found.classes)
+        return replace(found, objects=rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,17 +195,19 @@ class _Rows:
       objects: all that is no image.
       images: where they lie, by column and sample.
       classes: the columns that are ids of classes.
+      seen: what is said of objects in images.
     """
 
     objects: JsonObjects
     images: dict[str, dict[int, Part]]
     classes: set[str]
+    seen: SeenObjects
 
     def images_of(self, name: str, numbers: np.ndarray, piece: TarPiece) -> pa.Array:
         """A column of images, of the samples `numbers`; null where there is none."""
         parts = [self.images[name].get(number) for number in numbers.tolist()]
-        starts = np.array([0 if part is None else part.data - piece.base for part in parts], np.int64)
-        sizes = np.array([0 if part is None else part.size for part in parts], np.int64)
+        starts = np.array([0 if part is None else part[1] - piece.base for part in parts], np.int64)
+        sizes = np.array([0 if part is None else part[2] for part in parts], np.int64)
         column = slices(piece.data, starts, starts + sizes)
         present = np.array([part is not None for part in parts], bool)
         return column if present.all() else pc.if_else(pa.array(present), column, pa.scalar(None, column.type))
@@ -218,13 +228,13 @@ def _object(sample: Sample, piece: TarPiece) -> tuple[dict[str, Any], bytes]:
     made: dict[str, Any] = {KEY: sample.key}
     line = b"{}"
     members: dict[str, Any] = {}
-    for column, part in sample.parts.items():
-        if part.holds == "image":
+    for column, (holds, at, size) in sample.parts.items():
+        if holds == "image":
             continue
-        data = bytes(piece.data[part.data - piece.base : part.data - piece.base + part.size])
-        if part.holds == "class":
+        data = bytes(piece.data[at - piece.base : at - piece.base + size])
+        if holds == "class":
             made[column] = _class_id(data)
-        elif part.holds == "text":
+        elif holds == "text":
             try:
                 made[column] = data.decode()
             except UnicodeDecodeError as error:

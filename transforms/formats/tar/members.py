@@ -34,6 +34,11 @@ SPARSE, DIRECTORY = "a sparse file", "a directory"
 Get = Callable[[int, int], bytes]
 
 
+# Members one behind the other whose names begin alike, up to the first dot of the last part: that, "" where there is no
+# such, and of each its start, the rest of its name, its size, and where its data is, as Member has them
+Group = tuple[str, list[tuple[int, str, int, int]]]
+
+
 class Member(NamedTuple):
     """A member.
 
@@ -59,7 +64,20 @@ class Member(NamedTuple):
     @property
     def end(self) -> int:
         """Where the next member is."""
-        return self.data + _padded(self.size)
+        return end_of(self.data, self.size)
+
+    @property
+    def group(self) -> Group:
+        """It alone."""
+        folder, slash, base = self.name.rpartition("/")
+        stem, dot, suffix = base.partition(".")
+        shared = folder + slash + stem + dot if stem and suffix else ""
+        return shared, [(self.start, self.name[len(shared) :], self.size, self.data)]
+
+
+def end_of(data: int, size: int) -> int:
+    """Where the next member is after `size` bytes at `data`."""
+    return data + _padded(size)
 
 
 def read_member(get: Get, offset: int) -> Member | None:

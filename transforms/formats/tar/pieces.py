@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from io import BufferedIOBase
 from typing import BinaryIO, cast
 
+import numpy as np
+
 from transforms.formats.damage import UnreadableError
 from transforms.formats.tar.heads import read_heads
-from transforms.formats.tar.members import BLOCK, Member, read_member
+from transforms.formats.tar.members import BLOCK, Group, end_of, read_member
 from transforms.formats.tar.samples import MAX_MEMBER_BYTES, Grouping, Sample
 from transforms.formats.tar.scan import scan_members
 
@@ -110,7 +112,7 @@ class TarReader:
             if member.stop > self._stop and not (is_large or self._ended):
                 yield from self._fill()
                 continue
-            self._take(member)
+            self._take(member.group, member.what)
             there = self._stop
             if member.stop > there and is_large:
                 yield self._piece()
@@ -132,19 +134,21 @@ class TarReader:
         if self._singly:
             self._singly -= 1
             return False
-        members = scan_members(self._data, self._base, self.position)
-        for member in members:
-            self._take(member)
-        if members:
-            self.position = members[-1].end
-        self._singly = _SINGLY if len(members) < _FEWEST else 0
-        return bool(members)
+        before = self.members
+        groups = scan_members(self._data, self._base, self.position)
+        for group in groups:
+            self._take(group)
+        if groups:
+            _, _, size, data = groups[-1][1][-1]
+            self.position = end_of(data, size)
+        self._singly = _SINGLY if self.members - before < _FEWEST else 0
+        return bool(groups)
 
-    def _take(self, member: Member) -> None:
-        self.members += 1
+    def _take(self, group: Group, what: str = "") -> None:
+        self.members += len(group[1])
         before = self._grouping.open
-        if what := self._grouping.add(member):
-            self._pass_over(what, member.name)
+        for other, name in self._grouping.add(group, what):
+            self._pass_over(other, name)
         if before is not None and self._grouping.open is not before:
             self._give(before)
 
@@ -173,7 +177,10 @@ class TarReader:
         return bytes(self._data[start : start + size])
 
     def _fill(self) -> Iterator[TarPiece]:
-        """Read on; what is whole is given before, and its bytes are forgotten."""
+        """Read on; what is whole is given before, and its bytes are forgotten, unless all that there is was read."""
+        if self._left == 0:
+            self._ended = True
+            return
         if self._whole:
             yield self._piece()
         kept = self.position if self._grouping.open is None else self._grouping.open.start
@@ -182,7 +189,7 @@ class TarReader:
         held, more = len(rest), max(self._piece_size, len(rest))
         if self._left is not None and self._left < 2 * more:
             more = self._left  # a block is one piece: what is put together of two is copied once more
-        buffer = self._buffer if held + more <= len(self._buffer) else memoryview(bytearray(held + more))
+        buffer = self._buffer if held + more <= len(self._buffer) else np.empty(held + more, np.uint8).data
         buffer[:held] = rest
         self._buffer, self._data = buffer, buffer[:held]  # what is left may be asked for, if reading fails
         self._data = buffer[: held + self._read_members(buffer[: held + more], held)]

@@ -6,24 +6,19 @@ Source: the webdataset library, `base_plus_ext` and `group_by_keys` in webdatase
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from transforms.formats.suffixes import IMAGE_SUFFIXES
-from transforms.formats.tar.members import DIRECTORY, Member
+from transforms.formats.tar.members import DIRECTORY, Group
 
 Holds = Literal["image", "class", "text", "members"]
+# A member of a sample: what it holds, where that lies in the file, and its size in bytes
+Part = tuple[Holds, int, int]
 KEY = "filename"  # the column of a sample's key
 MAX_MEMBER_BYTES = (1 << 31) - (1 << 20)  # an example with its other features has less than 2 GiB
 _IMAGES = frozenset(IMAGE_SUFFIXES.split("|"))
+_NO_KEY = "member whose name has no key and suffix"
 _NAMES: dict[Holds, str] = {"image": "image", "class": "label", "text": "text"}
-
-
-class Part(NamedTuple):
-    """A member of a sample: what it holds, and where that lies."""
-
-    holds: Holds
-    data: int
-    size: int
 
 
 @dataclass(slots=True)
@@ -44,15 +39,15 @@ class Sample:
     parts: dict[str, Part] = field(default_factory=dict)
     wrong: str = ""
 
-    def refuse(self, member: Member, column: str) -> None:
+    def refuse(self, name: str, size: int, what: str, column: str) -> None:
         """Leave the sample out for a member that cannot be its column."""
-        if member.what:
-            why = f"{member.name!r} is {member.what}; expected a file with its bytes"
-        elif member.size > MAX_MEMBER_BYTES:
-            why = f"{member.name!r} has {member.size:,} bytes; an example holds 2 GB at most"
+        if what:
+            why = f"{name!r} is {what}; expected a file with its bytes"
+        elif size > MAX_MEMBER_BYTES:
+            why = f"{name!r} has {size:,} bytes; an example holds 2 GB at most"
         else:
-            what = f"becomes {column!r}" if column else "is its .json"
-            why = f"a second member {what}: {member.name!r}"
+            twice = f"becomes {column!r}" if column else "is its .json"
+            why = f"a second member {twice}: {name!r}"
         self.wrong = self.wrong or why
 
 
@@ -78,33 +73,30 @@ class Grouping:
     def __init__(self, first: int) -> None:
         """`first` is the number of the first sample."""
         self._next = first
-        self._dotted = ""  # the key of `open` and a dot
+        self._shared = ""  # by the names of the members of `open`
         self.open: Sample | None = None
 
-    def add(self, member: Member) -> str:
-        """Take the next member, a new `open` if it is of another sample; what it is, where it is of none."""
-        name = member.name
-        known = self._dotted
-        if known and name.startswith(known) and "/" not in (suffix := name[len(known) :]) and suffix:
-            dotted = known
-        elif member.what == DIRECTORY:
-            return ""
-        else:
-            folder, slash, base = name.rpartition("/")
-            stem, _, suffix = base.partition(".")
-            if not stem or not suffix:
-                return "member whose name has no key and suffix"
-            dotted = f"{folder}{slash}{stem}."
-        found = column_of(suffix)
-        if found is None:
-            return f".{suffix.rpartition('.')[2].lower()} member"
-        if dotted != known or self.open is None:
-            self.open = Sample(dotted[:-1], self._next, member.start)
-            self._dotted = dotted
-            self._next += 1
-        column, holds = found
-        if member.what or member.size > MAX_MEMBER_BYTES or column in self.open.parts:
-            self.open.refuse(member, column)
-        else:
-            self.open.parts[column] = Part(holds, member.data, member.size)
-        return ""
+    def add(self, group: Group, what: str = "") -> list[tuple[str, str]]:
+        """Take the members that come next, which are files unless `what` says what they are; what each is that is of no
+        sample, and its name."""
+        shared, members = group
+        sample = self.open if shared == self._shared else None
+        if what == DIRECTORY and sample is None:
+            return []
+        others: list[tuple[str, str]] = []
+        for start, suffix, size, data in members:
+            found = column_of(suffix) if shared else None
+            if found is None:
+                kind = f".{suffix.rpartition('.')[2].lower()} member" if shared else _NO_KEY
+                others.append((kind, shared + suffix))
+                continue
+            if sample is None:
+                sample = self.open = Sample(shared[:-1], self._next, start)
+                self._shared = shared
+                self._next += 1
+            column, holds = found
+            if what or size > MAX_MEMBER_BYTES or column in sample.parts:
+                sample.refuse(shared + suffix, size, what, column)
+            else:
+                sample.parts[column] = (holds, data, size)
+        return others

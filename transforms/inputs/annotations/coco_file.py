@@ -31,6 +31,7 @@ except ImportError:  # not compiled
 
 
 _KEPT = frozenset(("id", "image_id", "category_id", "bbox", "area", "iscrowd"))  # of an annotation
+_IDS = ("id", "image_id", "category_id")
 _WITHOUT = "an annotation without an id"
 _LISTS = ("images", "annotations", "categories")
 
@@ -99,15 +100,17 @@ class CocoFile:
                 if problem := _fault(item):
                     self._note(item, problem)
                 else:
-                    self._extend([item])
+                    ids = {name: int(item[name]) for name in _IDS if item.get(name) is not None}
+                    self._extend([item | ids])
 
     def add_categories(self, items: Sequence[Any]) -> None:
         """Keep some categories; raises ValueError where one is no good."""
         for item in items:
             if not (isinstance(item, dict) and is_whole(item.get("id")) and isinstance(item.get("name"), str)):
                 raise ValueError(f"the category {shown(item)} has no whole number as its id, or no name")
-            if self.categories.setdefault(item["id"], item["name"]) != item["name"]:
-                raise ValueError(f"{self.categories[item['id']]!r} and {item['name']!r} are both category {item['id']}")
+            number, name = int(item["id"]), item["name"]
+            if self.categories.setdefault(number, name) != name:
+                raise ValueError(f"{self.categories[number]!r} and {name!r} are both category {number}")
 
     def check(self) -> None:
         """Note what can be known only once all of the file is read: categories that there are not, ids that stand
@@ -186,15 +189,16 @@ def read_coco(path: str) -> CocoFile:
 def _image(item: Any, place: int) -> CocoImage:
     if not isinstance(item, dict) or not is_whole(item.get("id")):
         return CocoImage(-1, "", None, f"image {place} of the file has no whole number as its id")
-    image_id, name = item["id"], item.get("file_name")
+    image_id, name = int(item["id"]), item.get("file_name")
     if not isinstance(name, str) or not name.strip("/") or "\0" in name or not _is_text(name):
         return CocoImage(image_id, "", None, f"image id {image_id} has no file_name")
     width, height = item.get("width"), item.get("height")
     if not width and not height:
         return CocoImage(image_id, name, None)
     if not (is_whole(width) and is_whole(height) and width > 0 and height > 0):
-        return CocoImage(image_id, name, None, f"its size is said to be {shown(width)} x {shown(height)} pixels")
-    return CocoImage(image_id, name, (width, height))
+        said = f"its size is said to be {shown(width)} x {shown(height)} pixels; expected whole numbers"
+        return CocoImage(image_id, name, None, said)
+    return CocoImage(image_id, name, (int(width), int(height)))
 
 
 def _columns(items: Sequence[Any]) -> tuple[Any, ...]:
@@ -202,6 +206,8 @@ def _columns(items: Sequence[Any]) -> tuple[Any, ...]:
     if set(map(len, boxes)) - {4}:
         raise ValueError("not four numbers")
     areas = [item.get("area") for item in items]
+    if not all(area is None or math.isfinite(area) for area in areas):
+        raise ValueError("not finite")
     if None in areas:
         areas = [1.0 * box[2] * box[3] + 0.0 if area is None else area for area, box in zip(areas, boxes, strict=True)]
     crowds = [item.get("iscrowd", 0) for item in items]
@@ -220,13 +226,13 @@ def _fault(item: Any) -> str:
     if not isinstance(item, dict):
         return f"an annotation is {shown(item)}; expected an object"
     named = f"annotation {shown(item['id'])}" if item.get("id") is not None else _WITHOUT
-    for name in ("id", "image_id", "category_id"):
+    for name in _IDS:
         if not is_whole(item.get(name)) and not (name == "id" and item.get(name) is None):
             return f"{named} has {shown(item.get(name))} for {name}; expected a whole number"
     box = item.get("bbox")
     if not (isinstance(box, list) and len(box) == 4 and all(map(is_number, box))):
         return f"{named} has {shown(box)} for bbox; expected [x, y, width, height]"
-    if not (item.get("area") is None or is_number(item["area"])):
+    if not (item.get("area") is None or is_measure(item["area"])):
         return f"{named} has {shown(item['area'])} for area; expected a number"
     if item.get("iscrowd", 0) not in (0, 1):
         return f"{named} has {shown(item['iscrowd'])} for iscrowd; expected 0 or 1"
@@ -234,18 +240,25 @@ def _fault(item: Any) -> str:
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
-    """Whether a value of JSON is a whole number of 64 bits."""
+    """Whether a value of JSON is a whole number of 64 bits; 640.0 is one, which `int` makes an integer."""
+    if isinstance(value, float):
+        return value.is_integer() and -(1 << 63) <= value < 1 << 63
     return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value of JSON is a number that a float may be."""
+    """Whether a value of JSON is a number that a float may be, or NaN."""
     return (
         isinstance(value, int | float)
         and not isinstance(value, bool)
         and not (isinstance(value, int) and abs(value) > 1 << 63)
         and not math.isinf(value)
     )
+
+
+def is_measure(value: Any) -> bool:
+    """Whether it is one that is not NaN either."""
+    return is_number(value) and not math.isnan(value)
 
 
 def _is_text(text: str) -> bool:

@@ -18,7 +18,7 @@ from transforms.columns.inferred import MAX_VALUES, ToldObjects
 from transforms.columns.nested import shown
 from transforms.formats.parquet.huggingface import BOX, LABELS
 from transforms.formats.parquet.huggingface import OBJECTS as COLUMN
-from transforms.inputs.annotations.coco_file import is_number, is_whole
+from transforms.inputs.annotations.coco_file import is_measure, is_number, is_whole
 from transforms.inputs.annotations.objects import OBJECTS, Member, Object, object_lists
 
 SIDES = ("width", "height")  # columns that may say the size of the picture, in pixels
@@ -59,7 +59,7 @@ class ObjectsColumn:
                 f"{source}: {COLUMN!r} has {', '.join(map(repr, sorted(told.keys)))}, and nothing says what each object"
                 f" is; expected {LABELS[0]!r}, {LABELS[1]!r} or {LABELS[4]!r} beside {BOX!r}"
             )
-        return cls(tuple(members.items()), told.numbered, names)
+        return cls(tuple(members.items()), bool(told.numbered), names)
 
     @property
     def members(self) -> tuple[Member, ...]:
@@ -108,17 +108,18 @@ class ObjectsColumn:
             return value
         if not is_whole(value) or not 0 <= value < MAX_VALUES:
             raise ValueError(f"object {number} has {shown(value)} for its class; expected an id from 0, as others have")
+        value = int(value)
         return self.names[value] if value < len(self.names) else str(value)  # which is in no table of names
 
     def _id(self, value: Any, number: int) -> int:
         if not is_whole(value):
             raise ValueError(f"object {number} has {shown(value)} for its id; expected a whole number")
-        return value
+        return int(value)
 
     def _area(self, value: Any, of_box: float, number: int) -> float:
         if value is None:
             return of_box
-        if not is_number(value):
+        if not is_measure(value):
             raise ValueError(f"object {number} has {shown(value)} for its area; expected a number")
         return float(value)
 
@@ -162,7 +163,8 @@ def with_objects(batch: pa.RecordBatch, column: ObjectsColumn) -> tuple[pa.Recor
 def check_sides(sides: Sequence[Any]) -> None:
     """Raise a ValueError if what SIDES say is neither the size of a picture nor nothing."""
     if list(sides) != [None, None] and not all(is_whole(side) and side > 0 for side in sides):
-        raise ValueError(f"the picture's size is said to be {shown(sides[0])} x {shown(sides[1])} pixels")
+        said = f"{shown(sides[0])} x {shown(sides[1])} pixels"
+        raise ValueError(f"the picture's size is said to be {said}; expected whole numbers")
 
 
 def objects_batch(sizes: Sequence[Sequence[int | None]], objects: Sequence[Sequence[Object]]) -> pa.RecordBatch:

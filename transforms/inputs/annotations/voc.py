@@ -5,7 +5,7 @@ they are divided by the picture's size as they stand, although they are counted 
 """
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 from xml.etree import ElementTree
@@ -24,8 +24,11 @@ _IMAGES = ("JPEGImages", "images", "Images")
 _SETS = "ImageSets/Main"
 _SETS_OF_MASKS = "ImageSets/Segmentation"  # of those images that have masks
 _LIST = ".txt"
+_XML = ".xml"
 _JOINT = "trainval"  # the list of both splits
 _KEPT = frozenset(("name", "bndbox", "difficult", "truncated", "pose"))  # of an object
+_ROOT = "annotation"
+_TRUTH = {"": False, "0": False, "false": False, "unspecified": False, "1": True, "true": True}
 _NO_ANNOTATION = "image without an annotation"
 
 
@@ -68,7 +71,10 @@ class VocSource:
         if odd:
             yield Notice(f"{odd}: all images are of one split")
         yield from self._said_of_sets(files, sets, by_folder)
-        named = {stem: split for split, stems in sets.items() for stem in stems}
+        named: dict[str, list[str]] = {}
+        for name, listed in sets.items():
+            for stem in dict.fromkeys(listed):
+                named.setdefault(stem, []).append(name)
         taken: dict[str, str] = {}
         annotated = set[str]()
         for place, annotation in enumerate(annotations, 1):
@@ -82,13 +88,14 @@ class VocSource:
             elif (other := taken.setdefault(meant[0], annotation)) != annotation:
                 yield Reject(annotation, None, "index", f"its image, {meant[0]}, is that of {other}, too")
             else:
-                yield Listed(meant[0], annotation, place, by_folder.get(annotation, named.get(stem)))
+                for before, split in enumerate(named.get(stem, [by_folder.get(annotation)])):
+                    yield Listed(meant[0], annotation, len(annotations) * before + place, split)
         stems = set(map(_stem, annotations))
         for stem in sorted(images):
             if stem in stems or stem not in named:
                 yield from (Skipped(image, _NO_ANNOTATION) for image in images[stem] if image not in annotated)
         for stem in sorted(named.keys() - stems):
-            what = f"{where}/{named[stem]}.txt names {stem!r}, of which there is no annotation"
+            what = f"{where}/{named[stem][0]}.txt names {stem!r}, of which there is no annotation"
             yield Reject(next(iter(images.get(stem, [stem]))), None, "index", what)
 
     def opened(self) -> Self:
@@ -99,6 +106,8 @@ class VocSource:
         """As the protocol says."""
         try:
             tree = ElementTree.fromstring(data)
+            if tree.tag != _ROOT:
+                raise ValueError(f"it is a <{tree.tag}>; expected an <{_ROOT}>")
             width, height = (int(_number(tree, f"size/{side}", "0")) for side in ("width", "height"))
             items = tree.findall("object")
             objects = [_object(item, number) for number, item in enumerate(items, 1)]
@@ -110,7 +119,8 @@ class VocSource:
 
     def _sets(self, files: list[str]) -> Mapping[str, list[str]]:
         """The names in each list that is a split."""
-        return {name: _names(storage.read_bytes(path)) for name, path in self._split_lists(files).items()}
+        stems = {_stem(name) for name in files if name.lower().endswith(_XML)}
+        return {name: _names(storage.read_bytes(path), stems) for name, path in self._split_lists(files).items()}
 
     def _split_lists(self, files: list[str]) -> Mapping[str, str]:
         """The paths of the lists that are splits."""
@@ -190,7 +200,7 @@ def _in(name: str, folder: str | None) -> bool:
 
 
 def _is_annotation(name: str, folder: str | None) -> bool:
-    return name.lower().endswith(".xml") and _in(name, folder)
+    return name.lower().endswith(_XML) and _in(name, folder)
 
 
 def _images_by_stem(files: list[str], folder: str | None) -> dict[str, list[str]]:
@@ -229,9 +239,11 @@ def _stem(name: str) -> str:
     return posixpath.basename(name).rpartition(".")[0]
 
 
-def _names(data: bytes) -> list[str]:
-    lines = data.decode(errors="replace").split("\n")
-    return [line.split()[0] for line in lines if line.strip()]
+def _names(data: bytes, stems: Collection[str]) -> list[str]:
+    """The names in a list, which are `stems` as far as they are of annotations: the first word of each line, but for
+    names with spaces in them."""
+    lines = map(str.strip, data.decode("utf-8-sig", errors="replace").split("\n"))
+    return [line if line in stems else line.split()[0] for line in lines if line]
 
 
 def _object(item: ElementTree.Element, number: int) -> Object:
@@ -239,7 +251,7 @@ def _object(item: ElementTree.Element, number: int) -> Object:
     if not label:
         raise ValueError(f"object {number} has no name")
     top, left, bottom, right = (_number(item, f"bndbox/{edge}") for edge in ("ymin", "xmin", "ymax", "xmax"))
-    difficult, truncated = ((item.findtext(name) or "0").strip() == "1" for name in ("difficult", "truncated"))
+    difficult, truncated = (_is_true(item, name) for name in ("difficult", "truncated"))
     pose = (item.findtext("pose") or "").strip()
     return Object(label, top, left, bottom, right, number, None, None, difficult, truncated, pose)
 
@@ -248,6 +260,13 @@ def _left_out(item: ElementTree.Element) -> set[str]:
     """What an object says and no example holds, such as its parts; not what is said to be nothing."""
     said = {child.tag for child in item if len(child) or (child.text or "").strip() not in ("", "0")}
     return {f"<{tag}>" for tag in said - _KEPT}
+
+
+def _is_true(item: ElementTree.Element, name: str) -> bool:
+    text = (item.findtext(name) or "").strip()
+    if (found := _TRUTH.get(text.lower())) is None:
+        raise ValueError(f"{name} is {text!r}; expected 0 or 1")
+    return found
 
 
 def _number(item: ElementTree.Element, path: str, instead: str | None = None) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from shardmill.errors import UserError
+from transforms.inputs.companions import further_files
 from transforms.inputs.manifests.names import ManifestNames, flag_of
 
 _SHOWN_COLUMNS = 200  # letters of the names of all
@@ -15,6 +16,10 @@ def check_header(header: Sequence[str], path: str, reserved: Collection[str], na
     columns = ", ".join(header)[:_SHOWN_COLUMNS]
     if not set(header) & set(names.files):
         hint = "" if names.file else "; --file_column says which names the files"
+        if not names.file and (further := further_files(header)):
+            hint = f"; --file_column {','.join(further)} says that these name the files of an example, its image first"
+        if len(header) == 1 and set(header[0]) & set("\t;|"):
+            hint = "; between the columns of a manifest stand commas"
         raise UserError(f"--manifest {path} has no column {' or '.join(names.files)}; its columns are {columns}{hint}")
     if names.label != "label" and names.label not in header:
         raise UserError(

@@ -15,7 +15,7 @@ from transforms.files.arrays.layout import ArrayOptions, array_features, make_ar
 from transforms.files.arrays.npy import ArrayType
 from transforms.inputs.found import FOUND
 from transforms.inputs.summary import InputSummary, summarize_batch
-from transforms.layout.files import LayoutOptions
+from transforms.layout.file_options import LayoutOptions
 from transforms.workers.batches import to_batch
 
 OPTIONS = LayoutOptions("--input scans")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,6 +53,19 @@ def test_what_is_compiled_agrees_on_every_mutant() -> None:
             found[expected is not None] += 1
 
     assert min(found.values()) > 3000
+
+
+def test_many_at_once_are_found_as_one_is() -> None:
+    images = [*mutants(5_000, seed=5, good=JPEGS), b"", SEGMENTS["exif"].join((JPEGS[0][:2], JPEGS[0][2:]))]
+    ends = np.cumsum([len(image) for image in images])
+    found = jpeg.plain_sizes(b"".join(images), np.concatenate(([0], ends[:-1])), ends).tolist()
+    for image, size in zip(images, found, strict=True):
+        plain = jpeg.read_plain(image)
+        assert size == (list(plain[:2]) if plain and size != [0, 0] else [0, 0]), image
+        assert size != [0, 0] or plain is None or b"Exif\0" in image, image
+    assert 1000 < sum(size != [0, 0] for size in found) < 4500
+    with pytest.raises(ValueError, match="a span lies outside its buffer"):
+        jpeg.plain_sizes(b"", np.array([0]), np.array([1]))
 
 
 @given(st.lists(st.sampled_from(sorted(SEGMENTS)), max_size=9), st.integers(0, 20))

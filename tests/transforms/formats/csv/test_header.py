@@ -4,7 +4,7 @@ import pytest
 
 from shardmill.errors import UserError
 from transforms.formats.csv.dialect import Dialect
-from transforms.formats.csv.header import START_BYTES, check_start, column_problem, header_columns
+from transforms.formats.csv.header import START_BYTES, check_start, column_problem, header_columns, one_column_problem
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,26 @@ from transforms.formats.csv.header import START_BYTES, check_start, column_probl
 )
 def test_names_of_columns(columns: list[str], problem: str | None) -> None:
     assert column_problem(columns) == problem
+
+
+@pytest.mark.parametrize(
+    ("columns", "delimiter", "words"),
+    [
+        (["a;b"], ",", "--delimiter ';' if that stands between columns, or --delimiter ',' if it is one column"),
+        (["a\tb"], ",", "--delimiter tab if that"),
+        (["a|b"], "\t", "--delimiter '|' if that stands between columns, or --delimiter tab if it is one column"),
+        (["a,b"], "\t", "--delimiter ',' if that"),
+    ],
+)
+def test_a_header_that_is_one_column_with_what_may_divide_it(columns: list[str], delimiter: str, words: str) -> None:
+    said = one_column_problem(columns, delimiter)
+    assert said is not None
+    assert said.startswith(f"the header is one column, {columns[0]!r}; give {words}")
+
+
+@pytest.mark.parametrize("columns", [["a"], ["a b"], ["a;b", "c"], []])
+def test_a_header_that_may_well_be_one_column(columns: list[str]) -> None:
+    assert one_column_problem(columns, ",") is None
 
 
 @pytest.mark.parametrize("start", [b"", b"PAR1,PAR2"[:START_BYTES], b"BZh9,a\n", b"a,b\n", "é,b\n".encode()])

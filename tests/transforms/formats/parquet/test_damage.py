@@ -18,7 +18,6 @@ from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
 from tests.support.command import REPOSITORY
 from tests.support.parquet_files import blocks, file_ref, infer, read, write
-from transforms.columns.inferred import Inferred
 from transforms.columns.types import ColumnType
 from transforms.formats.base import FileRef
 from transforms.formats.parquet.format import ParquetFormat
@@ -112,7 +111,8 @@ def test_nulls_among_lists_of_a_fixed_size(
     took = pa.array([datetime.timedelta(seconds=1)] * 4, pa.duration("s"))
     file = write(tmp_path, pa.table({"x": array, "took": took}), rows=2)
     found = infer(file, ParquetFormat())
-    assert found == Inferred({"x": expected_type, "took": ColumnType("bytes", None, 4)}, 4)
+    assert (found.types, found.rows) == ({"x": expected_type, "took": ColumnType("bytes", None, 4)}, 4)
+    assert found.told["took"].said.startswith("column 'took' holds durations, stored as texts of numbers of s")
     rows, rejects = read(file, dict(found.types), ParquetFormat())
     assert rejects == []
     assert [row["x"] for _, row in rows] == expected

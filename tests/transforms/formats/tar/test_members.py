@@ -36,6 +36,14 @@ def as_tarfile(members: list[Member]) -> list[tuple[str, int, int, bool]]:
     return [(member.name.rstrip("/"), member.size, member.data, not member.what) for member in members]
 
 
+def scanned(data: bytes) -> list[Member]:
+    return [
+        Member(start, shared + suffix, size, at, "")
+        for shared, members in scan_members(data, 0, 0)
+        for start, suffix, size, at in members
+    ]
+
+
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0/\n"), min_size=1, max_size=60)
 MEMBERS = st.lists(
     st.tuples(st.lists(NAMES, min_size=1, max_size=4).map("/".join), st.binary(max_size=1500)), max_size=6
@@ -48,8 +56,11 @@ def test_every_member_is_where_tarfile_has_it(members: list[tuple[str, bytes]], 
     data = tar(members, kind, mtime)
     found = one_by_one(data)
     assert as_tarfile(found) == by_tarfile(data)
-    scanned = scan_members(data, 0, 0)
-    assert scanned == found[: len(scanned)]
+    at_once = scanned(data)
+    assert at_once == found[: len(at_once)]
+    assert [member.group[0] for member in at_once] == [
+        group for group, members in scan_members(data, 0, 0) for _ in members
+    ]
 
 
 @pytest.mark.parametrize(("kind", "mtime"), [(0, 0), (1, 0), (2, 0), (2, 1.5)])
@@ -61,14 +72,14 @@ def test_plain_members_are_read_at_once(kind: int, mtime: float) -> None:
     plain = next((place for place, (name, _) in enumerate(members) if len(name) > 100), 60)
     data = tar(members, kind, mtime)
     expected = 60 if kind == tarfile.USTAR_FORMAT else plain  # that has long names in two parts
-    assert len(scan_members(data, 0, 0)) == expected
+    assert len(scanned(data)) == expected
     assert as_tarfile(one_by_one(data)) == by_tarfile(data)
 
 
 def test_a_tar_in_a_tar_is_data() -> None:
     inner = tar([("x.jpg", b"1"), ("y.jpg", b"2")])
     data = tar([("a.bin", inner), ("b.jpg", b"3")])
-    assert [member.name for member in scan_members(data, 0, 0)] == ["a.bin", "b.jpg"]
+    assert [member.name for member in scanned(data)] == ["a.bin", "b.jpg"]
 
 
 def test_what_is_no_file() -> None:
@@ -76,7 +87,7 @@ def test_what_is_no_file() -> None:
     folder.type = tarfile.DIRTYPE
     data = tar([("a.jpg", b"1"), folder, link("b.jpg"), link("c.jpg", tarfile.LNKTYPE), link("d", tarfile.FIFOTYPE)])
     assert [member.what for member in one_by_one(data)] == ["", "a directory", "a link", "a link", "a pipe"]
-    assert len(scan_members(data, 0, 0)) == 1
+    assert len(scanned(data)) == 1
 
 
 def test_sparse_files_of_gnu_and_pax() -> None:

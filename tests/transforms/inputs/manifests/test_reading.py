@@ -212,6 +212,12 @@ def test_the_order_of_json_keys_makes_no_other_row(tmp_path: Path) -> None:
     [
         ("", "meta.csv", "is empty; expected a header"),
         ("name,label\na,b\n", "meta.csv", "has no column file_name or image_uri; its columns are name, label"),
+        ("in_file_name,out_file_name\na,b\n", "meta.csv", "; --file_column in_file_name,out_file_name says that these"),
+        (
+            "file_name;x\na;b\n",
+            "meta.csv",
+            "its columns are file_name;x; between the columns of a manifest stand commas",
+        ),
         ("file_name,a,a\n", "meta.csv", "has the column 'a' twice"),
         ("file_name,\n", "meta.csv", "has a column without a name"),
         (

@@ -1,0 +1,233 @@
+"""PNGs of 16 bits a channel: readers give 8 of them, which is said with their exact number, whatever the route."""
+
+import base64
+import io
+import json
+import os
+import struct
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+import shardmill
+from tests.support.command import Run, image, read_back, write_files
+from tests.support.later import Later
+from tests.support.pixels import decode, deep_png, encode
+from tests.support.tars import tar
+
+tf = Later("tensorflow")
+tfds = Later("tensorflow_datasets")
+READ = (
+    "{} of 16 bits a channel, of which TFDS, tf.io.decode_image, shardmill.load and shardmill.examples give the upper 8"
+)
+STORED = "{} more than 8 bits a channel, of which the upper 8 are stored"
+
+
+def values(number: int) -> np.ndarray:
+    """Pixels of 6 x 5, as many channels as PNGs have."""
+    return np.random.default_rng(number).integers(0, 1 << 16, (5, 6, number % 4 + 1), np.uint16)
+
+
+DEEP = {f"{number}.png": deep_png(values(number)) for number in range(9)}
+SHALLOW = {
+    "rgb.png": image(1, "PNG"),
+    "gray.png": image(2, "PNG", mode="L"),
+    "palette.png": image(3, "PNG", mode="P"),
+    "photo.jpg": image(4),
+}
+FILES = {**DEEP, **SHALLOW}
+
+
+def parquet(folder: Path, pictures: list[bytes]) -> Path:
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"image": pictures}), folder / "rows.parquet", row_group_size=2)
+    return folder
+
+
+def route(name: str, folder: Path, files: dict[str, bytes]) -> tuple[object, ...]:
+    """The words that make a data set of these images."""
+    source = folder / "in"
+    if name == "webdataset":
+        return "webdataset", "--input", write_files(source, {"0.tar": tar(files.items())}), "--splits", "train=1"
+    if name in ("folder", "unchecked"):
+        write_files(source, {f"things/{file}": of for file, of in files.items()})
+        return "images", "--input", source, *(("--verify", "none") if name == "unchecked" else ())
+    if name == "manifest":
+        write_files(source, files)
+        rows = "".join(f"{json.dumps({'file_name': file, 'n': n})}\n" for n, file in enumerate(files))
+        return "images", "--manifest", write_files(source, {"rows.jsonl": rows.encode()}) / "rows.jsonl"
+    parquet(source, list(files.values()))
+    return "parquet", "--input", source, *(("--image", "image") if name == "column" else ()), "--splits", "train=1"
+
+
+ROUTES = ("folder", "unchecked", "manifest", "webdataset", "column", "found")
+
+
+def noted(run: Run, words: tuple[object, ...], out: Path) -> list[str]:
+    """What was said of images of many bits, with one worker and with two."""
+    said = [
+        run(*words, "--output", out / workers, "--name", "n", "--direct_num_workers", workers) for workers in ("1", "2")
+    ]
+    assert [done.status for done in said] == [0, 0], said
+    one, two = (
+        [line.removeprefix("NOTE: ") for line in done.out.splitlines() if " bits a channel" in line] for done in said
+    )
+    assert one == two
+    return one
+
+
+@pytest.mark.parametrize("name", ROUTES)
+def test_all_routes_say_how_many(run: Run, tmp_path: Path, name: str) -> None:
+    (note,) = noted(run, route(name, tmp_path / "many", FILES), tmp_path / "out")
+    of_column = "" if name in ("folder", "unchecked", "manifest") else "feature 'image': "
+    assert note.startswith(of_column + READ.format("9 images are PNGs"))
+    assert "tf.io.decode_png(…, dtype=tf.uint16)" in note
+    assert "--mask_dtype uint16" in note
+    (note,) = noted(run, route(name, tmp_path / "one", {"0.png": DEEP["0.png"]}), tmp_path / "single")
+    assert note.startswith(of_column + READ.format("1 image is a PNG"))
+    assert noted(run, route(name, tmp_path / "none", SHALLOW), tmp_path / "none") == []
+
+
+def test_existing_records_and_a_schema(run: Run, tmp_path: Path) -> None:
+    assert run(*route("folder", tmp_path, FILES), "--output", tmp_path, "--name", "n").status == 0
+    made = tmp_path / "n" / "1.0.0"
+    names = ("--label", "label", "--labels_file", made / "label.labels.txt")
+    for flags in ((), ("--schema", made / "schema.pbtxt", *names)):
+        (note,) = noted(run, ("reshard", "--input", made, *flags), tmp_path / f"out{len(flags)}")
+        assert note.startswith("feature 'image': " + READ.format("9 images are PNGs"))
+
+
+def pairs(folder: Path) -> tuple[object, ...]:
+    """The words for a manifest that names two images a row, those of FILES each."""
+    rows = [{"file_name": file, "other_file_name": other} for file, other in zip(FILES, reversed(FILES), strict=True)]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    manifest = write_files(folder, {**FILES, "rows.jsonl": lines.encode()}) / "rows.jsonl"
+    return "images", "--manifest", manifest, "--file_column", "file_name,other_file_name"
+
+
+def test_further_pictures_of_an_example(run: Run, tmp_path: Path) -> None:
+    words = pairs(tmp_path / "in")
+    one, two = noted(run, words, tmp_path / "out")
+    assert one.startswith(READ.format("9 images are PNGs"))
+    assert two == f"other: {one}"
+    resized = noted(run, (*words, "--resize", "4x4"), tmp_path / "resized")
+    assert resized == [STORED.format("9 images have"), f"other: {STORED.format('9 images have')}"]
+
+
+def test_what_readers_get(run: Run, tmp_path: Path) -> None:
+    files = {name: of for name, of in DEEP.items() if values(int(name[0])).shape[2] in (1, 3)}
+    run(*route("folder", tmp_path, files), "--output", tmp_path, "--name", "n", "--splits", "train=1")
+    directory = tmp_path / "n" / "1.0.0"
+    upper = {name: np.repeat(whole, 3 // whole.shape[2], 2) >> 8 for name in files for whole in [values(int(name[0]))]}
+
+    def check(name: bytes, found: np.ndarray) -> None:
+        assert found.dtype == np.uint8
+        np.testing.assert_array_equal(found, upper[name.decode().partition("/")[2]])
+
+    by_tfds = list(tfds.as_numpy(tfds.builder_from_directory(str(directory)).as_dataset(split="train")))
+    examples = list(shardmill.examples(directory, "train", decode_images=True))
+    assert len(by_tfds) == len(examples) == len(files)
+    for example in (*by_tfds, *examples):
+        check(example["filename"], example["image"])
+    for example in shardmill.examples(directory, "train"):
+        number = int(example["filename"].decode().partition("/")[2][0])
+        np.testing.assert_array_equal(tf.io.decode_png(example["image"], dtype=tf.uint16), values(number))
+    loaded = shardmill.load(directory, "train", batch_size=1, image_dtype="uint8")
+    assert sorted(of[0].numpy().tobytes() for of, _ in loaded) == sorted(
+        of.astype(np.uint8).tobytes() for of in upper.values()
+    )
+
+
+@pytest.mark.parametrize("flags", [(), ("--image_format", "png"), ("--verify", "none")])
+@pytest.mark.parametrize("in_pairs", [False, True])
+def test_the_number_is_the_same_where_records_are_taken_from_an_older_version(
+    run: Run, tmp_path: Path, flags: tuple[str, ...], in_pairs: bool
+) -> None:
+    words = pairs(tmp_path / "in") if in_pairs else route("folder", tmp_path, FILES)
+    for path in (tmp_path / "in").rglob("*.*"):
+        os.utime(path, (10**9, 10**9))
+    build = (*words, *flags, "--output", tmp_path, "--name", "n", "--reuse", "LATEST")
+    first, again = run(*build), run(*build, "--version", "1.0.1")
+    assert "13 of 13 files taken from 1.0.0" in again.out or "all 13 files" in again.out
+    one, two = ([line for line in done.out.splitlines() if " bits a channel" in line] for done in (first, again))
+    assert one == two
+    assert [" 9 images" in line for line in one] == [True] * (1 + in_pairs)
+
+
+def tiff(pixels: np.ndarray) -> bytes:
+    return encode(Image.fromarray(pixels), "TIFF")
+
+
+# 4 x 4 pixels of 10 bits a channel, as `avifenc -d 10` of libavif writes them, and Pillow does not
+TEN_BITS = base64.b64decode(
+    "AAAAIGZ0eXBhdmlmAAAAAGF2aWZtaWYxbWlhZk1BMUEAAADybWV0YQAAAAAAAAAoaGRscgAAAAAAAAAAcGljdAAAAAAAAAAAAAAAAGxpYmF2aWYA"
+    "AAAADnBpdG0AAAAAAAEAAAAeaWxvYwAAAABEAAABAAEAAAABAAABGgAAACYAAAAoaWluZgAAAAAAAQAAABppbmZlAgAAAAABAABhdjAxQ29sb3IA"
+    "AAAAamlwcnAAAABLaXBjbwAAABRpc3BlAAAAAAAAAAQAAAAEAAAAEHBpeGkAAAAAAwoKCgAAAAxhdjFDgSBAAAAAABNjb2xybmNseAABAA0ABoAA"
+    "AAAXaXBtYQAAAAAAAAABAAEEAQKDBAAAAC5tZGF0EgAKCDgEfYwENBpAMhgWQAkkkkQAAZOTx/NTLMazwbCPYki2PIA="
+)
+
+
+def sgi(pixels: np.ndarray) -> bytes:
+    """An image of SGI, of as many bits as its pixels: a plane for each channel, from the bottom up."""
+    height, width, channels = pixels.shape
+    head = struct.pack(">hBBHHHHii", 474, 0, pixels.itemsize, 3, width, height, channels, 0, 65535)
+    return head.ljust(512, b"\0") + pixels.transpose(2, 0, 1)[:, ::-1].astype(pixels.dtype.newbyteorder(">")).tobytes()
+
+
+def ppm(pixels: np.ndarray, most: int) -> bytes:
+    height, width, _ = pixels.shape
+    return b"P6\n%d %d\n%d\n" % (width, height, most) + pixels.astype(pixels.dtype.newbyteorder(">")).tobytes()
+
+
+def test_formats_whose_bits_pillow_does_not_tell(run: Run, tmp_path: Path) -> None:
+    colours = values(2)
+    files = {
+        "deep.avif": TEN_BITS,
+        "deep.ppm": ppm(colours, 65535),
+        "deep_sgi.png": sgi(colours),  # whose own suffix is of no image
+        "eight.ppm": ppm((colours >> 8).astype(np.uint8), 255),
+        "four.ppm": ppm((colours >> 12).astype(np.uint8), 15),
+        "eight_sgi.png": sgi((colours >> 8).astype(np.uint8)),
+        "eight.avif": encode(Image.fromarray((colours >> 8).astype(np.uint8)), "AVIF"),
+    }
+    write_files(tmp_path / "in", files)
+    words = ("images", "--input", tmp_path / "in", "--splits", "train=1", "--image_format", "png")
+    assert noted(run, words, tmp_path / "out") == [STORED.format("3 images have")]
+    made = read_back(tmp_path / "out" / "1" / "n" / "1.0.0")
+    for name in ("eight.ppm", "eight_sgi.png"):
+        np.testing.assert_array_equal(decode(made.example(name)["image"][0]), colours >> 8)
+
+
+def test_what_is_encoded_anew_has_the_upper_bits_or_is_a_reject(run: Run, tmp_path: Path) -> None:
+    gray = values(0)[..., 0]
+    out = io.BytesIO()
+    Image.fromarray(gray).save(out, "JPEG2000", irreversible=False)
+    files = {
+        "0.png": DEEP["0.png"],
+        "2.png": DEEP["2.png"],
+        "0.tif": tiff(gray),
+        "int.tif": tiff(gray.astype(np.int32)),
+        "0.jp2": out.getvalue(),
+        "eight.tif": tiff((gray >> 8).astype(np.uint8)),
+        "eight.png": image(1, "PNG"),
+        "float.tif": tiff(np.linspace(0, 1, 30, dtype=np.float32).reshape(5, 6)),
+        "deeper.tif": tiff(gray.astype(np.int32) * 9 - 5),
+    }
+    write_files(tmp_path / "in", files)
+    words = ("images", "--input", tmp_path / "in", "--splits", "train=1", "--image_format", "png")
+    note, *none = noted(run, (*words, "--max_reject_fraction", 1), tmp_path / "out")
+    assert (note, none) == (STORED.format("5 images have"), [])
+    made = read_back(tmp_path / "out" / "1" / "n" / "1.0.0")
+    for name in ("0.png", "0.tif", "int.tif", "0.jp2", "eight.tif"):
+        np.testing.assert_array_equal(decode(made.example(name)["image"][0])[..., 0], gray >> 8)
+    np.testing.assert_array_equal(decode(made.example("2.png")["image"][0]), values(2) >> 8)
+    reasons = {reject["source"]: reject["reason"] for reject in made.rejects()}
+    assert set(reasons) == {"float.tif", "deeper.tif"}
+    assert reasons["float.tif"] == (
+        "cannot be re-encoded as png: floats from 0 to 1, where white is 65535 or 255: make it gray of 16 or 8 bits"
+    )
+    assert reasons["deeper.tif"].startswith("cannot be re-encoded as png: grey from ")
