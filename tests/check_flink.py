@@ -5,6 +5,7 @@ more jobs, one right after the other, which begins with one TaskManager.
 """
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -138,12 +139,17 @@ def test_a_mistake_that_workers_find_is_said_once(run: Run, roomy: FlinkCluster,
 
 
 def test_no_worker_begins_where_nobody_starts_one(run: Run, roomy: FlinkCluster, inputs: Path, tmp_path: Path) -> None:
-    (nobody,) = free_ports(1)
-    flags = ["--environment_type", "EXTERNAL", "--environment_config", f"localhost:{nobody}", "--parallelism", "9"]
     words = ["csv", "--input", inputs / "tables" / "rows.csv", "--output", tmp_path / "out", "--name", "d"]
-    result = run(*words, *roomy.flags(), *flags, "--job_server_timeout", "15")
-    assert result.status == 1
-    assert "no worker has begun within 15 seconds; expected 9 free slots" in result.err.splitlines()[-1]
+    words += [*roomy.flags(), "--environment_type", "EXTERNAL", "--parallelism", "9"]
+    (nobody,) = free_ports(1)
+    refused = run(*words, "--environment_config", f"localhost:{nobody}")
+    assert refused.status == 1
+    assert "nobody listens where its workers are to be started" in refused.err.splitlines()[-1]
+    with socket.create_server(("localhost", 0)) as silent:  # takes the request, and does not answer it
+        place = f"localhost:{silent.getsockname()[1]}"
+        waited = run(*words, "--environment_config", place, "--job_server_timeout", "15")
+    assert waited.status == 1
+    assert "no worker has begun within 15 seconds; expected 9 free slots" in waited.err.splitlines()[-1]
     assert not (tmp_path / "out").exists()
     roomy.wait_for_slots(4)  # for it was cancelled
 

@@ -46,6 +46,11 @@ _OF_FLINK = (
         " for a while; let taskmanager.memory.jvm-metaspace.size be 512m in their configuration, or start them anew",
     ),
     (
+        "java.net.ConnectException",
+        "nobody listens where its workers are to be started; let a pool of workers be at --environment_config, beside"
+        " each TaskManager",
+    ),
+    (
         "NoResourceAvailableException",
         "Flink has too few free slots for it; start more TaskManagers, raise taskmanager.numberOfTaskSlots, or give a"
         " smaller --parallelism",
