@@ -41,14 +41,6 @@ def small_shards(shard_size: int) -> str:
     )
 
 
-def not_here(flags: Sequence[str]) -> str:
-    """What must be said of flags that the local runner does not look at."""
-    return (
-        f"the local runner, which runs this job, has no use for {' and '.join(flags)}; --threads and"
-        " --direct_num_workers are what it goes by, and --runner names another"
-    )
-
-
 def written(recipe: str, left: Sequence[str]) -> str:
     """What is said of a recipe that was written, without the flags `left`."""
     without = f"{' and '.join(left)} {'is' if len(left) == 1 else 'are'} left out, for each build is the next patch"
@@ -91,7 +83,6 @@ def _convert(
     config = kind.make_config(values)
 
     from pipelines.commands.dry_run import dry_run
-    from pipelines.flags.beam import flags_of_clusters
     from pipelines.recipes.write import left_out, recipe_text, write_recipe
     from pipelines.reports import summary
     from pipelines.reports.builds import published_line
@@ -99,7 +90,7 @@ def _convert(
     from pipelines.running.memory import return_large_buffers, reuse_large_buffers
     from pipelines.running.outcome import Interrupted, begin_record
     from pipelines.running.recorded import run_recorded
-    from pipelines.running.runner import is_local
+    from pipelines.running.runner import is_local, said_of_flags
     from pipelines.running.signals import interrupt
 
     if recipe is not None:
@@ -108,8 +99,8 @@ def _convert(
         log.tell(written(recipe, left_out(values)))
         return 0
     check(config, options, asks=not dry)
-    if is_local(options) and (flags := flags_of_clusters(rest)):
-        log.warn(not_here(flags))
+    if (said := said_of_flags(rest, options)) is not None:
+        log.warn(said)
     if config.shard_size is not None and config.shard_size < _SMALL_SHARD:
         log.warn(small_shards(config.shard_size))
     job = kind.make_job(config)

@@ -134,6 +134,8 @@ def _follow(
     except UserError as error:
         return _mistaken(recipe.name, recipe.located(error), told)
     with reached:
+        if (said := _said_of_flags(words, options)) is not None:
+            log.warn(f"{recipe.name}: {said}")
         if told.dry_run:
             return _dry_run(recipe, told, options)
         try:
@@ -194,6 +196,14 @@ def _reaching(words: Sequence[str], parser: Parser) -> AbstractContextManager[No
     options = beam_options(words, parser)
     check_runner_options(options)
     return reaching(options)
+
+
+def _said_of_flags(words: Sequence[str], options: Any) -> str | None:
+    if not words:
+        return None
+    from pipelines.running.runner import said_of_flags
+
+    return said_of_flags(words, options())
 
 
 def _asked(told: RebuildOptions) -> Any:

@@ -58,6 +58,8 @@ def main(arguments: Sequence[str]) -> int:
     check_folder_first(arguments, args.directory, rest)
     set_options(options)
     runner.check_runner(options)
+    if (said := runner.said_of_flags(rest, options)) is not None:
+        log.warn(said)
     with _report_folder(options) as folder:
         try:
             for sentence in repair(args.directory) if args.repair else ():

@@ -1,6 +1,7 @@
 """Which runner runs, pinned: the in-process FnApiRunner for local jobs, whatever is installed or reachable."""
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.options.pipeline_options import (
@@ -12,6 +13,7 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.runners.runner import create_runner
 
+from pipelines.flags.beam import flags_of_clusters
 from pipelines.running.dataflow import check_installed, check_submission
 from pipelines.running.reachable import check_job_server
 from shardmill.errors import UserError
@@ -80,6 +82,17 @@ def check_runner_options(options: PipelineOptions) -> None:
         create_runner(options.view_as(StandardOptions).runner)
     except (AttributeError, ImportError, ValueError) as error:
         raise UserError(f"--runner: {error}") from None
+
+
+def said_of_flags(rest: Sequence[str], options: PipelineOptions) -> str | None:
+    """What must be said of the flags `rest`, which `options` are of: that the local runner does not look at some."""
+    flags = flags_of_clusters(rest) if is_local(options) else []
+    if not flags:
+        return None
+    return (
+        f"the local runner, which runs this job, has no use for {' and '.join(flags)}; --direct_num_workers says how"
+        " many processes work, and --runner names another"
+    )
 
 
 def _check_setup(options: PipelineOptions) -> None:

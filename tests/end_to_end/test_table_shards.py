@@ -186,7 +186,17 @@ def test_shards_that_are_very_small_are_said(
 
 @pytest.mark.parametrize("dry", [(), ("--dry_run",)])
 def test_flags_of_other_runners_are_said(run: Run, city_rows: Path, tmp_path: Path, dry: tuple[str, ...]) -> None:
+    said = "the local runner, which runs this job, has no use for --parallelism and --num_workers;"
     flags = ("--parallelism", "4", "--num_workers=3", "--direct_num_workers", "1")
     result = run("csv", "--input", city_rows, "--output", tmp_path / "out", "--name", "n", *flags, *dry)
     assert result.status == 0
-    assert "the local runner, which runs this job, has no use for --parallelism and --num_workers;" in result.err
+    assert said in result.err
+
+    recipe = f"name: r\noutput: {tmp_path}/sets\ncsv:\n  input: {city_rows}\nbeam:\n  parallelism: 4\n"
+    (tmp_path / "r.yaml").write_text(recipe)
+    result = run("rebuild", tmp_path / "r.yaml", "--num_workers", "3", *dry)
+    assert (result.status, said in result.err) == (0, True), result.err
+
+    if not dry:
+        result = run("verify", tmp_path / "out" / "n", *flags)
+        assert (result.status, said in result.err) == (0, True), result.err
