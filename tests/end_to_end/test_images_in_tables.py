@@ -69,27 +69,50 @@ def png(side: int, pixels: bytes) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
+def reasons_of(command: str, folder: Path, *flags: object) -> list[str]:
+    """Why images in the files of a folder's `in` are rejected."""
+    more = ("--image", "image") if command == "parquet" else ()
+    table = convert(command, folder / "in", folder, *more, *flags, "--max_reject_fraction", 1, "--overwrite")
+    return [reject["reason"].partition("column 'image': ")[2] for reject in table.rejects()]
+
+
+def write_images(command: str, folder: Path, images: list[bytes], suffix: str) -> None:
+    """Write images into a file of the folder's `in`."""
+    if command == "parquet":
+        write(folder / "in", {"image": pa.array(images, pa.binary())})
+    else:
+        write_files(folder / "in", {"0.tar": tar([(f"{number}.{suffix}", of) for number, of in enumerate(images)])})
+
+
 @pytest.mark.parametrize("command", ["parquet", "webdataset"])
 def test_bombs_and_what_only_decoding_shows(run: Run, tmp_path: Path, command: str) -> None:
     """As `shardmill images` has it: more pixels than --max_pixels are refused before any is decoded."""
     bomb = png(100_000, zlib.compress(bytes(10**7)))
     images = [png(4, zlib.compress(bytes(20))), bomb, png(4, b"no deflate"), png(9, zlib.compress(bytes(90)))]
-    if command == "parquet":
-        write(tmp_path / "in", {"image": pa.array(images, pa.binary())})
-    else:
-        members = [(f"{number}.png", of) for number, of in enumerate(images)]
-        write_files(tmp_path / "in", {"0.tar": tar(members)})
+    write_images(command, tmp_path, images, "png")
 
     def reasons(*flags: object) -> list[str]:
-        more = ("--image", "image") if command == "parquet" else ()
-        table = convert(command, tmp_path / "in", tmp_path, *more, *flags, "--max_reject_fraction", 1, "--overwrite")
-        return [reject["reason"].partition("column 'image': ")[2] for reject in table.rejects()]
+        return reasons_of(command, tmp_path, *flags)
 
     too_large = "a png of 100000 x 100000 pixels is more than --max_pixels {}: a decompression bomb?"
     assert reasons() == [too_large.format(178956970)]
     assert reasons("--max_pixels", 80) == [too_large.format(80), too_large.replace("100000", "9").format(80)]
     bombed, damaged = reasons("--verify", "decode")
     assert bombed == too_large.format(178956970)
+    assert damaged.startswith("does not decode")
+
+
+@pytest.mark.parametrize("command", ["parquet", "webdataset"])
+def test_jpegs_that_are_measured_at_once_are_held_to_the_flags(run: Run, tmp_path: Path, command: str) -> None:
+    """Plain ones are read in C, many at once; what is too large, or to be decoded, is looked at as a file would be."""
+    tables = b"\xff\xc4\0\x1f\0"  # of Huffman codes: how many there are of each length
+    images = [image(1), image(2, size=(64, 48)), image(3).replace(tables + b"\0\1\5", tables + b"\x7f\x7f\x7f")]
+    write_images(command, tmp_path, images, "jpg")
+
+    assert reasons_of(command, tmp_path) == []
+    (large,) = reasons_of(command, tmp_path, "--max_pixels", 12 * 9)
+    assert large == "a jpeg of 64 x 48 pixels is more than --max_pixels 108: a decompression bomb?"
+    (damaged,) = reasons_of(command, tmp_path, "--verify", "decode")
     assert damaged.startswith("does not decode")
 
 
