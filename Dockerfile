@@ -7,7 +7,7 @@ FROM apache/beam_python3.11_sdk:${BEAM_VERSION}
 
 WORKDIR /shardmill
 COPY constraints.txt pyproject.toml setup.py README.md LICENSE ./
-COPY shardmill shardmill
+COPY src src
 COPY transforms transforms
 COPY pipelines pipelines
 RUN pip install --no-cache-dir -c constraints.txt '.[aws,azure,gcp,reshard,tokenizers]'

@@ -57,7 +57,7 @@ plain: $(VENV)/installed
 lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy shardmill transforms pipelines tests benchmarks examples
+	$(BIN)/mypy src/shardmill tests benchmarks examples
 
 format: $(VENV)/installed
 	$(BIN)/ruff format .

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from measure import machine
 
-from transforms.contents.find import find_duplicates
-from transforms.contents.hashes import Contents
-from transforms.contents.section import Section, in_parts, layout_section, names_blob
-from transforms.stores import storage
+from shardmill.transforms.contents.find import find_duplicates
+from shardmill.transforms.contents.hashes import Contents
+from shardmill.transforms.contents.section import Section, in_parts, layout_section, names_blob
+from shardmill.transforms.stores import storage
 
 _A_TASK = 250_000  # rows
 

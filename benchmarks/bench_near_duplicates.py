@@ -12,7 +12,7 @@ import numpy as np
 from measure import SHARDMILL, machine, make_images, measure
 from options import add_folder, add_rounds
 
-from transforms.contents.count_near import Pictures, count_near
+from shardmill.transforms.contents.count_near import Pictures, count_near
 
 
 def find(number: int) -> tuple[float, int]:

@@ -14,19 +14,19 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from pipelines.cli import main
-from pipelines.graphs import files, records_contents
-from pipelines.running import recorded
+from shardmill.pipelines.cli import main
+from shardmill.pipelines.graphs import files, records_contents
+from shardmill.pipelines.running import recorded
 from shardmill.statistics import feature_stats
-from transforms.contents.of_files import ContentsWriter, FileContents
-from transforms.files import encode as file_encode
-from transforms.files.images.encode import ImageEncoder
-from transforms.records import keyed
-from transforms.records.contents import ContentsOfTask
-from transforms.records.keys import hash_keys
-from transforms.statistics import tables
-from transforms.statistics.extremes import Extremes
-from transforms.statistics.label_pairs import LabelPairs
+from shardmill.transforms.contents.of_files import ContentsWriter, FileContents
+from shardmill.transforms.files import encode as file_encode
+from shardmill.transforms.files.images.encode import ImageEncoder
+from shardmill.transforms.records import keyed
+from shardmill.transforms.records.contents import ContentsOfTask
+from shardmill.transforms.records.keys import hash_keys
+from shardmill.transforms.statistics import tables
+from shardmill.transforms.statistics.extremes import Extremes
+from shardmill.transforms.statistics.label_pairs import LabelPairs
 
 CONTENTS, PAIRS, EXTREMES, FEATURE_STATS, PAGE = "contents", "label pairs", "extremes", "FeatureStats.pb", "the page"
 _spent: dict[str, float] = dict.fromkeys((CONTENTS, PAIRS, EXTREMES, FEATURE_STATS, PAGE), 0.0)

@@ -1,34 +1,9 @@
-"""The jobs of shardmill: configuration, graphs, the command line; and `convert`, by which Python runs a job.
-
-    from pipelines import configure, convert
-
-    splits = {"train": 0.9, "test": 0.1}
-    config = configure("csv", input="events/*.csv", output="datasets", name="events", splits=splits)
-    published = convert(config)
-    print(published.directory, published.splits, published.rejected)
-
-Options have the names of the command's flags; a value is a text, as on the command line, or what it stands for.
-"""
+"""The jobs of shardmill: configuration, Beam graphs and the command line."""
 
 import logging
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from pipelines.running.api import configure, convert
-    from pipelines.running.outcome import Published
-
-__all__ = ["Published", "configure", "convert"]
-
-_MODULES = {"configure": "api", "convert": "api", "Published": "outcome"}
-
-
-def __getattr__(name: str) -> Any:
-    """A public name, imported when it is first used: Beam takes a second."""
-    if name not in _MODULES:
-        raise AttributeError(f"module 'pipelines' has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(f"pipelines.running.{_MODULES[name]}"), name)
+if __name__ != "shardmill.pipelines":
+    raise ImportError(f"import shardmill.pipelines instead of {__name__}")
 
 
 def _is_news(record: logging.LogRecord) -> bool:

@@ -1,5 +1,5 @@
-"""`python -m pipelines`: the command line."""
+"""`python -m shardmill.pipelines`: the command line."""
 
-from pipelines.cli import program
+from shardmill.pipelines.cli import program
 
 program()

@@ -9,10 +9,10 @@ from importlib import import_module
 from typing import NoReturn
 
 import shardmill
-from pipelines.flags.say import asked
-from pipelines.kinds.registry import KINDS
-from pipelines.reports import log
 from shardmill.errors import CorruptDataError, JobError, UserError
+from shardmill.pipelines.flags.say import asked
+from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.pipelines.reports import log
 
 Command = Callable[[Sequence[str]], int]
 _GARBAGE_OBJECTS = 250_000  # new ones, at which garbage is looked for; 700 by default. A job makes as many in all
@@ -21,7 +21,7 @@ _GARBAGE_OBJECTS = 250_000  # new ones, at which garbage is looked for; 700 by d
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "1")
 
 
-_COMMANDS = {  # beside those that convert; each is a module of pipelines.commands
+_COMMANDS = {  # beside those that convert; each is a module of shardmill.pipelines.commands
     "rebuild": "build data sets anew by recipes, where there is anything to do",
     "inspect": "show what is in a data set",
     "verify": "re-read a data set and check every shard",
@@ -35,11 +35,11 @@ _COMMANDS = {  # beside those that convert; each is a module of pipelines.comman
 
 def _command(name: str) -> Command | None:
     if name in _COMMANDS:
-        command: Command = import_module(f"pipelines.commands.{name}").main
+        command: Command = import_module(f"shardmill.pipelines.commands.{name}").main
         return command
     if name not in KINDS:
         return None
-    from pipelines.commands import convert
+    from shardmill.pipelines.commands import convert
 
     return partial(convert.main, KINDS[name])
 
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:  # of a disk that is full, say, as a folder for the job's own files is made
-        from transforms.stores.error_text import sentence_of
+        from shardmill.transforms.stores.error_text import sentence_of
 
         return _complain(sentence_of(error), 1, error, arguments)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.commands.rebuild import rebuild_parser
+from shardmill.pipelines.commands.rebuild import rebuild_parser
 from tests.support.command import REPOSITORY
 from tests.test_deploy import told
 

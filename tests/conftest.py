@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from pipelines import cli
+from shardmill.pipelines import cli
 from tests.support.command import Result, Run
 from tests.support.quick_beam import quicken_beam
 

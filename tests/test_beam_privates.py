@@ -12,8 +12,8 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
 
-from pipelines.running.signatures import remembered_signatures
-from transforms.workers.reported import ReportingFn, report_failures
+from shardmill.pipelines.running.signatures import remembered_signatures
+from shardmill.transforms.workers.reported import ReportingFn, report_failures
 
 ROOT = Path(__file__).resolve().parent.parent
 # Each is tested where it is used: a Beam that changes it fails that test. `_add_argparse_args` is how options are

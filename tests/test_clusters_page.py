@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from pipelines.commands.convert import parser_of
-from pipelines.commands.template import command_line
-from pipelines.flags.beam import beam_parser
-from pipelines.kinds.registry import KINDS
+from shardmill.pipelines.commands.convert import parser_of
+from shardmill.pipelines.commands.template import command_line
+from shardmill.pipelines.flags.beam import beam_parser
+from shardmill.pipelines.kinds.registry import KINDS
 from tests.support.command import REPOSITORY
 from tests.support.later import Later
 

@@ -11,10 +11,10 @@ from typing import Any
 import yaml
 from croniter import croniter
 
-from pipelines.commands.rebuild import RebuildOptions, rebuild_parser
-from pipelines.recipes.load import load_recipes
-from pipelines.recipes.recipe import Recipe
 from shardmill.errors import ChecksError, LockedError, UserError
+from shardmill.pipelines.commands.rebuild import RebuildOptions, rebuild_parser
+from shardmill.pipelines.recipes.load import load_recipes
+from shardmill.pipelines.recipes.recipe import Recipe
 from tests.support.command import REPOSITORY
 from tests.support.later import Later
 

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pytest
 
+from shardmill.transforms.options.shards import DEFAULT_SHARD_SIZE
+from shardmill.transforms.records.run_size import MOST_SLICES
 from tests.support.command import REPOSITORY
 from tests.support.tebibyte import TOTAL, planned, rows_of, table
-from transforms.options.shards import DEFAULT_SHARD_SIZE
-from transforms.records.run_size import MOST_SLICES
 
 MOST_BYTES = 64 << 20  # of side inputs, all together: what a worker holds of them for as long as the job takes
 

@@ -3,9 +3,9 @@ written where the launcher says."""
 
 import sys
 
-from pipelines.cli import main
-from pipelines.commands.template import command_line
 from shardmill.errors import UserError
+from shardmill.pipelines.cli import main
+from shardmill.pipelines.commands.template import command_line
 
 if __name__ == "__main__":
     try:

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from pipelines.commands.template import metadata
+from shardmill.pipelines.commands.template import metadata
 
 if __name__ == "__main__":
     text = json.dumps(metadata(), indent=2) + "\n"

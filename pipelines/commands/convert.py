@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from pipelines.flags.options import EPILOG, Parser, beam_options
-from pipelines.flags.parser import add_flags
-from pipelines.flags.say import BuildSayOptions
-from pipelines.kinds.kind import Kind
-from pipelines.reports import log
+from shardmill.pipelines.flags.options import EPILOG, Parser, beam_options
+from shardmill.pipelines.flags.parser import add_flags
+from shardmill.pipelines.flags.say import BuildSayOptions
+from shardmill.pipelines.kinds.kind import Kind
+from shardmill.pipelines.reports import log
 from shardmill.printable import printable
-from transforms.options.declare import options_of
-from transforms.preprocessing.options import makes_graph
-from transforms.stores.clients import set_options
+from shardmill.transforms.options.declare import options_of
+from shardmill.transforms.preprocessing.options import makes_graph
+from shardmill.transforms.stores.clients import set_options
 
 _SMALL_SHARD = 1_000_000  # bytes: below, opening files takes longer than reading them
 
@@ -57,7 +57,7 @@ def main(kind: Kind, arguments: Sequence[str]) -> int:
     how = BuildSayOptions(**{name: values.pop(name) for name in ("json", "log_format", "quiet") if name in values})
     with ExitStack() as stack:
         if not (dry or recipe or rest) and makes_graph(values):
-            from transforms.preprocessing.graph_process import begun_ahead
+            from shardmill.transforms.preprocessing.graph_process import begun_ahead
 
             stack.enter_context(begun_ahead())  # of all that is slow to import, Beam being the next
         return _convert(kind, parser, values, rest, how, recipe, dry)
@@ -75,23 +75,23 @@ def _convert(
     kind.refuse(rest)
     kind.check_installed()
     options = beam_options(rest, parser)
-    from pipelines.running.dataflow import check_submission
+    from shardmill.pipelines.running.dataflow import check_submission
 
     set_options(options)
     if not dry and recipe is None:
         check_submission(options)  # before a store is asked, which Dataflow's flags need not wait for
     config = kind.make_config(values)
 
-    from pipelines.commands.dry_run import dry_run
-    from pipelines.recipes.write import left_out, recipe_text, write_recipe
-    from pipelines.reports import summary
-    from pipelines.reports.builds import published_line
-    from pipelines.running.checks import check, check_input
-    from pipelines.running.memory import return_large_buffers, reuse_large_buffers
-    from pipelines.running.outcome import Interrupted, begin_record
-    from pipelines.running.recorded import run_recorded
-    from pipelines.running.runner import is_local, said_of_flags
-    from pipelines.running.signals import interrupt
+    from shardmill.pipelines.commands.dry_run import dry_run
+    from shardmill.pipelines.recipes.write import left_out, recipe_text, write_recipe
+    from shardmill.pipelines.reports import summary
+    from shardmill.pipelines.reports.builds import published_line
+    from shardmill.pipelines.running.checks import check, check_input
+    from shardmill.pipelines.running.memory import return_large_buffers, reuse_large_buffers
+    from shardmill.pipelines.running.outcome import Interrupted, begin_record
+    from shardmill.pipelines.running.recorded import run_recorded
+    from shardmill.pipelines.running.runner import is_local, said_of_flags
+    from shardmill.pipelines.running.signals import interrupt
 
     if recipe is not None:
         check_input(config)

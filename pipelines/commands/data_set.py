@@ -4,11 +4,11 @@ import argparse
 import posixpath
 from collections.abc import Sequence
 
-from pipelines.flags.options import Parser, beam_options, check_folder_first
-from pipelines.flags.say import add_say_flags, say_options
 from shardmill.errors import UserError
 from shardmill.metadata import naming
-from transforms.stores import storage
+from shardmill.pipelines.flags.options import Parser, beam_options, check_folder_first
+from shardmill.pipelines.flags.say import add_say_flags, say_options
+from shardmill.transforms.stores import storage
 
 
 def parser_of(command: str, description: str) -> Parser:
@@ -42,7 +42,7 @@ def reach(parser: Parser, arguments: Sequence[str], rest: Sequence[str], folder:
         return
     from apache_beam.options.pipeline_options import StandardOptions
 
-    from transforms.stores.clients import set_options
+    from shardmill.transforms.stores.clients import set_options
 
     options = beam_options(rest, parser)
     check_folder_first(arguments, folder, rest)

@@ -7,23 +7,23 @@ from typing import Any
 
 from rich.table import Table
 
-from pipelines.commands.data_set import reach
-from pipelines.flags.options import Parser
-from pipelines.flags.say import add_say_flags, say_options
-from pipelines.reports import log
-from pipelines.reports.figures import human_size
-from pipelines.reports.text_table import text_of
 from shardmill.checks.difference import differences, since
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
 from shardmill.checks.run import run_checks
 from shardmill.errors import UserError
 from shardmill.metadata import naming
+from shardmill.pipelines.commands.data_set import reach
+from shardmill.pipelines.flags.options import Parser
+from shardmill.pipelines.flags.say import add_say_flags, say_options
+from shardmill.pipelines.reports import log
+from shardmill.pipelines.reports.figures import human_size
+from shardmill.pipelines.reports.text_table import text_of
 from shardmill.printable import printable
 from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.options.checks import CheckOptions
+from shardmill.transforms.stores import storage
 from shardmill.versions.tags import find_version
-from transforms.options.checks import CheckOptions
-from transforms.stores import storage
 
 
 def diff_parser() -> Parser:

@@ -8,8 +8,8 @@ from apache_beam.options.pipeline_options import (
     WorkerOptions,
 )
 
-from pipelines.graphs.jobs import Job
-from pipelines.running.plan import plan_of
+from shardmill.pipelines.graphs.jobs import Job
+from shardmill.pipelines.running.plan import plan_of
 
 
 def dry_run(job: Job, name: str, options: PipelineOptions) -> str:

@@ -9,33 +9,33 @@ from typing import Any
 
 from rich.table import Table
 
-from pipelines.commands.data_set import reach
-from pipelines.flags.options import Parser
-from pipelines.flags.say import add_say_flags, say_options
-from pipelines.reports import log
-from pipelines.reports.array_pictures import is_drawable
-from pipelines.reports.contact_sheet import contact_sheet, count_turned, pick_samples
-from pipelines.reports.entries import feature_entries, near_duplicates_entry, split_entry, statistics_entry
-from pipelines.reports.example_text import clipped, example_lines, show
-from pipelines.reports.figures import from_to, so_many
-from pipelines.reports.statistics import statistics_table
-from pipelines.reports.summary import pixel_hints, splits_table
-from pipelines.reports.text_table import text_of
-from pipelines.reports.transform import read_transform_file, transform_lines
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.features.feature import Feature, of_kind
 from shardmill.kinds.registry import kind_of
 from shardmill.metadata import naming
 from shardmill.metadata.manifest import SplitEntry
+from shardmill.pipelines.commands.data_set import reach
+from shardmill.pipelines.flags.options import Parser
+from shardmill.pipelines.flags.say import add_say_flags, say_options
+from shardmill.pipelines.reports import log
+from shardmill.pipelines.reports.array_pictures import is_drawable
+from shardmill.pipelines.reports.contact_sheet import contact_sheet, count_turned, pick_samples
+from shardmill.pipelines.reports.entries import feature_entries, near_duplicates_entry, split_entry, statistics_entry
+from shardmill.pipelines.reports.example_text import clipped, example_lines, show
+from shardmill.pipelines.reports.figures import from_to, so_many
+from shardmill.pipelines.reports.statistics import statistics_table
+from shardmill.pipelines.reports.summary import pixel_hints, splits_table
+from shardmill.pipelines.reports.text_table import text_of
+from shardmill.pipelines.reports.transform import read_transform_file, transform_lines
 from shardmill.printable import printable
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.records.example import FeatureValue, decode_example
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.near_duplicates import CAVEAT
 from shardmill.statistics.stats_file import StatsFile
-from transforms.columns.nested import in_words
-from transforms.stores import storage
-from transforms.stores.error_text import of_output, of_writing
+from shardmill.transforms.columns.nested import in_words
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.error_text import of_output, of_writing
 
 FORMAT = 1  # of --json; raised when a program that reads the former format would misread it
 

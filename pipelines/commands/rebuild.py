@@ -10,23 +10,23 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from pipelines.flags.options import Parser, beam_options
-from pipelines.flags.parser import add_flags
-from pipelines.flags.say import BuildSayOptions
-from pipelines.recipes.dates import parse_date
-from pipelines.recipes.load import Mistaken, load_recipes
-from pipelines.recipes.recipe import Recipe
-from pipelines.recipes.sections import check_status
-from pipelines.recipes.variables import parse_set
-from pipelines.reports import log
 from shardmill.errors import UserError
 from shardmill.metadata import naming
+from shardmill.pipelines.flags.options import Parser, beam_options
+from shardmill.pipelines.flags.parser import add_flags
+from shardmill.pipelines.flags.say import BuildSayOptions
+from shardmill.pipelines.recipes.dates import parse_date
+from shardmill.pipelines.recipes.load import Mistaken, load_recipes
+from shardmill.pipelines.recipes.recipe import Recipe
+from shardmill.pipelines.recipes.sections import check_status
+from shardmill.pipelines.recipes.variables import parse_set
+from shardmill.pipelines.reports import log
+from shardmill.transforms.options.declare import flag, options_of
+from shardmill.transforms.stores.clients import reaching
 from shardmill.versions.build_record import BuildRecord
-from transforms.options.declare import flag, options_of
-from transforms.stores.clients import reaching
 
 if TYPE_CHECKING:
-    from pipelines.running.outcome import Built, Failure, Interrupted
+    from shardmill.pipelines.running.outcome import Built, Failure, Interrupted
 
 _EPILOG = (
     "Every option of Apache Beam is passed through, and takes the place of the recipe's. "
@@ -124,8 +124,8 @@ def _follow(
     """How one recipe ended, in a word, and the status of that."""
     if isinstance(recipe, Mistaken):
         return _mistaken(recipe.name, recipe.error, told)
-    from pipelines.rebuilding.rebuild import rebuild
-    from pipelines.running.outcome import Interrupted
+    from shardmill.pipelines.rebuilding.rebuild import rebuild
+    from shardmill.pipelines.running.outcome import Interrupted
 
     words = [*recipe.beam, *rest]
     options = partial(beam_options, words, parser)
@@ -153,7 +153,7 @@ def _follow(
 
 def _end_interrupted(recipe: Recipe, interrupted: "Interrupted", told: RebuildOptions) -> NoReturn:
     """End this process, with the other recipes' nights; somebody is told of this one's as of a failure."""
-    from pipelines.running.signals import interrupt
+    from shardmill.pipelines.running.signals import interrupt
 
     record = interrupted.record
     log.say(f"interrupted; {interrupted}", **({} if record is None else {"build": json.loads(record.said.to_json())}))
@@ -167,7 +167,7 @@ def _end_interrupted(recipe: Recipe, interrupted: "Interrupted", told: RebuildOp
 
 def _notify(recipe: Recipe, record: BuildRecord) -> None:
     """Tell whom the recipe says of a night that has published nothing."""
-    from pipelines.rebuilding.webhook import notify
+    from shardmill.pipelines.rebuilding.webhook import notify
 
     if recipe.on_failure.webhook is not None and (failed := notify(recipe.on_failure.webhook, record)) is not None:
         log.warn(failed)
@@ -175,7 +175,7 @@ def _notify(recipe: Recipe, record: BuildRecord) -> None:
 
 def _mistaken(name: str, error: UserError, told: RebuildOptions) -> tuple[str, int]:
     """The end of a recipe that cannot be followed; `name` is that of its file where it has none."""
-    from pipelines.running.outcome import begin_record, failed_record
+    from shardmill.pipelines.running.outcome import begin_record, failed_record
 
     if told.json:
         print(failed_record(begin_record(name, ""), error).to_json(), flush=True)
@@ -191,7 +191,7 @@ def _reaching(words: Sequence[str], parser: Parser) -> AbstractContextManager[No
     """
     if not words:
         return nullcontext()
-    from pipelines.running.runner import check_runner_options
+    from shardmill.pipelines.running.runner import check_runner_options
 
     options = beam_options(words, parser)
     check_runner_options(options)
@@ -201,13 +201,13 @@ def _reaching(words: Sequence[str], parser: Parser) -> AbstractContextManager[No
 def _said_of_flags(words: Sequence[str], options: Any) -> str | None:
     if not words:
         return None
-    from pipelines.running.runner import said_of_flags
+    from shardmill.pipelines.running.runner import said_of_flags
 
     return said_of_flags(words, options())
 
 
 def _asked(told: RebuildOptions) -> Any:
-    from pipelines.rebuilding.planning import Asked
+    from shardmill.pipelines.rebuilding.planning import Asked
 
     return Asked(
         version=told.version,
@@ -225,11 +225,11 @@ def _voices(recipe: Recipe, told: RebuildOptions) -> tuple[Any, Any]:
 
 def _dry_run(recipe: Recipe, told: RebuildOptions, options: Any) -> tuple[str, int]:
     """Say what would be done."""
-    from pipelines.rebuilding.decide import Unchanged
-    from pipelines.rebuilding.keep import keep
-    from pipelines.rebuilding.planning import begin, plan
     from shardmill.errors import CorruptDataError, JobError
-    from transforms.stores.error_text import sentence_of
+    from shardmill.pipelines.rebuilding.decide import Unchanged
+    from shardmill.pipelines.rebuilding.keep import keep
+    from shardmill.pipelines.rebuilding.planning import begin, plan
+    from shardmill.transforms.stores.error_text import sentence_of
 
     say, warn = _voices(recipe, told)
     try:
@@ -238,7 +238,7 @@ def _dry_run(recipe: Recipe, told: RebuildOptions, options: Any) -> tuple[str, i
         if isinstance(made.decision, Unchanged):
             say(f"{made.decision}: nothing would be done")
             return "unchanged", _status_of(made.record, recipe, told)
-        from pipelines.commands.dry_run import dry_run
+        from shardmill.pipelines.commands.dry_run import dry_run
 
         say(f"{made.decision}: {made.config.version} would be built")
         kept = keep(recipe, made.config.parent)
@@ -266,7 +266,7 @@ def _status_of(record: BuildRecord, recipe: Recipe, told: RebuildOptions) -> int
 
 
 def _tell_end(built: "Built", told: RebuildOptions, status: int) -> None:
-    from pipelines.reports.builds import published_line
+    from shardmill.pipelines.reports.builds import published_line
 
     record, error = built.record, built.error
     if told.json:
@@ -289,7 +289,7 @@ def _notices(built: "Built") -> list[str]:
     """What there is to know of a version that was published, but for what the plan has warned of already."""
     if built.published is None:
         return []
-    from transforms.layout.notices import is_of_choices
+    from shardmill.transforms.layout.notices import is_of_choices
 
     return [notice for notice in built.published.notices if not is_of_choices(notice)]
 

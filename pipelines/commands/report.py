@@ -3,17 +3,17 @@
 import json
 from collections.abc import Sequence
 
-from pipelines.commands.data_set import reach
-from pipelines.flags.options import Parser
-from pipelines.flags.say import add_say_flags, say_options
-from pipelines.reports import log
-from pipelines.reports.html.content import content
-from pipelines.reports.html.page import page
-from pipelines.reports.html.sources import read_sources
 from shardmill.errors import UserError
+from shardmill.pipelines.commands.data_set import reach
+from shardmill.pipelines.flags.options import Parser
+from shardmill.pipelines.flags.say import add_say_flags, say_options
+from shardmill.pipelines.reports import log
+from shardmill.pipelines.reports.html.content import content
+from shardmill.pipelines.reports.html.page import page
+from shardmill.pipelines.reports.html.sources import read_sources
 from shardmill.reading.dataset import open_dataset
-from transforms.stores import storage
-from transforms.stores.error_text import of_output
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.error_text import of_output
 
 
 def report_parser() -> Parser:

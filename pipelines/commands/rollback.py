@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from pipelines.commands.data_set import parse, parser_of
-from pipelines.flags.options import Parser
-from pipelines.reports import log
-from transforms.stores.error_text import of_output
+from shardmill.pipelines.commands.data_set import parse, parser_of
+from shardmill.pipelines.flags.options import Parser
+from shardmill.pipelines.reports import log
+from shardmill.transforms.stores.error_text import of_output
 
 
 def rollback_parser() -> Parser:
@@ -25,8 +25,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit status."""
     args = parse(rollback_parser(), arguments)
 
-    from pipelines.rebuilding.names import rollback
-    from pipelines.rebuilding.retain import builder_of
+    from shardmill.pipelines.rebuilding.names import rollback
+    from shardmill.pipelines.rebuilding.retain import builder_of
 
     try:
         before, version = rollback(args.directory, args.version)

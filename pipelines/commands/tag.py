@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from pipelines.commands.data_set import parse, parser_of
-from pipelines.flags.options import Parser
-from pipelines.reports import log
 from shardmill.errors import UserError
-from transforms.stores.error_text import of_output
+from shardmill.pipelines.commands.data_set import parse, parser_of
+from shardmill.pipelines.flags.options import Parser
+from shardmill.pipelines.reports import log
+from shardmill.transforms.stores.error_text import of_output
 
 
 def tag_parser() -> Parser:
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
     if not args.delete and args.tag is None:
         raise UserError("give the version, then the tag: shardmill tag DIRECTORY VERSION TAG")
 
-    from pipelines.rebuilding.names import delete_tag, set_tag
+    from shardmill.pipelines.rebuilding.names import delete_tag, set_tag
 
     try:
         if args.delete:

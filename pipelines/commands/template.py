@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING
 from typing import Any
 
-from pipelines.kinds.kind import Kind
-from pipelines.kinds.registry import KINDS
 from shardmill.errors import UserError
-from transforms.options.declare import Option
+from shardmill.pipelines.kinds.kind import Kind
+from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.transforms.options.declare import Option
 
 COMMAND = "command"
 SEPARATOR = ";"  # of the values of a flag that repeats

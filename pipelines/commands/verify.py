@@ -10,21 +10,21 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 from apache_beam.pvalue import AsIter
 
-from pipelines.flags.options import Parser, beam_options, check_folder_first
-from pipelines.flags.say import add_say_flags, say_options
-from pipelines.reports import log
-from pipelines.reports.figures import so_many
-from pipelines.running import launch, runner
-from pipelines.running.scratch import scratch_folder
-from pipelines.running.taking_up import repair
 from shardmill.errors import JobError, UserError
+from shardmill.pipelines.flags.options import Parser, beam_options, check_folder_first
+from shardmill.pipelines.flags.say import add_say_flags, say_options
+from shardmill.pipelines.reports import log
+from shardmill.pipelines.reports.figures import so_many
+from shardmill.pipelines.running import launch, runner
+from shardmill.pipelines.running.scratch import scratch_folder
+from shardmill.pipelines.running.taking_up import repair
 from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.clients import set_options
+from shardmill.transforms.verification.metadata_files import dataset_faults
+from shardmill.transforms.verification.shards import Fault, VerifyShards
+from shardmill.transforms.workers.cores import cores
 from shardmill.versions.published import unended_publications
-from transforms.stores import storage
-from transforms.stores.clients import set_options
-from transforms.verification.metadata_files import dataset_faults
-from transforms.verification.shards import Fault, VerifyShards
-from transforms.workers.cores import cores
 
 
 def verify_parser() -> Parser:

@@ -8,18 +8,18 @@ from datetime import UTC, datetime
 
 from rich.table import Table
 
-from pipelines.commands.data_set import parse, parser_of
-from pipelines.flags.options import Parser
-from pipelines.reports import log
-from pipelines.reports.figures import human_size
-from pipelines.reports.text_table import text_of
 from shardmill.errors import CorruptDataError, UserError
+from shardmill.pipelines.commands.data_set import parse, parser_of
+from shardmill.pipelines.flags.options import Parser
+from shardmill.pipelines.reports import log
+from shardmill.pipelines.reports.figures import human_size
+from shardmill.pipelines.reports.text_table import text_of
 from shardmill.printable import printable
 from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.publishing.catalog import VersionState, tags_in, versions_in
+from shardmill.transforms.publishing.latest import latest_in
+from shardmill.transforms.stores import storage
 from shardmill.versions.build_record import BuildRecord, record_path
-from transforms.publishing.catalog import VersionState, tags_in, versions_in
-from transforms.publishing.latest import latest_in
-from transforms.stores import storage
 
 _THREADS = 16  # each version is some requests of an object store
 

@@ -1,6 +1,6 @@
 """Inputs that lie in zip archives, as configurations have them."""
 
-from transforms.stores import storage
+from shardmill.transforms.stores import storage
 
 
 def is_on_disk(path: str) -> bool:
@@ -12,9 +12,9 @@ def inside_archive(path: str) -> str:
     """What a zip archive of files holds, where that is what `path` names; else `path`."""
     if not path.lower().endswith(".zip") or path.startswith("zip://"):
         return path
-    from transforms.inputs.listing import is_file, is_glob
-    from transforms.stores.clients import object_store
-    from transforms.stores.zip_archive import folder_in
+    from shardmill.transforms.inputs.listing import is_file, is_glob
+    from shardmill.transforms.stores.clients import object_store
+    from shardmill.transforms.stores.zip_archive import folder_in
 
     try:
         return path if is_glob(path) or not is_file(path) else folder_in(path, object_store)

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pipelines.config.given_schema import GivenSchema, read_schema
 from shardmill.features.feature import TimeUnit
-from transforms.options.columns import parse_fill, parse_names
-from transforms.options.declare import Options, ValueMistake, flag
-from transforms.options.timestamps import parse_timestamps
+from shardmill.pipelines.config.given_schema import GivenSchema, read_schema
+from shardmill.transforms.options.columns import parse_fill, parse_names
+from shardmill.transforms.options.declare import Options, ValueMistake, flag
+from shardmill.transforms.options.timestamps import parse_timestamps
 
 
 def _parse_separators(value: Any) -> dict[str, str]:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from shardmill.errors import UserError
-from transforms.formats.csv.dialect import MISSING
-from transforms.options.columns import parse_delimiter, parse_missing, parse_names, parse_quote
-from transforms.options.declare import Options, flag
+from shardmill.transforms.formats.csv.dialect import MISSING
+from shardmill.transforms.options.columns import parse_delimiter, parse_missing, parse_names, parse_quote
+from shardmill.transforms.options.declare import Options, flag
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,18 +4,18 @@ from abc import ABC
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipelines.config.archives import is_on_disk
-from pipelines.config.job import JobConfig
-from transforms.options.labels import LabelOptions
-from transforms.options.reuse import NO, ReuseOptions
-from transforms.options.splits import SplitOptions
-from transforms.stores import storage
+from shardmill.pipelines.config.archives import is_on_disk
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.transforms.options.labels import LabelOptions
+from shardmill.transforms.options.reuse import NO, ReuseOptions
+from shardmill.transforms.options.splits import SplitOptions
+from shardmill.transforms.stores import storage
 
 if TYPE_CHECKING:
-    from transforms.files.resolve import ResolveOptions
-    from transforms.inputs.manifests.given import LinesOf
-    from transforms.layout.file_options import LayoutOptions
-    from transforms.preprocessing.gather import Analysis
+    from shardmill.transforms.files.resolve import ResolveOptions
+    from shardmill.transforms.inputs.manifests.given import LinesOf
+    from shardmill.transforms.layout.file_options import LayoutOptions
+    from shardmill.transforms.preprocessing.gather import Analysis
 
 _REMOTE_THREADS = 64  # an object store answers after tens of milliseconds, in which each waits, whatever the machine
 
@@ -68,7 +68,7 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
     @property
     def layout_options(self) -> "LayoutOptions":
         """What the layout is decided with."""
-        from transforms.layout.file_options import LayoutOptions
+        from shardmill.transforms.layout.file_options import LayoutOptions
 
         split_shards = tuple(name for name, _ in self.split_shards)
         split, classes = self.part(SplitOptions), self.part(LabelOptions)
@@ -94,7 +94,7 @@ class FilesConfig(JobConfig, ReuseOptions, ABC):
     @property
     def resolve_options(self) -> "ResolveOptions":
         """What keys and sizes are computed with."""
-        from transforms.files.resolve import ResolveOptions
+        from shardmill.transforms.files.resolve import ResolveOptions
 
         return ResolveOptions(self.part(SplitOptions), self.record_bytes, self.renames, self.root)
 

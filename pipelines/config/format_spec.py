@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shardmill.features.renames import Renames
-from transforms.inputs.file_kind import FileKind
+from shardmill.transforms.inputs.file_kind import FileKind
 
 if TYPE_CHECKING:
-    from pipelines.config.record_options import RecordOptions
-    from transforms.formats.base import RecordFormat
-    from transforms.layout.table_layout import MakeLayout
-    from transforms.records.encode import RecordEncoder
-    from transforms.tokens.tokenize import Tokenization
+    from shardmill.pipelines.config.record_options import RecordOptions
+    from shardmill.transforms.formats.base import RecordFormat
+    from shardmill.transforms.layout.table_layout import MakeLayout
+    from shardmill.transforms.records.encode import RecordEncoder
+    from shardmill.transforms.tokens.tokenize import Tokenization
 
 
 @dataclass(frozen=True)

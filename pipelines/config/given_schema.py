@@ -5,7 +5,7 @@ from typing import Any
 
 from shardmill.errors import UserError
 from shardmill.features.feature import Features
-from transforms.options.given_files import read_given
+from shardmill.transforms.options.given_files import read_given
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,24 +4,24 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pipelines.config.archives import inside_archive
-from pipelines.config.listed_files import ListedFilesConfig, tree_flag
-from pipelines.config.pixels import PixelOptions
 from shardmill.errors import UserError
 from shardmill.features import object_detection
-from transforms.inputs.file_kind import IMAGES, FileKind
-from transforms.inputs.listing import is_glob
-from transforms.options.annotations import AnnotationOptions
-from transforms.options.labels import LabelOptions
-from transforms.options.masks import MaskOptions
-from transforms.stores import storage
+from shardmill.pipelines.config.archives import inside_archive
+from shardmill.pipelines.config.listed_files import ListedFilesConfig, tree_flag
+from shardmill.pipelines.config.pixels import PixelOptions
+from shardmill.transforms.inputs.file_kind import IMAGES, FileKind
+from shardmill.transforms.inputs.listing import is_glob
+from shardmill.transforms.options.annotations import AnnotationOptions
+from shardmill.transforms.options.labels import LabelOptions
+from shardmill.transforms.options.masks import MaskOptions
+from shardmill.transforms.stores import storage
 
 if TYPE_CHECKING:
-    from transforms.files.images.object_names import ObjectNames
-    from transforms.inputs.annotations.huggingface import ObjectsColumn
-    from transforms.inputs.annotations.source import AnnotationSource
-    from transforms.inputs.companions import Companion
-    from transforms.layout.file_options import LayoutOptions
+    from shardmill.transforms.files.images.object_names import ObjectNames
+    from shardmill.transforms.inputs.annotations.huggingface import ObjectsColumn
+    from shardmill.transforms.inputs.annotations.source import AnnotationSource
+    from shardmill.transforms.inputs.companions import Companion
+    from shardmill.transforms.layout.file_options import LayoutOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
 
     def _check_masks(self) -> None:
         """Check what is said of further files; raises UserError."""
-        from transforms.inputs.manifests.names import FILE_COLUMNS, RESERVED
+        from shardmill.transforms.inputs.manifests.names import FILE_COLUMNS, RESERVED
 
         asked = self.masks_asked
         if self.masks_seen and not asked:
@@ -108,7 +108,7 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
     @property
     def companions(self) -> "tuple[Companion, ...]":
         """As the base says."""
-        from transforms.inputs.companions import IN_FOLDER, columns_of
+        from shardmill.transforms.inputs.companions import IN_FOLDER, columns_of
 
         in_folder = (IN_FOLDER,) if self.masks is not None else ()
         return (*in_folder, *columns_of(self.file_columns[1:], self.mask_column))
@@ -154,9 +154,9 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
     @property
     def annotation_source(self) -> "AnnotationSource | None":
         """As the base says."""
-        from transforms.inputs.annotations.coco import CocoSource, coco_root
-        from transforms.inputs.annotations.voc import VocSource, voc_root
-        from transforms.inputs.annotations.yolo import YoloSource, yolo_root
+        from shardmill.transforms.inputs.annotations.coco import CocoSource, coco_root
+        from shardmill.transforms.inputs.annotations.voc import VocSource, voc_root
+        from shardmill.transforms.inputs.annotations.yolo import YoloSource, yolo_root
 
         if self.coco:
             root = (
@@ -175,7 +175,7 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
     @cached_property
     def objects_column(self) -> "ObjectsColumn | None":
         """As the base says; by the names of --labels_file, where classes are ids that nobody else names."""
-        from transforms.inputs.manifests.objects import told_objects
+        from shardmill.transforms.inputs.manifests.objects import told_objects
 
         found = told_objects(self.manifests[0].path) if self.manifest else None
         if found is None:
@@ -186,7 +186,7 @@ class ImagesConfig(PixelOptions, MaskOptions, AnnotationOptions, ListedFilesConf
     @property
     def object_names(self) -> "ObjectNames":
         """What the objects in images are called."""
-        from transforms.files.images.object_names import OBJECT_DETECTION, TFDS
+        from shardmill.transforms.files.images.object_names import OBJECT_DETECTION, TFDS
 
         return OBJECT_DETECTION if self.feature_names == object_detection.NAME else TFDS
 

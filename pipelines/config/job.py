@@ -10,18 +10,18 @@ from shardmill.errors import UserError
 from shardmill.features.renames import Renames
 from shardmill.metadata import naming
 from shardmill.printable import beginning
+from shardmill.transforms.inputs.file_kind import FileKind
+from shardmill.transforms.inputs.folders import FolderRoles, parse_roles
+from shardmill.transforms.options.checks import CheckOptions
+from shardmill.transforms.options.declare import Options, ValueMistake, flag, options_of
+from shardmill.transforms.options.labels import LabelOptions
+from shardmill.transforms.options.output import OutputOptions, parse_path
+from shardmill.transforms.options.shards import DEFAULT_SHARD_SIZE, ShardOptions
+from shardmill.transforms.options.splits import TRAINING, SplitOptions
 from shardmill.versions.build_record import BuildRecord
-from transforms.inputs.file_kind import FileKind
-from transforms.inputs.folders import FolderRoles, parse_roles
-from transforms.options.checks import CheckOptions
-from transforms.options.declare import Options, ValueMistake, flag, options_of
-from transforms.options.labels import LabelOptions
-from transforms.options.output import OutputOptions, parse_path
-from transforms.options.shards import DEFAULT_SHARD_SIZE, ShardOptions
-from transforms.options.splits import TRAINING, SplitOptions
 
 if TYPE_CHECKING:
-    from transforms.sharding.balance import ShardCount
+    from shardmill.transforms.sharding.balance import ShardCount
 
 MAX_THREADS = 256  # beyond which threads of one process only wait for each other
 
@@ -173,7 +173,7 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
     @cached_property
     def root(self) -> str:
         """The folder that names are relative to; of a URL the store may be asked what it is."""
-        from transforms.inputs.listing import input_root
+        from shardmill.transforms.inputs.listing import input_root
 
         assert self.input is not None
         return input_root(self.input)
@@ -217,7 +217,7 @@ class JobConfig(RunOptions, OutputOptions, LabelOptions, NameOptions, ShardOptio
     @property
     def shard_counts(self) -> "dict[str, ShardCount]":
         """How many shards each split gets; `""` for the splits not named."""
-        from transforms.sharding.balance import ShardCount
+        from shardmill.transforms.sharding.balance import ShardCount
 
         assert not isinstance(self.num_shards, tuple)
         others = (

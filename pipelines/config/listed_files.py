@@ -5,22 +5,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pipelines.config.archives import inside_archive
-from pipelines.config.files import FilesConfig
-from pipelines.config.job import input_flag
-from pipelines.config.manifests import ManifestOptions
 from shardmill.errors import UserError
-from transforms.options.declare import flag
-from transforms.options.output import parse_path
-from transforms.preprocessing.options import DeclaredOptions
+from shardmill.pipelines.config.archives import inside_archive
+from shardmill.pipelines.config.files import FilesConfig
+from shardmill.pipelines.config.job import input_flag
+from shardmill.pipelines.config.manifests import ManifestOptions
+from shardmill.transforms.options.declare import flag
+from shardmill.transforms.options.output import parse_path
+from shardmill.transforms.preprocessing.options import DeclaredOptions
 
 if TYPE_CHECKING:
-    from transforms.inputs.annotations.huggingface import ObjectsColumn
-    from transforms.inputs.annotations.source import AnnotationSource
-    from transforms.inputs.companions import Companion
-    from transforms.inputs.manifests.given import LinesOf
-    from transforms.inputs.manifests.names import ManifestNames
-    from transforms.layout.file_options import LayoutOptions
+    from shardmill.transforms.inputs.annotations.huggingface import ObjectsColumn
+    from shardmill.transforms.inputs.annotations.source import AnnotationSource
+    from shardmill.transforms.inputs.companions import Companion
+    from shardmill.transforms.inputs.manifests.given import LinesOf
+    from shardmill.transforms.inputs.manifests.names import ManifestNames
+    from shardmill.transforms.layout.file_options import LayoutOptions
 
 
 def tree_flag(suffix: str) -> Any:
@@ -50,8 +50,8 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
         self._check_given()
         self._check_names()
         if self.manifest:
-            from transforms.inputs.listing import is_glob
-            from transforms.inputs.manifests.formats import is_textual
+            from shardmill.transforms.inputs.listing import is_glob
+            from shardmill.transforms.inputs.manifests.formats import is_textual
 
             for _, path in self.manifest:
                 if not is_glob(path):
@@ -83,8 +83,8 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
     def _take_metadata(self) -> None:
         """Of a folder with metadata files as Hugging Face's imagefolder has them, these are the manifests, and
         columns that end in _file_name name further files."""
-        from transforms.inputs.listing import is_glob
-        from transforms.inputs.manifests.given import metadata_of
+        from shardmill.transforms.inputs.listing import is_glob
+        from shardmill.transforms.inputs.manifests.given import metadata_of
 
         if self.input is None or self.manifest or self.folders is not None or self.annotations or self._has_masks:
             return
@@ -97,9 +97,9 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
         object.__setattr__(self, "manifest", found)
         object.__setattr__(self, "input", None)
         if self._several_files and not self.file_column:
-            from transforms.inputs.companions import further_files
-            from transforms.inputs.manifests.formats import columns_told
-            from transforms.inputs.manifests.names import FILE_COLUMNS
+            from shardmill.transforms.inputs.companions import further_files
+            from shardmill.transforms.inputs.manifests.formats import columns_told
+            from shardmill.transforms.inputs.manifests.names import FILE_COLUMNS
 
             told = columns_told(found[0][1])
             columns = [
@@ -157,7 +157,7 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
     @property
     def layout_options(self) -> "LayoutOptions":
         """As the base says."""
-        from transforms.inputs.manifests.names import FILE_COLUMNS
+        from shardmill.transforms.inputs.manifests.names import FILE_COLUMNS
 
         told: tuple[str, ...] = ()
         if self.imagefolder is not None and self.input is None:
@@ -188,7 +188,7 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
     @property
     def manifest_names(self) -> "ManifestNames":
         """How the manifest names files and labels."""
-        from transforms.inputs.manifests.names import ManifestNames
+        from shardmill.transforms.inputs.manifests.names import ManifestNames
 
         return ManifestNames(
             next(iter(self.file_columns), ""),
@@ -222,7 +222,7 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
     @property
     def lines_of(self) -> "LinesOf | None":
         """As the base says."""
-        from transforms.inputs.manifests.given import LinesOf
+        from shardmill.transforms.inputs.manifests.given import LinesOf
 
         several = self.manifest and len(self.manifests) > 1
         return LinesOf(tuple(manifest.path for manifest in self.manifests)) if several else None
@@ -232,8 +232,8 @@ class ListedFilesConfig(ManifestOptions, DeclaredOptions, FilesConfig, ABC):
         """The folder that names are relative to."""
         if self.input is not None:
             return super().root
-        from transforms.inputs.manifests.formats import folder_of
-        from transforms.inputs.manifests.given import common_folder
+        from shardmill.transforms.inputs.manifests.formats import folder_of
+        from shardmill.transforms.inputs.manifests.given import common_folder
 
         return common_folder([folder_of(manifest.path) for manifest in self.manifests])
 

@@ -5,11 +5,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from shardmill.errors import UserError
-from transforms.options.declare import Options, flag
-from transforms.options.manifests import parse_manifests
+from shardmill.transforms.options.declare import Options, flag
+from shardmill.transforms.options.manifests import parse_manifests
 
 if TYPE_CHECKING:
-    from transforms.inputs.manifests.given import ManifestFile
+    from shardmill.transforms.inputs.manifests.given import ManifestFile
 
 
 def _or_none(text: str) -> str | None:
@@ -54,7 +54,7 @@ class ManifestOptions(Options):
         Raises:
           UserError: one of them is none, or means something else.
         """
-        from transforms.inputs.manifests.names import FILE_COLUMNS
+        from shardmill.transforms.inputs.manifests.names import FILE_COLUMNS
 
         if self.label_separator is not None and not self.label_separator.strip():
             raise UserError(
@@ -79,8 +79,8 @@ class ManifestOptions(Options):
     @cached_property
     def manifests(self) -> "tuple[ManifestFile, ...]":
         """The manifests that files and globs name; raises UserError where a glob matches none."""
-        from transforms.inputs.manifests.formats import is_textual
-        from transforms.inputs.manifests.given import find_manifests
+        from shardmill.transforms.inputs.manifests.formats import is_textual
+        from shardmill.transforms.inputs.manifests.given import find_manifests
 
         found = find_manifests(self.manifest)
         for manifest in found:

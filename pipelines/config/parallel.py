@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pipelines.config.records import RecordsConfig
 from shardmill.errors import UserError
 from shardmill.features.translation import LANGUAGES
-from transforms.options.declare import ValueMistake, flag
-from transforms.options.output import parse_path
+from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.transforms.options.declare import ValueMistake, flag
+from shardmill.transforms.options.output import parse_path
 
 if TYPE_CHECKING:
-    from transforms.inputs.record_files import RecordFiles
-    from transforms.layout.table_options import TableOptions
+    from shardmill.transforms.inputs.record_files import RecordFiles
+    from shardmill.transforms.layout.table_options import TableOptions
 
 _NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
 _TAKEN = ("label", "filename", "line_number")  # what shardmill calls features of its own
@@ -108,7 +108,7 @@ class ParallelConfig(RecordsConfig):
     @property
     def files(self) -> "RecordFiles":
         """As the base says."""
-        from transforms.inputs.record_files import ParallelInput
+        from shardmill.transforms.inputs.record_files import ParallelInput
 
         return ParallelInput(self.texts)
 
@@ -120,7 +120,7 @@ class ParallelConfig(RecordsConfig):
     @cached_property
     def root(self) -> str:
         """The folder that the names of the first files are relative to."""
-        from transforms.inputs.listing import input_root
+        from shardmill.transforms.inputs.listing import input_root
 
         return input_root(self.texts[0][1])
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
 from shardmill.installation.extras import install_hint
-from transforms.files.images.limits import FORMATS, MAX_PIXELS, RESIZE_MODES, VERIFY
-from transforms.options.declare import Options, ValueMistake, flag
-from transforms.options.pictures import max_pixels_flag
+from shardmill.transforms.files.images.limits import FORMATS, MAX_PIXELS, RESIZE_MODES, VERIFY
+from shardmill.transforms.options.declare import Options, ValueMistake, flag
+from shardmill.transforms.options.pictures import max_pixels_flag
 
 if TYPE_CHECKING:
-    from transforms.files.images.codec import Reencode
+    from shardmill.transforms.files.images.codec import Reencode
 
 MAX_SIDE = 65_500  # pixels: the limit of JPEG encoders
 DEFAULT_QUALITY = 95  # of JPEG: beyond it Pillow's files grow without a visible gain
@@ -41,7 +41,7 @@ def parse_coordinates(value: Any) -> tuple[tuple[str, str], ...]:
     Raises:
       ValueMistake: one of them is none, or a column is there twice.
     """
-    from transforms.layout.coordinates import KINDS
+    from shardmill.transforms.layout.coordinates import KINDS
 
     if isinstance(value, str):
         pairs = [tuple(item.strip().rpartition("=")[::2]) for item in value.split(",")]
@@ -117,7 +117,7 @@ class PixelOptions(Options):
     @property
     def reencode(self) -> "Reencode | None":
         """How images are re-encoded, None where their bytes pass through."""
-        from transforms.files.images.codec import Reencode
+        from shardmill.transforms.files.images.codec import Reencode
 
         return Reencode(self.image_format, self.resize, self.resize_mode, self.jpeg_quality) if self.reencodes else None
 

@@ -4,18 +4,18 @@ from abc import ABC
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pipelines.config.columns import ColumnOptions
-from pipelines.config.delimited import DelimitedOptions
-from pipelines.config.job import JobConfig, input_flag
 from shardmill.errors import UserError
 from shardmill.features.feature import Features
-from transforms.options.boxes import BoxOptions
-from transforms.options.declare import flag
-from transforms.options.pictures import PictureOptions
-from transforms.options.shards import parse_size
-from transforms.preprocessing.options import TransformOptions
-from transforms.sequences.options import SequenceOptions
-from transforms.tokens.options import TokenOptions
+from shardmill.pipelines.config.columns import ColumnOptions
+from shardmill.pipelines.config.delimited import DelimitedOptions
+from shardmill.pipelines.config.job import JobConfig, input_flag
+from shardmill.transforms.options.boxes import BoxOptions
+from shardmill.transforms.options.declare import flag
+from shardmill.transforms.options.pictures import PictureOptions
+from shardmill.transforms.options.shards import parse_size
+from shardmill.transforms.preprocessing.options import TransformOptions
+from shardmill.transforms.sequences.options import SequenceOptions
+from shardmill.transforms.tokens.options import TokenOptions
 
 DEFAULT_BLOCK_SIZE = 16 << 20  # bytes: large enough for vectorised work, small enough for a few in memory at once
 _MIN_BLOCK_SIZE, _MAX_BLOCK_SIZE = 1 << 10, 1 << 30  # bytes
@@ -135,11 +135,11 @@ class RecordOptions(
             return None
         features = self.renames.undone(self.schema.features)
         if self.tokenization is not None:
-            from transforms.layout.tokens import untokenized
+            from shardmill.transforms.layout.tokens import untokenized
 
             features = untokenized(features, self.tokenization, self.schema.said)
         if self.sequencing is not None:
-            from transforms.layout.sequences import ungathered
+            from shardmill.transforms.layout.sequences import ungathered
 
             features = ungathered(features)
         return features

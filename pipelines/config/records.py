@@ -4,24 +4,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pipelines.config.format_spec import FormatSpec
-from pipelines.config.record_options import RecordOptions
 from shardmill.errors import UserError
 from shardmill.features.feature import Features, of_kind
-from transforms.inputs.file_kind import FileKind
-from transforms.options.boxes import BoxOptions
-from transforms.options.labels import LabelOptions
-from transforms.options.pictures import PictureOptions
-from transforms.options.splits import SplitOptions
+from shardmill.pipelines.config.format_spec import FormatSpec
+from shardmill.pipelines.config.record_options import RecordOptions
+from shardmill.transforms.inputs.file_kind import FileKind
+from shardmill.transforms.options.boxes import BoxOptions
+from shardmill.transforms.options.labels import LabelOptions
+from shardmill.transforms.options.pictures import PictureOptions
+from shardmill.transforms.options.splits import SplitOptions
 
 if TYPE_CHECKING:
-    from transforms.formats.base import RecordFormat
-    from transforms.inputs.record_files import RecordFiles
-    from transforms.layout.table_options import TableOptions
-    from transforms.records.analyze import ModuleAnalysis
-    from transforms.records.encode import RecordEncoder
-    from transforms.records.keyed import KeyOptions
-    from transforms.records.run_size import RunSize
+    from shardmill.transforms.formats.base import RecordFormat
+    from shardmill.transforms.inputs.record_files import RecordFiles
+    from shardmill.transforms.layout.table_options import TableOptions
+    from shardmill.transforms.records.analyze import ModuleAnalysis
+    from shardmill.transforms.records.encode import RecordEncoder
+    from shardmill.transforms.records.keyed import KeyOptions
+    from shardmill.transforms.records.run_size import RunSize
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class RecordsConfig(RecordOptions):
     @property
     def files(self) -> "RecordFiles":
         """The files that hold the records."""
-        from transforms.inputs.record_files import OneInput
+        from shardmill.transforms.inputs.record_files import OneInput
 
         assert self.input is not None
         return OneInput(self.input)
@@ -96,7 +96,7 @@ class RecordsConfig(RecordOptions):
     def encoder(self) -> "RecordEncoder":
         """What becomes of the rows."""
         if self.sequencing is not None:
-            from transforms.records.sequence_rows import SequenceRowEncoder
+            from shardmill.transforms.records.sequence_rows import SequenceRowEncoder
 
             return SequenceRowEncoder(tuple(self.table_options.helpers), self.renames, sequencing=self.sequencing)
         return self.spec.make_encoder(tuple(self.table_options.helpers), self.renames, self.tokenization)
@@ -126,7 +126,7 @@ class RecordsConfig(RecordOptions):
         features = super().own_schema
         if features is None or not self.spec.has_objects:
             return features, ()
-        from transforms.layout.table_options import unplaced
+        from shardmill.transforms.layout.table_options import unplaced
 
         return unplaced(features)
 
@@ -163,7 +163,7 @@ class RecordsConfig(RecordOptions):
     @property
     def table_options(self) -> "TableOptions":
         """What the layout is decided with."""
-        from transforms.layout.table_options import TableOptions
+        from shardmill.transforms.layout.table_options import TableOptions
 
         named = {"--group_by": self.group_by, "--stratify_by": self.stratify_by}
         return TableOptions(
@@ -196,22 +196,22 @@ class RecordsConfig(RecordOptions):
     @property
     def key_options(self) -> "KeyOptions":
         """What keys and splits are computed with."""
-        from transforms.records.keyed import KeyOptions
+        from shardmill.transforms.records.keyed import KeyOptions
 
         return KeyOptions(self._split, self.key or self.sequence_by, self.apart)
 
     def module_analysis(self, features: Features) -> "ModuleAnalysis":
         """What --module_file is given of examples with `features`, by the names of the input."""
         from shardmill.metadata.schema import to_pbtxt
-        from transforms.records.analyze import ModuleAnalysis
+        from shardmill.transforms.records.analyze import ModuleAnalysis
 
         return ModuleAnalysis(self.module_file, to_pbtxt(self.renames.features(features)), self.analyzed_splits)
 
     @property
     def read_threads(self) -> int:
         """How many threads of a worker read and encode, as ThreadedFlatMap takes them."""
-        from transforms.stores.storage import is_local
-        from transforms.workers.threads import TWICE_THE_CORES
+        from shardmill.transforms.stores.storage import is_local
+        from shardmill.transforms.workers.threads import TWICE_THE_CORES
 
         waits = not all(map(is_local, (self.directory, *self.inputs)))
         return self.threads or (TWICE_THE_CORES if waits else 0)
@@ -219,9 +219,9 @@ class RecordsConfig(RecordOptions):
     @property
     def run_size(self) -> "RunSize":
         """The bytes of input that become one run."""
-        from transforms.records.run_size import RunSize
-        from transforms.sharding.shards import about_how_many
-        from transforms.stores.storage import is_local
+        from shardmill.transforms.records.run_size import RunSize
+        from shardmill.transforms.sharding.shards import about_how_many
+        from shardmill.transforms.stores.storage import is_local
 
         shards = partial(about_how_many, self.shard_counts)
         return RunSize(self.block_size, shards, not is_local(self.directory))

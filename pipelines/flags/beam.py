@@ -13,8 +13,8 @@ from apache_beam.options.pipeline_options import (
     _BeamArgumentParser,
 )
 
-from transforms.stores import patience, s3_retries  # noqa: F401  # which add options to those of Beam
-from transforms.workers import memory_options  # noqa: F401  # likewise
+from shardmill.transforms.stores import patience, s3_retries  # noqa: F401  # which add options to those of Beam
+from shardmill.transforms.workers import memory_options  # noqa: F401  # likewise
 
 _OF_CLUSTERS = (FlinkRunnerOptions, SparkRunnerOptions, WorkerOptions)
 # Among these, what workers on the launcher's machine look at too

@@ -88,7 +88,7 @@ def beam_options(rest: Sequence[str], own: argparse.ArgumentParser) -> Any:
     """
     from apache_beam.options.pipeline_options import StandardOptions
 
-    from pipelines.flags.option_views import RememberingOptions
+    from shardmill.pipelines.flags.option_views import RememberingOptions
 
     options = RememberingOptions([*rest, *check_known(rest, own)])
     if options.get_all_options(retain_unknown_options=True)["labels"] and not options.view_as(StandardOptions).runner:
@@ -104,13 +104,13 @@ def check_known(rest: Sequence[str], own: argparse.ArgumentParser) -> list[str]:
     """Check that what `own` does not know is a flag of Beam's, or of the job server, or its value.
 
     Returns:
-      What to add for the runner; see pipelines.flags.job_server.
+      What to add for the runner; see shardmill.pipelines.flags.job_server.
 
     Raises:
       UserError: there is another. Of a job server that cannot be asked one is passed on that is like no flag known.
     """
-    from pipelines.flags.beam import beam_parser
-    from pipelines.flags.job_server import defaults, flags_of_server, is_portable
+    from shardmill.pipelines.flags.beam import beam_parser
+    from shardmill.pipelines.flags.job_server import defaults, flags_of_server, is_portable
 
     parser: Any = beam_parser()
     parser.error = lambda message: _raise(UserError(message))

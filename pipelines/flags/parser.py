@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING
 from typing import Any, TypeVar
 
-from pipelines.flags.options import Parser
 from shardmill.errors import UserError
-from transforms.options.declare import Option, Options
+from shardmill.pipelines.flags.options import Parser
+from shardmill.transforms.options.declare import Option, Options
 
 # The headings of --help in their order; others come where they are first declared.
 _GROUPS = ("input", "features", "images", "arrays", "audio", "labels", "output", "splits and order", "shards", "run")

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pipelines.flags.options import Parser
-from pipelines.flags.parser import add_flags
-from transforms.options.declare import Options, flag, options_of
+from shardmill.pipelines.flags.options import Parser
+from shardmill.pipelines.flags.parser import add_flags
+from shardmill.transforms.options.declare import Options, flag, options_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,42 +9,42 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 
-from pipelines.config.files import FilesConfig
-from pipelines.config.listed_files import ListedFilesConfig
-from pipelines.graphs.publishing import prepared, publish_options, renamed, report_divisions
-from pipelines.graphs.reuse import Reuse, find_reuse
 from shardmill.features.feature import Features
 from shardmill.features.renames import Renames
 from shardmill.metadata.rejects import Reject
-from transforms.contents.find import find_duplicates
-from transforms.contents.find_near import find_near
-from transforms.files.encode import FileEncoder
-from transforms.files.plan import AssignStrata, KeepOrder, PlanShards
-from transforms.files.resolve import ResolveOptions, resolve
-from transforms.files.reuse import ReusingShards
-from transforms.files.source import FileShards
-from transforms.inputs.indexed import Indexed
-from transforms.inputs.list_files import ListFiles
-from transforms.inputs.manifests.given import LinesOf
-from transforms.inputs.read_manifests import ReadManifest
-from transforms.inputs.summary import InputSummary
-from transforms.layout.file_options import LayoutOptions
-from transforms.layout.files import Layout, make_layout
-from transforms.layout.splits import DEFAULT_SPLITS
-from transforms.preprocessing.declaration import check_transform
-from transforms.preprocessing.files import transform_files, transform_notices
-from transforms.preprocessing.gather import Analysis, Gathered
-from transforms.publishing import publish
-from transforms.publishing.describe import Build, PublishOptions
-from transforms.rejects.gathered import gather
-from transforms.rejects.part import RejectsPart, parts_of
-from transforms.sharding.divisions import Divisions
-from transforms.sharding.shards import ShardKey, shard_count
-from transforms.statistics.files import SplitStats, merge_by_split
-from transforms.statistics.noted import of_files
-from transforms.writing.shard_info import ShardInfo
-from transforms.writing.shards import REJECTS, WriteShards
-from transforms.writing.source import ShardSource
+from shardmill.pipelines.config.files import FilesConfig
+from shardmill.pipelines.config.listed_files import ListedFilesConfig
+from shardmill.pipelines.graphs.publishing import prepared, publish_options, renamed, report_divisions
+from shardmill.pipelines.graphs.reuse import Reuse, find_reuse
+from shardmill.transforms.contents.find import find_duplicates
+from shardmill.transforms.contents.find_near import find_near
+from shardmill.transforms.files.encode import FileEncoder
+from shardmill.transforms.files.plan import AssignStrata, KeepOrder, PlanShards
+from shardmill.transforms.files.resolve import ResolveOptions, resolve
+from shardmill.transforms.files.reuse import ReusingShards
+from shardmill.transforms.files.source import FileShards
+from shardmill.transforms.inputs.indexed import Indexed
+from shardmill.transforms.inputs.list_files import ListFiles
+from shardmill.transforms.inputs.manifests.given import LinesOf
+from shardmill.transforms.inputs.read_manifests import ReadManifest
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.file_options import LayoutOptions
+from shardmill.transforms.layout.files import Layout, make_layout
+from shardmill.transforms.layout.splits import DEFAULT_SPLITS
+from shardmill.transforms.preprocessing.declaration import check_transform
+from shardmill.transforms.preprocessing.files import transform_files, transform_notices
+from shardmill.transforms.preprocessing.gather import Analysis, Gathered
+from shardmill.transforms.publishing import publish
+from shardmill.transforms.publishing.describe import Build, PublishOptions
+from shardmill.transforms.rejects.gathered import gather
+from shardmill.transforms.rejects.part import RejectsPart, parts_of
+from shardmill.transforms.sharding.divisions import Divisions
+from shardmill.transforms.sharding.shards import ShardKey, shard_count
+from shardmill.transforms.statistics.files import SplitStats, merge_by_split
+from shardmill.transforms.statistics.noted import of_files
+from shardmill.transforms.writing.shard_info import ShardInfo
+from shardmill.transforms.writing.shards import REJECTS, WriteShards
+from shardmill.transforms.writing.source import ShardSource
 
 # (summary, layout, statistics of each split) -> (features, notices)
 Describe = Callable[[InputSummary, Any, Sequence[SplitStats]], tuple[Features, Sequence[str]]]

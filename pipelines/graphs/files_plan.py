@@ -9,20 +9,20 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import AsIter, AsSingleton
 
-from pipelines.config.files import FilesConfig
-from pipelines.graphs.files import Describe, FileRoute, plan_files
-from pipelines.reports.figures import from_to, human_size, so_many
-from pipelines.reports.summary import first_and_last, rejected_so_far, shortened
-from pipelines.reports.work import Work
 from shardmill.features.feature import Features
+from shardmill.pipelines.config.files import FilesConfig
+from shardmill.pipelines.graphs.files import Describe, FileRoute, plan_files
+from shardmill.pipelines.reports.figures import from_to, human_size, so_many
+from shardmill.pipelines.reports.summary import first_and_last, rejected_so_far, shortened
+from shardmill.pipelines.reports.work import Work
 from shardmill.printable import printable
-from transforms.files.plan import numpy_column
-from transforms.files.references import LABELS
-from transforms.inputs.summary import InputSummary
-from transforms.layout.files import Layout
-from transforms.rejects.part import RejectsPart
-from transforms.sharding.shards import ShardKey
-from transforms.stores import storage
+from shardmill.transforms.files.plan import numpy_column
+from shardmill.transforms.files.references import LABELS
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.files import Layout
+from shardmill.transforms.rejects.part import RejectsPart
+from shardmill.transforms.sharding.shards import ShardKey
+from shardmill.transforms.stores import storage
 
 _EXAMPLES_SHOWN, _LAST_SHOWN = 10, 3  # classes of many, by --dry_run: the first, and the last
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import apache_beam as beam
 
-from pipelines.config.files import FilesConfig
-from pipelines.config.records import RecordsConfig
-from pipelines.graphs import files_plan, records_plan
-from pipelines.graphs.files import FileRoute, build_files
-from pipelines.reports.work import Work
+from shardmill.pipelines.config.files import FilesConfig
+from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.pipelines.graphs import files_plan, records_plan
+from shardmill.pipelines.graphs.files import FileRoute, build_files
+from shardmill.pipelines.reports.work import Work
 
 
 @dataclass(frozen=True)

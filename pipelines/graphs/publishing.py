@@ -7,14 +7,14 @@ from typing import TypeVar
 import apache_beam as beam
 
 import shardmill
-from pipelines.config.job import JobConfig
 from shardmill.features.feature import Features
 from shardmill.features.renames import Renames
-from transforms.publishing import publish
-from transforms.publishing.describe import Build, PublishOptions
-from transforms.sharding.divisions import Divisions
-from transforms.statistics.renamed import rename_stats
-from transforms.workers.progress import report_plan
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.transforms.publishing import publish
+from shardmill.transforms.publishing.describe import Build, PublishOptions
+from shardmill.transforms.sharding.divisions import Divisions
+from shardmill.transforms.statistics.renamed import rename_stats
+from shardmill.transforms.workers.progress import report_plan
 
 Layout = TypeVar("Layout")
 
@@ -48,7 +48,7 @@ def renamed(build: Build, features: Features, options: PublishOptions) -> tuple[
 
 
 def prepared(layout: Layout, options: PublishOptions) -> Layout:
-    """`layout`, once the job's temporary directory is there; see transforms.publishing.publish.prepare.
+    """`layout`, once the job's temporary directory is there; see shardmill.transforms.publishing.publish.prepare.
 
     The layout stands for "the input makes sense": most mistakes of a user's are found before anything is written.
     """

@@ -9,48 +9,48 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
-from pipelines.config.records import RecordsConfig
-from pipelines.graphs.publishing import prepared, publish_options, renamed, report_divisions
-from pipelines.graphs.records_contents import equal_contents
-from pipelines.graphs.records_features import check_ids, published_features, schema_notices
-from pipelines.graphs.records_reading import Known, read_layout
-from pipelines.graphs.token_graphs import token_cuts, token_notices, tokens_by_split
-from pipelines.graphs.transform_graphs import module_graph, transform_graph, transformed_shards
 from shardmill.errors import UserError
 from shardmill.features.renames import Renames
-from transforms.columns.rounded import rounded_notices
-from transforms.inputs.blocks import Task
-from transforms.layout.notices import label_notices
-from transforms.layout.splits import DEFAULT_SPLITS
-from transforms.layout.table_layout import TableLayout
-from transforms.layout.table_options import TableOptions
-from transforms.layout.timestamps import time_notices
-from transforms.preprocessing.files import transform_files, transform_notices
-from transforms.preprocessing.gather import Analysis
-from transforms.preprocessing.materialize import StagedGraph
-from transforms.publishing import publish
-from transforms.publishing.describe import Build, PublishOptions
-from transforms.records.merge import RunShards
-from transforms.records.objects import object_notices
-from transforms.records.packed import PackedShards
-from transforms.records.run_file import read_distinct_keys, read_keys
-from transforms.records.sequence_shards import SAME_TIME, SequenceShards
-from transforms.records.slices import SliceRuns
-from transforms.records.stage import KeyStrata, Staged, StagedRuns, StageRuns, Staging
-from transforms.rejects.gathered import gather
-from transforms.rejects.part import RejectsPart
-from transforms.sequences.options import Sequencing
-from transforms.sharding import balance
-from transforms.sharding.cuts import FindByteCuts, FindExampleCuts
-from transforms.sharding.divisions import Divisions, divide_by_keys
-from transforms.sharding.keys import stratum_cuts
-from transforms.sharding.shards import shard_count
-from transforms.statistics.files import SplitStats, merge_by_split
-from transforms.stores import storage
-from transforms.tokens.tokenize import INPUT_IDS, Tokenization
-from transforms.workers.merging import only
-from transforms.writing.shard_info import ShardInfo
-from transforms.writing.shards import REJECTS, SHARDS_AT_ONCE, WriteShards
+from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.pipelines.graphs.publishing import prepared, publish_options, renamed, report_divisions
+from shardmill.pipelines.graphs.records_contents import equal_contents
+from shardmill.pipelines.graphs.records_features import check_ids, published_features, schema_notices
+from shardmill.pipelines.graphs.records_reading import Known, read_layout
+from shardmill.pipelines.graphs.token_graphs import token_cuts, token_notices, tokens_by_split
+from shardmill.pipelines.graphs.transform_graphs import module_graph, transform_graph, transformed_shards
+from shardmill.transforms.columns.rounded import rounded_notices
+from shardmill.transforms.inputs.blocks import Task
+from shardmill.transforms.layout.notices import label_notices
+from shardmill.transforms.layout.splits import DEFAULT_SPLITS
+from shardmill.transforms.layout.table_layout import TableLayout
+from shardmill.transforms.layout.table_options import TableOptions
+from shardmill.transforms.layout.timestamps import time_notices
+from shardmill.transforms.preprocessing.files import transform_files, transform_notices
+from shardmill.transforms.preprocessing.gather import Analysis
+from shardmill.transforms.preprocessing.materialize import StagedGraph
+from shardmill.transforms.publishing import publish
+from shardmill.transforms.publishing.describe import Build, PublishOptions
+from shardmill.transforms.records.merge import RunShards
+from shardmill.transforms.records.objects import object_notices
+from shardmill.transforms.records.packed import PackedShards
+from shardmill.transforms.records.run_file import read_distinct_keys, read_keys
+from shardmill.transforms.records.sequence_shards import SAME_TIME, SequenceShards
+from shardmill.transforms.records.slices import SliceRuns
+from shardmill.transforms.records.stage import KeyStrata, Staged, StagedRuns, StageRuns, Staging
+from shardmill.transforms.rejects.gathered import gather
+from shardmill.transforms.rejects.part import RejectsPart
+from shardmill.transforms.sequences.options import Sequencing
+from shardmill.transforms.sharding import balance
+from shardmill.transforms.sharding.cuts import FindByteCuts, FindExampleCuts
+from shardmill.transforms.sharding.divisions import Divisions, divide_by_keys
+from shardmill.transforms.sharding.keys import stratum_cuts
+from shardmill.transforms.sharding.shards import shard_count
+from shardmill.transforms.statistics.files import SplitStats, merge_by_split
+from shardmill.transforms.stores import storage
+from shardmill.transforms.tokens.tokenize import INPUT_IDS, Tokenization
+from shardmill.transforms.workers.merging import only
+from shardmill.transforms.writing.shard_info import ShardInfo
+from shardmill.transforms.writing.shards import REJECTS, SHARDS_AT_ONCE, WriteShards
 
 _REMOTE_SHARDS_AT_ONCE = 4  # by each worker: a store has each wait for the slices that it is made of
 

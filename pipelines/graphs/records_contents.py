@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from shardmill.statistics.duplicates import Duplicates
-from transforms.contents.find import find_duplicates
-from transforms.layout.table_layout import TableLayout
-from transforms.records.stage import Staged
-from transforms.writing.shard_info import ShardInfo
+from shardmill.transforms.contents.find import find_duplicates
+from shardmill.transforms.layout.table_layout import TableLayout
+from shardmill.transforms.records.stage import Staged
+from shardmill.transforms.writing.shard_info import ShardInfo
 
 
 def equal_contents(

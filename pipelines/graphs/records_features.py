@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature, Features
-from transforms.columns.inferred import Inferred
-from transforms.examples.kinds import Kinds, mixed_kinds
-from transforms.files.images.features import deep_notices, turned_notices
-from transforms.files.images.found import mark_images, with_encodings
-from transforms.layout.columns import beside_schema
-from transforms.layout.table_layout import TableLayout
-from transforms.layout.table_options import TableOptions
-from transforms.options.splits import CONTENT
-from transforms.records.stage import Staged
+from shardmill.transforms.columns.inferred import Inferred
+from shardmill.transforms.examples.kinds import Kinds, mixed_kinds
+from shardmill.transforms.files.images.features import deep_notices, turned_notices
+from shardmill.transforms.files.images.found import mark_images, with_encodings
+from shardmill.transforms.layout.columns import beside_schema
+from shardmill.transforms.layout.table_layout import TableLayout
+from shardmill.transforms.layout.table_options import TableOptions
+from shardmill.transforms.options.splits import CONTENT
+from shardmill.transforms.records.stage import Staged
 
 _TURN = "shardmill images --image_format jpeg, which reads files, turns them upright"
 

@@ -9,25 +9,25 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
-from pipelines.config.records import RecordsConfig
-from pipelines.graphs.records import build_records
-from pipelines.graphs.records_reading import Known, read_layout
-from pipelines.reports.figures import human_size, so_many
-from pipelines.reports.summary import first_and_last, rejected_so_far
-from pipelines.reports.work import Work
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature
 from shardmill.kinds.registry import kind_of
+from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.pipelines.graphs.records import build_records
+from shardmill.pipelines.graphs.records_reading import Known, read_layout
+from shardmill.pipelines.reports.figures import human_size, so_many
+from shardmill.pipelines.reports.summary import first_and_last, rejected_so_far
+from shardmill.pipelines.reports.work import Work
 from shardmill.printable import printable
-from transforms.columns.inferred import Inferred
-from transforms.columns.nested import in_words
-from transforms.inputs.summary import InputSummary
-from transforms.layout.table_layout import TableLayout
-from transforms.preprocessing.quiet import quiet_import
-from transforms.rejects.part import RejectsPart
-from transforms.sharding.shards import about_how_many
-from transforms.stores import storage
-from transforms.workers.merging import only
+from shardmill.transforms.columns.inferred import Inferred
+from shardmill.transforms.columns.nested import in_words
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.table_layout import TableLayout
+from shardmill.transforms.preprocessing.quiet import quiet_import
+from shardmill.transforms.rejects.part import RejectsPart
+from shardmill.transforms.sharding.shards import about_how_many
+from shardmill.transforms.stores import storage
+from shardmill.transforms.workers.merging import only
 
 _SHOWN = 30  # features, by --dry_run
 
@@ -90,7 +90,7 @@ def _module_outputs(plan: DryRun, config: RecordsConfig) -> dict[str, str]:
     if not plan.layout.features:
         raise UserError(f"--module_file {config.module_file.name}: no row of {config.source} can be read")
     with quiet_import():
-        from transforms.preprocessing.tensorflow_module import outputs_of
+        from shardmill.transforms.preprocessing.tensorflow_module import outputs_of
 
     return outputs_of(config.module_file, config.module_analysis(plan.layout.features).schema)
 

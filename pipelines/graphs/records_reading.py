@@ -7,23 +7,23 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsIter
 
-from pipelines.config.records import RecordsConfig
 from shardmill.errors import JobError, UserError
 from shardmill.features.feature import Features
-from transforms.columns.inferred import Inferred
-from transforms.examples.kinds import Kinds, most_frequent
-from transforms.inputs.blocks import IndexBlocks, IndexedBlocks
-from transforms.inputs.summary import InputSummary
-from transforms.layout.columns import wanted_columns
-from transforms.layout.notices import skipped_notices
-from transforms.layout.sequences import sequence_layout
-from transforms.layout.table_layout import TableLayout
-from transforms.layout.tokens import tokenized_layout
-from transforms.preprocessing.declaration import check_analyzed, check_transform
-from transforms.records.infer import InferColumns
-from transforms.records.kinds import CountKinds
-from transforms.records.objects import objects_layout
-from transforms.workers.merging import only
+from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.transforms.columns.inferred import Inferred
+from shardmill.transforms.examples.kinds import Kinds, most_frequent
+from shardmill.transforms.inputs.blocks import IndexBlocks, IndexedBlocks
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.columns import wanted_columns
+from shardmill.transforms.layout.notices import skipped_notices
+from shardmill.transforms.layout.sequences import sequence_layout
+from shardmill.transforms.layout.table_layout import TableLayout
+from shardmill.transforms.layout.tokens import tokenized_layout
+from shardmill.transforms.preprocessing.declaration import check_analyzed, check_transform
+from shardmill.transforms.records.infer import InferColumns
+from shardmill.transforms.records.kinds import CountKinds
+from shardmill.transforms.records.objects import objects_layout
+from shardmill.transforms.workers.merging import only
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipelines.config.files import FilesConfig
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import naming
+from shardmill.pipelines.config.files import FilesConfig
+from shardmill.transforms.files.former import Former
+from shardmill.transforms.options.reuse import LATEST, NO, RECORD
+from shardmill.transforms.publishing.file_index import files_folder, read_index
+from shardmill.transforms.publishing.keep_files import RememberOptions
+from shardmill.transforms.publishing.latest import latest
+from shardmill.transforms.stores import storage
 from shardmill.versions.published import published_versions
-from transforms.files.former import Former
-from transforms.options.reuse import LATEST, NO, RECORD
-from transforms.publishing.file_index import files_folder, read_index
-from transforms.publishing.keep_files import RememberOptions
-from transforms.publishing.latest import latest
-from transforms.stores import storage
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,17 @@ from functools import partial
 
 import apache_beam as beam
 
-from pipelines.config.records import RecordsConfig
 from shardmill.errors import JobError, UserError
-from transforms.records.run_file import Run, read_keys
-from transforms.records.stage import Staged, StagedRuns
-from transforms.sharding.balance import ShardCount
-from transforms.sharding.cuts import FindByteCuts
-from transforms.sharding.divisions import Divisions, divide_by_blocks
-from transforms.sharding.shards import shard_count
-from transforms.tokens.pack import tokens_in
-from transforms.tokens.tokenize import CUT, INPUT_IDS, LOST, Tokenization
-from transforms.writing.shard_info import ShardInfo
+from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.transforms.records.run_file import Run, read_keys
+from shardmill.transforms.records.stage import Staged, StagedRuns
+from shardmill.transforms.sharding.balance import ShardCount
+from shardmill.transforms.sharding.cuts import FindByteCuts
+from shardmill.transforms.sharding.divisions import Divisions, divide_by_blocks
+from shardmill.transforms.sharding.shards import shard_count
+from shardmill.transforms.tokens.pack import tokens_in
+from shardmill.transforms.tokens.tokenize import CUT, INPUT_IDS, LOST, Tokenization
+from shardmill.transforms.writing.shard_info import ShardInfo
 
 _ID_BYTES = 3  # of a token's id in an example, at most: vocabularies have fewer than 2**21 tokens
 

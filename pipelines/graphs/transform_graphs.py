@@ -6,22 +6,22 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
-from pipelines.config.records import RecordsConfig
-from pipelines.graphs.records_features import published_features
 from shardmill.features.renames import Renames
 from shardmill.features.roles import with_label
 from shardmill.metadata.schema import to_pbtxt
-from transforms.layout.table_layout import TableLayout
-from transforms.layout.table_options import TableOptions
-from transforms.preprocessing.files import transform_files
-from transforms.preprocessing.gather import Analysis
-from transforms.preprocessing.materialize import StagedGraph
-from transforms.preprocessing.module_files import module_files
-from transforms.publishing.describe import PublishOptions
-from transforms.records.analyze import AnalyzeRuns, ModuleAnalysis, analyzed_files, check_examples
-from transforms.records.stage import Staged, StagedRuns
-from transforms.records.transformed import TransformedShards
-from transforms.workers.merging import only
+from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.pipelines.graphs.records_features import published_features
+from shardmill.transforms.layout.table_layout import TableLayout
+from shardmill.transforms.layout.table_options import TableOptions
+from shardmill.transforms.preprocessing.files import transform_files
+from shardmill.transforms.preprocessing.gather import Analysis
+from shardmill.transforms.preprocessing.materialize import StagedGraph
+from shardmill.transforms.preprocessing.module_files import module_files
+from shardmill.transforms.publishing.describe import PublishOptions
+from shardmill.transforms.records.analyze import AnalyzeRuns, ModuleAnalysis, analyzed_files, check_examples
+from shardmill.transforms.records.stage import Staged, StagedRuns
+from shardmill.transforms.records.transformed import TransformedShards
+from shardmill.transforms.workers.merging import only
 
 
 def transform_graph(

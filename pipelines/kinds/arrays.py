@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pipelines.config.listed_files import ListedFilesConfig, tree_flag
-from pipelines.kinds.kind import Kind
 from shardmill.errors import UserError
-from transforms.files.arrays.limits import ELEMENTS, MAX_DIMENSIONS
-from transforms.inputs.file_kind import ARRAYS, FileKind
-from transforms.options.declare import ValueMistake, flag
+from shardmill.pipelines.config.listed_files import ListedFilesConfig, tree_flag
+from shardmill.pipelines.kinds.kind import Kind
+from shardmill.transforms.files.arrays.limits import ELEMENTS, MAX_DIMENSIONS
+from shardmill.transforms.inputs.file_kind import ARRAYS, FileKind
+from shardmill.transforms.options.declare import ValueMistake, flag
 
 if TYPE_CHECKING:
-    from pipelines.graphs.files import FileRoute
-    from pipelines.graphs.jobs import Job
     from shardmill.features.feature import Features
-    from transforms.files.arrays.layout import ArrayLayout, ArrayOptions
-    from transforms.inputs.summary import InputSummary
-    from transforms.statistics.files import SplitStats
+    from shardmill.pipelines.graphs.files import FileRoute
+    from shardmill.pipelines.graphs.jobs import Job
+    from shardmill.transforms.files.arrays.layout import ArrayLayout, ArrayOptions
+    from shardmill.transforms.inputs.summary import InputSummary
+    from shardmill.transforms.statistics.files import SplitStats
 
 RESERVED = ("label", "filename", "split")  # features that every array has, or columns that mean something else
 
@@ -94,8 +94,8 @@ class ArraysConfig(ListedFilesConfig):
     @property
     def array_options(self) -> "ArrayOptions":
         """What the layout is decided with, beside folders and labels."""
-        from transforms.files.arrays.layout import ArrayOptions
-        from transforms.files.arrays.npy import ArrayType
+        from shardmill.transforms.files.arrays.layout import ArrayOptions
+        from shardmill.transforms.files.arrays.npy import ArrayType
 
         given = ArrayType(self.dtype, self.shape) if self.shape is not None and self.dtype is not None else None
         return ArrayOptions(self.root, self.feature, given)
@@ -108,9 +108,9 @@ class ArraysConfig(ListedFilesConfig):
 
 def arrays_route(config: ArraysConfig) -> "FileRoute":
     """How arrays are found, read and described."""
-    from pipelines.graphs.files import FileRoute, find_files
-    from transforms.files.arrays.encode import ArrayEncoder
-    from transforms.files.arrays.layout import make_array_layout
+    from shardmill.pipelines.graphs.files import FileRoute, find_files
+    from shardmill.transforms.files.arrays.encode import ArrayEncoder
+    from shardmill.transforms.files.arrays.layout import make_array_layout
 
     encoder = ArrayEncoder(config.root, config.feature, renames=config.renames)
     return FileRoute(
@@ -125,13 +125,13 @@ def arrays_route(config: ArraysConfig) -> "FileRoute":
 def _describe(
     summary: "InputSummary", layout: "ArrayLayout", _: "Sequence[SplitStats]", feature: str
 ) -> "tuple[Features, Sequence[str]]":
-    from transforms.files.arrays.layout import array_features
+    from shardmill.transforms.files.arrays.layout import array_features
 
     return array_features(layout, summary.records, feature), ()
 
 
 def _job(config: ArraysConfig) -> "Job":
-    from pipelines.graphs.jobs import file_job
+    from shardmill.pipelines.graphs.jobs import file_job
 
     return file_job(config, arrays_route(config))
 

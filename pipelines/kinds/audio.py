@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from pipelines.config.listed_files import ListedFilesConfig, tree_flag
-from pipelines.kinds.kind import Kind
-from transforms.inputs.file_kind import AUDIO, FileKind
-from transforms.options.declare import flag
+from shardmill.pipelines.config.listed_files import ListedFilesConfig, tree_flag
+from shardmill.pipelines.kinds.kind import Kind
+from shardmill.transforms.inputs.file_kind import AUDIO, FileKind
+from shardmill.transforms.options.declare import flag
 
 if TYPE_CHECKING:
-    from pipelines.graphs.files import FileRoute
-    from pipelines.graphs.jobs import Job
     from shardmill.features.feature import Features
-    from transforms.inputs.summary import InputSummary
-    from transforms.layout.files import Layout
-    from transforms.statistics.files import SplitStats
+    from shardmill.pipelines.graphs.files import FileRoute
+    from shardmill.pipelines.graphs.jobs import Job
+    from shardmill.transforms.inputs.summary import InputSummary
+    from shardmill.transforms.layout.files import Layout
+    from shardmill.transforms.statistics.files import SplitStats
 
 RESERVED = ("audio", "filename", "sample_rate", "channels", "frames")  # features, which a column cannot also be
 
@@ -43,8 +43,8 @@ class AudioConfig(ListedFilesConfig):
 
 def audio_route(config: AudioConfig) -> "FileRoute":
     """How WAV files are found, read and described."""
-    from pipelines.graphs.files import FileRoute, find_files
-    from transforms.files.audio.encode import AudioEncoder
+    from shardmill.pipelines.graphs.files import FileRoute, find_files
+    from shardmill.transforms.files.audio.encode import AudioEncoder
 
     encoder = AudioEncoder(config.root, config.decode_audio, config.renames)
     of_layout = encoder.of_layout if config.manifest else None
@@ -55,8 +55,8 @@ def audio_route(config: AudioConfig) -> "FileRoute":
 def _describe(
     summary: "InputSummary", layout: "Layout", stats: "Sequence[SplitStats]", decoded: bool
 ) -> "tuple[Features, Sequence[str]]":
-    from transforms.files.audio.features import audio_features, audio_notices
-    from transforms.files.audio.stats import AudioStats
+    from shardmill.transforms.files.audio.features import audio_features, audio_notices
+    from shardmill.transforms.files.audio.stats import AudioStats
 
     total = AudioStats()
     for of_split in stats:
@@ -66,7 +66,7 @@ def _describe(
 
 
 def _job(config: AudioConfig) -> "Job":
-    from pipelines.graphs.jobs import file_job
+    from shardmill.pipelines.graphs.jobs import file_job
 
     return file_job(config, audio_route(config))
 

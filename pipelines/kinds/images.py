@@ -4,32 +4,32 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pipelines.config.images import ImagesConfig
-from pipelines.kinds.kind import Kind
+from shardmill.pipelines.config.images import ImagesConfig
+from shardmill.pipelines.kinds.kind import Kind
 
 if TYPE_CHECKING:
-    from pipelines.graphs.files import FileRoute
-    from pipelines.graphs.jobs import Job
     from shardmill.features.feature import Features
-    from transforms.files.images.object_names import ObjectNames
-    from transforms.inputs.annotations.objects import Member
-    from transforms.inputs.companions import Companion
-    from transforms.inputs.summary import InputSummary
-    from transforms.layout.file_options import LayoutOptions
-    from transforms.layout.files import Layout
-    from transforms.statistics.files import SplitStats
+    from shardmill.pipelines.graphs.files import FileRoute
+    from shardmill.pipelines.graphs.jobs import Job
+    from shardmill.transforms.files.images.object_names import ObjectNames
+    from shardmill.transforms.inputs.annotations.objects import Member
+    from shardmill.transforms.inputs.companions import Companion
+    from shardmill.transforms.inputs.summary import InputSummary
+    from shardmill.transforms.layout.file_options import LayoutOptions
+    from shardmill.transforms.layout.files import Layout
+    from shardmill.transforms.statistics.files import SplitStats
 
 
 def images_route(config: ImagesConfig) -> "FileRoute":
     """How images are found, read and described."""
-    from pipelines.graphs.files import FileRoute, find_files
-    from transforms.files.images import look
-    from transforms.files.images.companions import CompanionEncoder
-    from transforms.files.images.encode import ImageEncoder
-    from transforms.files.images.objects import ObjectEncoder
-    from transforms.inputs.annotated import ReadAnnotations
-    from transforms.inputs.manifests.names import RESERVED
-    from transforms.layout.coordinates import held
+    from shardmill.pipelines.graphs.files import FileRoute, find_files
+    from shardmill.transforms.files.images import look
+    from shardmill.transforms.files.images.companions import CompanionEncoder
+    from shardmill.transforms.files.images.encode import ImageEncoder
+    from shardmill.transforms.files.images.objects import ObjectEncoder
+    from shardmill.transforms.inputs.annotated import ReadAnnotations
+    from shardmill.transforms.inputs.manifests.names import RESERVED
+    from shardmill.transforms.layout.coordinates import held
 
     declared, how, names = dict(config.coordinates), config.reencode, config.object_names
     source, objects = config.annotation_source, None
@@ -80,7 +80,7 @@ def _describe(
 ) -> "tuple[Features, Sequence[str]]":
     from collections import Counter
 
-    from transforms.files.images.features import (
+    from shardmill.transforms.files.images.features import (
         animation_notices,
         box_notices,
         companion_notices,
@@ -89,7 +89,7 @@ def _describe(
         naming_notices,
         turned_notices,
     )
-    from transforms.statistics.files import ImageStats
+    from shardmill.transforms.statistics.files import ImageStats
 
     formats: Counter[str] = sum((images.formats for images in stats if isinstance(images, ImageStats)), Counter())
     boxes: Counter[str] = sum((Counter(images.boxes) for images in stats if isinstance(images, ImageStats)), Counter())
@@ -115,8 +115,8 @@ def _layout(
     mode: str | None,
     names: "ObjectNames",
 ) -> "Layout":
-    from transforms.layout.coordinates import check_coordinates
-    from transforms.layout.files import make_layout
+    from shardmill.transforms.layout.coordinates import check_coordinates
+    from shardmill.transforms.layout.files import make_layout
 
     layout = make_layout(summary, options)
     if mode is not None:
@@ -127,7 +127,7 @@ def _layout(
 
 
 def _job(config: ImagesConfig) -> "Job":
-    from pipelines.graphs.jobs import file_job
+    from shardmill.pipelines.graphs.jobs import file_job
 
     return file_job(config, images_route(config))
 

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from pipelines.config.format_spec import FormatSpec
-from pipelines.config.job import JobConfig
-from pipelines.config.records import RecordsConfig
-from pipelines.flags.parser import make_config
 from shardmill.errors import UserError
 from shardmill.installation.extras import install_hint
-from transforms.options.declare import Option, options_of
+from shardmill.pipelines.config.format_spec import FormatSpec
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.pipelines.flags.parser import make_config
+from shardmill.transforms.options.declare import Option, options_of
 
 if TYPE_CHECKING:
-    from pipelines.graphs.jobs import Job
+    from shardmill.pipelines.graphs.jobs import Job
 
 
 @dataclass(frozen=True)

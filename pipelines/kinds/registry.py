@@ -5,8 +5,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pipelines.config.job import JobConfig
-    from pipelines.kinds.kind import Kind
+    from shardmill.pipelines.config.job import JobConfig
+    from shardmill.pipelines.kinds.kind import Kind
 
 _MODULES = ("images", "arrays", "audio", "tables", "text")  # named by their command; the tables have several
 

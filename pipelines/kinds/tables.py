@@ -2,23 +2,23 @@
 
 from typing import TYPE_CHECKING
 
-from pipelines.config.format_spec import FormatSpec
-from pipelines.config.record_options import RecordOptions
-from pipelines.config.records import RecordsConfig
-from pipelines.kinds.kind import RecordsKind
 from shardmill.features.renames import Renames
-from transforms.options.boxes import BoxOptions
-from transforms.options.declare import options_of
-from transforms.options.pictures import PictureOptions
-from transforms.sequences.options import SequenceOptions
-from transforms.tokens.options import TokenOptions
+from shardmill.pipelines.config.format_spec import FormatSpec
+from shardmill.pipelines.config.record_options import RecordOptions
+from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.pipelines.kinds.kind import RecordsKind
+from shardmill.transforms.options.boxes import BoxOptions
+from shardmill.transforms.options.declare import options_of
+from shardmill.transforms.options.pictures import PictureOptions
+from shardmill.transforms.sequences.options import SequenceOptions
+from shardmill.transforms.tokens.options import TokenOptions
 
 if TYPE_CHECKING:
-    from pipelines.graphs.jobs import Job
-    from transforms.formats.base import RecordFormat
-    from transforms.layout.table_layout import MakeLayout
-    from transforms.records.encode import RecordEncoder
-    from transforms.tokens.tokenize import Tokenization
+    from shardmill.pipelines.graphs.jobs import Job
+    from shardmill.transforms.formats.base import RecordFormat
+    from shardmill.transforms.layout.table_layout import MakeLayout
+    from shardmill.transforms.records.encode import RecordEncoder
+    from shardmill.transforms.tokens.tokenize import Tokenization
 
 TOKEN_FLAGS = tuple(option.field for option in options_of(TokenOptions))
 COMPRESSED = r"(?:\.(?:gz|bz2|zst))?"
@@ -44,7 +44,7 @@ _BOXES = tuple(option.field for option in options_of(BoxOptions))
 
 
 def _csv(config: RecordOptions) -> "RecordFormat":
-    from transforms.formats.csv.format import CsvFormat
+    from shardmill.transforms.formats.csv.format import CsvFormat
 
     return CsvFormat(
         config.delimiter or "",
@@ -58,62 +58,62 @@ def _csv(config: RecordOptions) -> "RecordFormat":
 
 
 def _jsonl(config: RecordOptions) -> "RecordFormat":
-    from transforms.formats.json_lines import JsonLinesFormat
+    from shardmill.transforms.formats.json_lines import JsonLinesFormat
 
     return JsonLinesFormat(config.block_size, config.fill, config.drop)
 
 
 def _parquet(config: RecordOptions) -> "RecordFormat":
-    from transforms.formats.parquet.format import ParquetFormat
+    from shardmill.transforms.formats.parquet.format import ParquetFormat
 
     return ParquetFormat(config.fill, config.drop, config.image)
 
 
 def _avro(config: RecordOptions) -> "RecordFormat":
-    from transforms.formats.avro.format import AvroFormat
+    from shardmill.transforms.formats.avro.format import AvroFormat
 
     return AvroFormat(config.block_size, config.fill, config.drop)
 
 
 def _tars(config: RecordOptions) -> "RecordFormat":
-    from transforms.formats.tar.format import TarFormat
+    from shardmill.transforms.formats.tar.format import TarFormat
 
     return TarFormat(config.block_size, config.fill, config.drop)
 
 
 def _tfrecords(config: RecordOptions) -> "RecordFormat":
-    from transforms.formats.tfrecords import TFRecordFormat
+    from shardmill.transforms.formats.tfrecords import TFRecordFormat
 
     return TFRecordFormat(config.block_size)
 
 
 def _rows(helpers: tuple[str, ...], renames: Renames, tokens: "Tokenization | None") -> "RecordEncoder":
-    from transforms.records.encode import TableEncoder
+    from shardmill.transforms.records.encode import TableEncoder
 
     return TableEncoder(helpers, renames, tokens)
 
 
 def _records(helpers: tuple[str, ...], _: Renames, __: "Tokenization | None") -> "RecordEncoder":
-    from transforms.records.encode import RecordPasser
+    from shardmill.transforms.records.encode import RecordPasser
 
     return RecordPasser(helpers)
 
 
 def _table_layout() -> "MakeLayout":
-    from transforms.layout.tables import make_table_layout
+    from shardmill.transforms.layout.tables import make_table_layout
 
     return make_table_layout
 
 
 def _record_layout() -> "MakeLayout":
-    from transforms.layout.records import make_record_layout
+    from shardmill.transforms.layout.records import make_record_layout
 
     return make_record_layout
 
 
 def records_job(config: RecordsConfig) -> "Job":
     """The graph that `config` describes."""
-    from pipelines.graphs.jobs import record_job
+    from shardmill.pipelines.graphs.jobs import record_job
 
     return record_job(config)
 

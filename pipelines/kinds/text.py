@@ -5,31 +5,31 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pipelines.config.files import FilesConfig
-from pipelines.config.format_spec import FormatSpec
-from pipelines.config.job import JobConfig
-from pipelines.config.parallel import ParallelConfig, parse_inputs
-from pipelines.config.record_options import RecordOptions
-from pipelines.config.records import RecordsConfig
-from pipelines.flags.parser import make_config
-from pipelines.kinds.kind import RecordsKind
-from pipelines.kinds.tables import COMPRESSED, TOKEN_FLAGS, records_job
 from shardmill.errors import UserError
 from shardmill.features.renames import Renames
-from transforms.inputs.file_kind import FileKind
-from transforms.options.declare import Option, Options, flag, options_of
-from transforms.options.reuse import NO, ReuseOptions
+from shardmill.pipelines.config.files import FilesConfig
+from shardmill.pipelines.config.format_spec import FormatSpec
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.config.parallel import ParallelConfig, parse_inputs
+from shardmill.pipelines.config.record_options import RecordOptions
+from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.pipelines.flags.parser import make_config
+from shardmill.pipelines.kinds.kind import RecordsKind
+from shardmill.pipelines.kinds.tables import COMPRESSED, TOKEN_FLAGS, records_job
+from shardmill.transforms.inputs.file_kind import FileKind
+from shardmill.transforms.options.declare import Option, Options, flag, options_of
+from shardmill.transforms.options.reuse import NO, ReuseOptions
 
 if TYPE_CHECKING:
-    from pipelines.graphs.jobs import Job
     from shardmill.features.feature import Features
-    from transforms.formats.base import RecordFormat
-    from transforms.inputs.summary import InputSummary
-    from transforms.layout.files import Layout
-    from transforms.layout.table_layout import MakeLayout
-    from transforms.records.encode import RecordEncoder
-    from transforms.statistics.files import SplitStats
-    from transforms.tokens.tokenize import Tokenization
+    from shardmill.pipelines.graphs.jobs import Job
+    from shardmill.transforms.formats.base import RecordFormat
+    from shardmill.transforms.inputs.summary import InputSummary
+    from shardmill.transforms.layout.files import Layout
+    from shardmill.transforms.layout.table_layout import MakeLayout
+    from shardmill.transforms.records.encode import RecordEncoder
+    from shardmill.transforms.statistics.files import SplitStats
+    from shardmill.transforms.tokens.tokenize import Tokenization
 
 TEXT_FILES = FileKind("text files", "txt|text")
 
@@ -44,7 +44,7 @@ class TextFilesConfig(FilesConfig):
         super().__post_init__()
         if self.input is None:
             raise UserError("give --input, a folder or a glob")
-        from transforms.formats.encodings import encoding_name
+        from shardmill.transforms.formats.encodings import encoding_name
 
         try:
             encoding_name(self.encoding)
@@ -79,24 +79,24 @@ class _Unit(Options):
 
 
 def _lines(config: RecordOptions) -> "RecordFormat":
-    from transforms.formats.lines import LinesFormat
+    from shardmill.transforms.formats.lines import LinesFormat
 
     if not isinstance(config, ParallelConfig):
         return LinesFormat(config.block_size, config.encoding, config.line_numbers)
-    from transforms.formats.parallel import ParallelFormat
+    from shardmill.transforms.formats.parallel import ParallelFormat
 
     each = max(config.block_size // len(config.texts), 1)
     return ParallelFormat(LinesFormat(each, config.encoding, config.line_numbers), config.languages)
 
 
 def _line_encoder(helpers: tuple[str, ...], renames: Renames, tokens: "Tokenization | None") -> "RecordEncoder":
-    from transforms.records.encode import LineEncoder
+    from shardmill.transforms.records.encode import LineEncoder
 
     return LineEncoder(helpers, renames, tokens)
 
 
 def _line_layout() -> "MakeLayout":
-    from transforms.layout.lines import make_line_layout
+    from shardmill.transforms.layout.lines import make_line_layout
 
     return make_line_layout
 
@@ -174,7 +174,7 @@ class TextKind(RecordsKind):
 
 
 def _describe(summary: "InputSummary", layout: "Layout", _: "Sequence[SplitStats]") -> "tuple[Features, Sequence[str]]":
-    from transforms.files.texts import text_features
+    from shardmill.transforms.files.texts import text_features
 
     return text_features(layout), ()
 
@@ -182,10 +182,10 @@ def _describe(summary: "InputSummary", layout: "Layout", _: "Sequence[SplitStats
 def _job(config: RecordsConfig | TextFilesConfig) -> "Job":
     if isinstance(config, RecordsConfig):
         return records_job(config)
-    from pipelines.graphs.files import FileRoute
-    from pipelines.graphs.jobs import file_job
-    from transforms.files.texts import TextFileEncoder
-    from transforms.inputs.list_files import ListFiles
+    from shardmill.pipelines.graphs.files import FileRoute
+    from shardmill.pipelines.graphs.jobs import file_job
+    from shardmill.transforms.files.texts import TextFileEncoder
+    from shardmill.transforms.inputs.list_files import ListFiles
 
     assert config.input is not None
     route = FileRoute(

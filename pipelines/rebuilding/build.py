@@ -5,20 +5,20 @@ from functools import partial
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.config.job import JobConfig
-from pipelines.graphs.jobs import Job
-from pipelines.rebuilding.decide import to_bytes
-from pipelines.rebuilding.keep import keep
-from pipelines.rebuilding.planning import Asked, Plan, Say, asked_changes
-from pipelines.rebuilding.retain import retain
-from pipelines.rebuilding.reuse import reuse_changes, reuse_said
-from pipelines.recipes.recipe import Recipe
-from pipelines.running.convert import run
-from pipelines.running.dataflow import refuse_template
-from pipelines.running.memory import return_large_buffers, reuse_large_buffers
-from pipelines.running.outcome import Built
-from pipelines.running.recorded import run_recorded
-from pipelines.running.runner import is_local
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.graphs.jobs import Job
+from shardmill.pipelines.rebuilding.decide import to_bytes
+from shardmill.pipelines.rebuilding.keep import keep
+from shardmill.pipelines.rebuilding.planning import Asked, Plan, Say, asked_changes
+from shardmill.pipelines.rebuilding.retain import retain
+from shardmill.pipelines.rebuilding.reuse import reuse_changes, reuse_said
+from shardmill.pipelines.recipes.recipe import Recipe
+from shardmill.pipelines.running.convert import run
+from shardmill.pipelines.running.dataflow import refuse_template
+from shardmill.pipelines.running.memory import return_large_buffers, reuse_large_buffers
+from shardmill.pipelines.running.outcome import Built
+from shardmill.pipelines.running.recorded import run_recorded
+from shardmill.pipelines.running.runner import is_local
 
 
 def build(recipe: Recipe, made: Plan, asked: Asked, options: PipelineOptions, say: Say) -> Built:

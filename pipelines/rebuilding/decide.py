@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pipelines.config.job import JobConfig
-from pipelines.rebuilding.inputs import FILES, Inputs
 from shardmill.errors import CorruptDataError
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.rebuilding.inputs import FILES, Inputs
 from shardmill.printable import beginning
+from shardmill.transforms.publishing import latest as latest_file
+from shardmill.transforms.publishing.catalog import published
+from shardmill.transforms.publishing.inputs_file import inputs_path
+from shardmill.transforms.publishing.whole import why_not_whole
+from shardmill.transforms.stores import storage
 from shardmill.versions.published import numbers
-from transforms.publishing import latest as latest_file
-from transforms.publishing.catalog import published
-from transforms.publishing.inputs_file import inputs_path
-from transforms.publishing.whole import why_not_whole
-from transforms.stores import storage
 
 _FORMAT = 1  # raised when what was written before would be misread
 

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
-from pipelines.recipes.durations import shown
-from pipelines.recipes.sections import FreshnessOptions
 from shardmill.errors import ChecksError
+from shardmill.pipelines.recipes.durations import shown
+from shardmill.pipelines.recipes.sections import FreshnessOptions
 
 _SKEW = 300.0  # seconds that clocks of two machines may differ by, without a word
 

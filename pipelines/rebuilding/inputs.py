@@ -21,24 +21,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import shardmill
-from pipelines.config.job import JobConfig
-from pipelines.config.listed_files import ListedFilesConfig
-from pipelines.config.parallel import ParallelConfig
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.file_kind import IMAGES, FileKind
-from transforms.inputs.listing import NO_MATCH, Found, input_root, list_input
-from transforms.inputs.record_files import of_language
-from transforms.options.declare import options_of
-from transforms.stores import storage
-from transforms.stores.checksums import UNREADABLE, checksums
-from transforms.stores.error_text import error_text
-from transforms.stores.failures import raise_if_store_failed
-from transforms.stores.protocol import CHECKSUM_STAMP, FileStat
-from transforms.workers.batches import batches
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.config.listed_files import ListedFilesConfig
+from shardmill.pipelines.config.parallel import ParallelConfig
+from shardmill.transforms.inputs.file_kind import IMAGES, FileKind
+from shardmill.transforms.inputs.listing import NO_MATCH, Found, input_root, list_input
+from shardmill.transforms.inputs.record_files import of_language
+from shardmill.transforms.options.declare import options_of
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.checksums import UNREADABLE, checksums
+from shardmill.transforms.stores.error_text import error_text
+from shardmill.transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.stores.protocol import CHECKSUM_STAMP, FileStat
+from shardmill.transforms.workers.batches import batches
 
 if TYPE_CHECKING:
-    from transforms.inputs.annotations.source import AnnotationSource
+    from shardmill.transforms.inputs.annotations.source import AnnotationSource
 
 FILES = pa.schema([pa.field("name", pa.string()), pa.field("size", pa.int64()), pa.field("stamp", pa.string())])
 _MANIFEST = "--manifest"  # the name of that file among those that it lists
@@ -160,8 +160,8 @@ def _masks(config: ListedFilesConfig) -> Iterator[_Named]:
 
 def _listed(config: ListedFilesConfig) -> Iterator[_Named]:
     """Manifests, and the files that they list."""
-    from transforms.inputs.manifests.reading import read_all
-    from transforms.inputs.manifests.rows import Row, digest
+    from shardmill.transforms.inputs.manifests.reading import read_all
+    from shardmill.transforms.inputs.manifests.rows import Row, digest
 
     several = len(config.manifests) > 1
     for manifest in config.manifests:
@@ -181,9 +181,9 @@ def _listed(config: ListedFilesConfig) -> Iterator[_Named]:
 
 def _annotated(config: ListedFilesConfig, source: "AnnotationSource") -> Iterator[_Named]:
     """The files of annotations, and the images that they are of."""
-    from transforms.inputs.annotations.objects import AnnotatedFiles
-    from transforms.inputs.annotations.source import Listed
-    from transforms.inputs.located import locate
+    from shardmill.transforms.inputs.annotations.objects import AnnotatedFiles
+    from shardmill.transforms.inputs.annotations.source import Listed
+    from shardmill.transforms.inputs.located import locate
 
     names = {path: path for path in source.beside()}
     for item in source.listed():

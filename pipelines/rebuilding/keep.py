@@ -6,20 +6,20 @@ from typing import Any
 
 from google.protobuf import text_format
 
-from pipelines.config.given_schema import GivenSchema
-from pipelines.config.job import JobConfig
-from pipelines.recipes.recipe import Recipe
 from shardmill.checks.asked import Constraints
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.features.feature import Feature
 from shardmill.metadata import naming
+from shardmill.pipelines.config.given_schema import GivenSchema
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.recipes.recipe import Recipe
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.reading.selection import labels_of
+from shardmill.transforms.options.checks import CheckOptions
+from shardmill.transforms.options.labels import Labels
+from shardmill.transforms.publishing.before import version_before
+from shardmill.transforms.stores import storage
 from shardmill.versions.tags import find_version
-from transforms.options.checks import CheckOptions
-from transforms.options.labels import Labels
-from transforms.publishing.before import version_before
-from transforms.stores import storage
 
 # Of a version's options those by which its schema is not that of its input
 _MADE = {

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 
 from shardmill.errors import JobError, UserError
 from shardmill.metadata import naming
+from shardmill.transforms.publishing.catalog import published
+from shardmill.transforms.publishing.latest import latest_path, named, write_latest
+from shardmill.transforms.publishing.whole import why_not_whole
+from shardmill.transforms.stores import conditional, storage
+from shardmill.transforms.stores.stored import ChangedError
 from shardmill.versions.published import numbers
 from shardmill.versions.tags import find_version, is_tag, tag_path
-from transforms.publishing.catalog import published
-from transforms.publishing.latest import latest_path, named, write_latest
-from transforms.publishing.whole import why_not_whole
-from transforms.stores import conditional, storage
-from transforms.stores.stored import ChangedError
 
 
 def rollback(parent: str, wanted: str | None) -> tuple[str, str]:

@@ -4,18 +4,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pipelines.config.job import JobConfig
-from pipelines.rebuilding.decide import Changed, Unchanged, decide
-from pipelines.rebuilding.freshness import check_freshness
-from pipelines.rebuilding.inputs import Inputs, find_inputs
-from pipelines.rebuilding.keep import kept_of
-from pipelines.rebuilding.versions import version_to_build
-from pipelines.recipes.recipe import Recipe
-from pipelines.running.outcome import begin_record
 from shardmill.metadata import naming
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.rebuilding.decide import Changed, Unchanged, decide
+from shardmill.pipelines.rebuilding.freshness import check_freshness
+from shardmill.pipelines.rebuilding.inputs import Inputs, find_inputs
+from shardmill.pipelines.rebuilding.keep import kept_of
+from shardmill.pipelines.rebuilding.versions import version_to_build
+from shardmill.pipelines.recipes.recipe import Recipe
+from shardmill.pipelines.running.outcome import begin_record
+from shardmill.transforms.stores import storage
 from shardmill.versions.build_record import BuildRecord
 from shardmill.versions.tags import find_version
-from transforms.stores import storage
 
 Say = Callable[[str], None]
 

@@ -5,10 +5,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pipelines.rebuilding.decide import Unchanged
-from pipelines.rebuilding.planning import Asked, Plan, Say, begin, plan
-from pipelines.recipes.recipe import Recipe
-from pipelines.running.outcome import (
+from shardmill.errors import CorruptDataError, JobError, LockedError, UserError
+from shardmill.metadata import naming
+from shardmill.pipelines.rebuilding.decide import Unchanged
+from shardmill.pipelines.rebuilding.planning import Asked, Plan, Say, begin, plan
+from shardmill.pipelines.recipes.recipe import Recipe
+from shardmill.pipelines.running.outcome import (
     Built,
     Failure,
     Interrupted,
@@ -17,12 +19,10 @@ from pipelines.running.outcome import (
     interrupted,
     write_unpublished,
 )
-from pipelines.running.signals import terminable
-from shardmill.errors import CorruptDataError, JobError, LockedError, UserError
-from shardmill.metadata import naming
+from shardmill.pipelines.running.signals import terminable
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.error_text import sentence_of
 from shardmill.versions.build_record import BuildRecord
-from transforms.stores import storage
-from transforms.stores.error_text import sentence_of
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -56,7 +56,7 @@ def _rebuild(recipe: Recipe, asked: Asked, options: "Callable[[], PipelineOption
         unchanged = _unchanged(made)
         if unchanged is not None and not _is_half_published(made):
             return unchanged
-        from pipelines.running.taking_up import complete_interrupted
+        from shardmill.pipelines.running.taking_up import complete_interrupted
 
         if completed := complete_interrupted(made.config.parent):
             for sentence in completed:
@@ -64,7 +64,7 @@ def _rebuild(recipe: Recipe, asked: Asked, options: "Callable[[], PipelineOption
             return _rebuild(recipe, asked, options, say, warn)  # what stands is another now
         if unchanged is not None:  # a job that lives is at it
             return unchanged
-        from pipelines.rebuilding.build import build
+        from shardmill.pipelines.rebuilding.build import build
 
         say(str(made.decision))
         built = build(recipe, made, asked, options(), say)

@@ -4,17 +4,17 @@ import uuid
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 
-from pipelines.recipes.durations import shown
-from pipelines.recipes.sections import RetainOptions
 from shardmill.errors import LockedError
 from shardmill.metadata import naming
+from shardmill.pipelines.recipes.durations import shown
+from shardmill.pipelines.recipes.sections import RetainOptions
 from shardmill.printable import beginning
+from shardmill.transforms.publishing import job_folder, lease
+from shardmill.transforms.publishing.catalog import VersionState, tags_in, versions_in
+from shardmill.transforms.publishing.deletion import delete_version
+from shardmill.transforms.publishing.latest import latest_in
+from shardmill.transforms.stores import storage
 from shardmill.versions.published import numbers
-from transforms.publishing import job_folder, lease
-from transforms.publishing.catalog import VersionState, tags_in, versions_in
-from transforms.publishing.deletion import delete_version
-from transforms.publishing.latest import latest_in
-from transforms.stores import storage
 
 
 def deletable(

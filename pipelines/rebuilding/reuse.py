@@ -1,10 +1,10 @@
 """What a rebuild takes from the version before, instead of reading files again."""
 
-from pipelines.config.job import JobConfig
-from pipelines.recipes.recipe import Recipe
-from pipelines.reports.reuse import reuse_lines
-from transforms.options.reuse import LATEST, NO, RECORD
-from transforms.publishing.file_index import FileIndex
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.recipes.recipe import Recipe
+from shardmill.pipelines.reports.reuse import reuse_lines
+from shardmill.transforms.options.reuse import LATEST, NO, RECORD
+from shardmill.transforms.publishing.file_index import FileIndex
 
 
 def reuse_changes(recipe: Recipe, config: JobConfig, full: bool) -> dict[str, str]:

@@ -2,12 +2,12 @@
 
 from functools import partial
 
-from pipelines.recipes.sections import AUTO
 from shardmill.metadata import naming
+from shardmill.pipelines.recipes.sections import AUTO
+from shardmill.transforms.publishing.build_records import newest_built
+from shardmill.transforms.publishing.catalog import newest_version
+from shardmill.transforms.stores.together import together
 from shardmill.versions.published import numbers
-from transforms.publishing.build_records import newest_built
-from transforms.publishing.catalog import newest_version
-from transforms.stores.together import together
 
 FIRST = "1.0.0"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from transforms.options.yaml_nodes import Node
+from shardmill.transforms.options.yaml_nodes import Node
 
 
 def beam_arguments(beam: Node) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from transforms.options.declare import ValueMistake
+from shardmill.transforms.options.declare import ValueMistake
 
 _TOKENS = {"{YYYY}": "%Y", "{MM}": "%m", "{DD}": "%d"}
 _TOKEN = re.compile(r"\{(?:YYYY|MM|DD)\}")

@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 from typing import Any
 
-from transforms.options.declare import ValueMistake
+from shardmill.transforms.options.declare import ValueMistake
 
 DAY = 86_400  # seconds
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": DAY, "w": 7 * DAY}  # seconds

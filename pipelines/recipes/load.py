@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from pipelines.recipes import variables
-from pipelines.recipes.read import read_recipes
-from pipelines.recipes.recipe import Recipe, parse_recipe
-from pipelines.recipes.variables import Variables
 from shardmill.errors import UserError
-from transforms.options.yaml_nodes import Node
-from transforms.stores import storage
+from shardmill.pipelines.recipes import variables
+from shardmill.pipelines.recipes.read import read_recipes
+from shardmill.pipelines.recipes.recipe import Recipe, parse_recipe
+from shardmill.pipelines.recipes.variables import Variables
+from shardmill.transforms.options.yaml_nodes import Node
+from shardmill.transforms.stores import storage
 
 SUFFIXES = (".yaml", ".yml")
 

@@ -1,6 +1,6 @@
 """The recipes of a file, as trees of texts."""
 
-from transforms.options.yaml_nodes import Document, Node, read_documents
+from shardmill.transforms.options.yaml_nodes import Document, Node, read_documents
 
 _RECIPE = Document("a recipe", "name, output, and a command over its flags")
 

@@ -18,18 +18,18 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
-from pipelines.config.job import JobConfig
-from pipelines.kinds.kind import Kind
-from pipelines.kinds.registry import KINDS
-from pipelines.recipes import dates
-from pipelines.recipes.beam import beam_arguments
-from pipelines.recipes.sections import AUTO, BuildOptions, FailureOptions, FreshnessOptions, RetainOptions
-from pipelines.recipes.values import Section, located, section_of, value_of
 from shardmill.errors import UserError
-from transforms.options.checks import CheckOptions, parse_constraints
-from transforms.options.declare import Option, ValueMistake, options_of
-from transforms.options.words import meant
-from transforms.options.yaml_nodes import Node
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.kinds.kind import Kind
+from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.pipelines.recipes import dates
+from shardmill.pipelines.recipes.beam import beam_arguments
+from shardmill.pipelines.recipes.sections import AUTO, BuildOptions, FailureOptions, FreshnessOptions, RetainOptions
+from shardmill.pipelines.recipes.values import Section, located, section_of, value_of
+from shardmill.transforms.options.checks import CheckOptions, parse_constraints
+from shardmill.transforms.options.declare import Option, ValueMistake, options_of
+from shardmill.transforms.options.words import meant
+from shardmill.transforms.options.yaml_nodes import Node
 
 # Flags that stand at the top of a recipe, for they are about the data set, not about the command.
 _TOP = {"name": "what the data set is called", "output": "the folder of all data sets"}

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pipelines.recipes.durations import parse_days, parse_duration
 from shardmill.errors import UserError
 from shardmill.metadata import naming
-from transforms.options.declare import Options, ValueMistake, flag
+from shardmill.pipelines.recipes.durations import parse_days, parse_duration
+from shardmill.transforms.options.declare import Options, ValueMistake, flag
 
 AUTO = "auto"
 _MAX_DAYS = 3_660  # of a window: ten years of folders

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from shardmill.errors import UserError
-from transforms.options.declare import Option, Options, options_of
-from transforms.options.words import meant
-from transforms.options.yaml_nodes import Node
+from shardmill.transforms.options.declare import Option, Options, options_of
+from shardmill.transforms.options.words import meant
+from shardmill.transforms.options.yaml_nodes import Node
 
 Section = TypeVar("Section", bound=Options)
 _FLAG = re.compile(r"--(\w+)")

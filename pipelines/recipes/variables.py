@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from shardmill.errors import UserError
-from transforms.options.yaml_nodes import Node
+from shardmill.transforms.options.yaml_nodes import Node
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"(\$?)\$\{([^}]*)\}")  # `$${` is a `${` that stands for itself

@@ -6,12 +6,12 @@ from typing import Any
 
 import yaml
 
-from pipelines.kinds.kind import Kind
-from pipelines.recipes.beam import beam_entries
-from pipelines.recipes.sections import AUTO
-from pipelines.recipes.variables import escaped
 from shardmill.errors import UserError
-from transforms.stores.error_text import of_output, of_writing
+from shardmill.pipelines.kinds.kind import Kind
+from shardmill.pipelines.recipes.beam import beam_entries
+from shardmill.pipelines.recipes.sections import AUTO
+from shardmill.pipelines.recipes.variables import escaped
+from shardmill.transforms.stores.error_text import of_output, of_writing
 
 _TOP = ("name", "output")
 _ONCE = ("version", "overwrite", "set_latest")  # about one version; those of a recipe follow each other

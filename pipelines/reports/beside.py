@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageOps
 
-from pipelines.reports.boxes import COLOURS
 from shardmill.media.image_limits import MAX_PIXELS
 from shardmill.media.image_pixels import mask_array
-from transforms.files.images.codec import orientation
-from transforms.files.images.errors import ImageError
-from transforms.files.images.exif import UPRIGHT
+from shardmill.pipelines.reports.boxes import COLOURS
+from shardmill.transforms.files.images.codec import orientation
+from shardmill.transforms.files.images.errors import ImageError
+from shardmill.transforms.files.images.exif import UPRIGHT
 
 _SHARE = 0.5  # of a colour where a mask lies over its image; nothing is laid over its value 0
 

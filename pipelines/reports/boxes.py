@@ -7,11 +7,11 @@ from typing import cast
 
 from PIL import Image, ImageDraw, ImageFont
 
-from pipelines.reports.objects import Drawn
-from transforms.files.images.boxes import turned
-from transforms.files.images.codec import orientation
-from transforms.files.images.errors import ImageError
-from transforms.files.images.exif import UPRIGHT
+from shardmill.pipelines.reports.objects import Drawn
+from shardmill.transforms.files.images.boxes import turned
+from shardmill.transforms.files.images.codec import orientation
+from shardmill.transforms.files.images.errors import ImageError
+from shardmill.transforms.files.images.exif import UPRIGHT
 
 # Colours that differ in lightness too, of one class after another: Okabe and Ito's, without black
 COLOURS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178), (213, 94, 0), (204, 121, 167))

@@ -3,17 +3,17 @@
 from contextlib import suppress
 from dataclasses import replace
 
-from pipelines.reports import log
-from pipelines.reports.html.content import content
-from pipelines.reports.html.page import page
-from pipelines.reports.html.sources import sources_of_build, usual_checks
 from shardmill.checks.profile import Profile
 from shardmill.metadata import naming
 from shardmill.metadata.manifest import Manifest
+from shardmill.pipelines.reports import log
+from shardmill.pipelines.reports.html.content import content
+from shardmill.pipelines.reports.html.page import page
+from shardmill.pipelines.reports.html.sources import sources_of_build, usual_checks
 from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.transforms.publishing.build_records import read_record
+from shardmill.transforms.stores import storage
 from shardmill.versions.build_record import BuildRecord, page_path, record_path
-from transforms.publishing.build_records import read_record
-from transforms.stores import storage
 
 
 def write_page(

@@ -12,20 +12,20 @@ from typing import TypeVar, cast
 
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-from pipelines.reports.array_pictures import is_drawable, picture
-from pipelines.reports.beside import draw_masks, side_by_side
-from pipelines.reports.boxes import draw_objects
-from pipelines.reports.objects import Drawn, objects_of, words_of
 from shardmill.features.feature import Features, known_as, of_kind
 from shardmill.kinds.registry import kind_of
 from shardmill.media.image_limits import MAX_PIXELS
 from shardmill.media.image_pixels import open_image, to_rgb
 from shardmill.metadata.manifest import ShardEntry, SplitEntry
+from shardmill.pipelines.reports.array_pictures import is_drawable, picture
+from shardmill.pipelines.reports.beside import draw_masks, side_by_side
+from shardmill.pipelines.reports.boxes import draw_objects
+from shardmill.pipelines.reports.objects import Drawn, objects_of, words_of
 from shardmill.reading.dataset import Dataset
 from shardmill.records.example import FeatureValue, decode_example
-from transforms.files.images.codec import orientation
-from transforms.files.images.errors import ImageError
-from transforms.files.images.exif import UPRIGHT
+from shardmill.transforms.files.images.codec import orientation
+from shardmill.transforms.files.images.errors import ImageError
+from shardmill.transforms.files.images.exif import UPRIGHT
 
 Item = TypeVar("Item")
 _Position = tuple[int, int]  # of a record: shard, index in it

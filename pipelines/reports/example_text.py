@@ -4,13 +4,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipelines.reports.figures import human_size
 from shardmill.features.feature import Feature
 from shardmill.kinds.registry import kind_of
+from shardmill.pipelines.reports.figures import human_size
 from shardmill.printable import printable
 from shardmill.records.example import FeatureValue
-from transforms.files.images.errors import ImageError
-from transforms.files.images.header import read_header
+from shardmill.transforms.files.images.errors import ImageError
+from shardmill.transforms.files.images.header import read_header
 
 _VALUES_SHOWN = 8  # of a list
 _TEXT_SHOWN = 60  # letters

@@ -1,6 +1,6 @@
 """What is said on stderr: sentences for people, or a JSON object a line for the logs of clusters and clouds.
 
-The lines go through Python's logging, as `shardmill`: who calls `pipelines.convert` has them where all else is logged.
+The lines go through Python's logging, as `shardmill`: who calls `shardmill.convert` has them where all else is logged.
 The command line says how they look.
 """
 

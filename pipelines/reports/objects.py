@@ -7,7 +7,7 @@ from shardmill.features.feature import Features, of_kind
 from shardmill.features.object_detection import KEYS
 from shardmill.kinds.registry import kind_of
 from shardmill.records.example import FeatureValue
-from transforms.files.images.boxes import Box
+from shardmill.transforms.files.images.boxes import Box
 
 
 class Drawn(NamedTuple):

@@ -1,8 +1,8 @@
 """What a build took from an older version instead of reading files again, as the index beside it says."""
 
-from pipelines.config.job import JobConfig
-from transforms.options.reuse import NO, RECORD
-from transforms.publishing.file_index import FileIndex, read_index
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.transforms.options.reuse import NO, RECORD
+from shardmill.transforms.publishing.file_index import FileIndex, read_index
 
 
 def remembered(config: JobConfig, manifest_crc32c: str) -> FileIndex | None:

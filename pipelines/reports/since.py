@@ -4,7 +4,7 @@ from shardmill.checks.difference import since
 from shardmill.checks.profile import Profile
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.reading.dataset import Dataset, open_dataset
-from transforms.stores import storage
+from shardmill.transforms.stores import storage
 
 
 def profile_of(directory: str) -> Profile | None:

@@ -2,8 +2,8 @@
 
 from rich.table import Table
 
-from pipelines.reports.figures import QUANTILES, distinct_words, figure, measured
-from pipelines.reports.text_table import text_of
+from shardmill.pipelines.reports.figures import QUANTILES, distinct_words, figure, measured
+from shardmill.pipelines.reports.text_table import text_of
 from shardmill.printable import printable
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.stats_file import SplitSummary

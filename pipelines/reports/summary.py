@@ -5,20 +5,20 @@ from collections.abc import Iterable, Sequence
 
 from rich.table import Table
 
-from pipelines.config.job import JobConfig
-from pipelines.reports.figures import human_size
-from pipelines.reports.reuse import reuse_lines
-from pipelines.reports.text_table import text_of
 from shardmill.features.feature import of_kind
 from shardmill.features.translation import languages_of
 from shardmill.metadata.manifest import Manifest, SplitEntry
 from shardmill.metadata.naming import shards_glob
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.reports.figures import human_size
+from shardmill.pipelines.reports.reuse import reuse_lines
+from shardmill.pipelines.reports.text_table import text_of
 from shardmill.printable import printable
 from shardmill.reading.dataset import Dataset
 from shardmill.reading.selection import supervised_of
-from transforms.files.features import TFDS_CANNOT
-from transforms.publishing.file_index import FileIndex
-from transforms.rejects.part import RejectsPart, first_of
+from shardmill.transforms.files.features import TFDS_CANNOT
+from shardmill.transforms.publishing.file_index import FileIndex
+from shardmill.transforms.rejects.part import RejectsPart, first_of
 
 _CLASSES_SHOWN, _ENDS_SHOWN = 7, 3  # names: of more, as many of the first and of the last
 _REASONS_SHOWN = 5  # for which records were rejected: the most frequent

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pipelines.reports.figures import human_size
+from shardmill.pipelines.reports.figures import human_size
 
 SHARDS_A_SLOT = 4  # at least, or slots stand idle while the last shards are written: docs/clusters.md
 # Requests to a store, as tests/end_to_end/object_stores/test_dry_run.py counts them: leases, metadata files and

@@ -5,13 +5,13 @@ from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.config.job import JobConfig
-from pipelines.kinds.registry import KINDS, kind_of
-from pipelines.running.dataflow import refuse_template
-from pipelines.running.outcome import Published, begin_record
-from pipelines.running.recorded import run_recorded
 from shardmill.errors import UserError
-from transforms.stores.clients import reaching
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.kinds.registry import KINDS, kind_of
+from shardmill.pipelines.running.dataflow import refuse_template
+from shardmill.pipelines.running.outcome import Published, begin_record
+from shardmill.pipelines.running.recorded import run_recorded
+from shardmill.transforms.stores.clients import reaching
 
 
 def configure(command: str, **options: Any) -> JobConfig:
@@ -34,7 +34,7 @@ def convert(config: JobConfig, beam_options: Sequence[str] = (), progress: bool 
     """Run the job that `config` describes, and wait for its end.
 
     It ends no process, leaves the settings of this one as they were, and prints nothing unless `progress`. Ctrl-C, and
-    SIGTERM in the main thread, raise `pipelines.running.outcome.Interrupted`, a KeyboardInterrupt.
+    SIGTERM in the main thread, raise `shardmill.pipelines.running.outcome.Interrupted`, a KeyboardInterrupt.
 
     Args:
       config: what to do; see `configure`.

@@ -6,19 +6,19 @@ from typing import NoReturn
 
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
-from pipelines.config.job import JobConfig
-from pipelines.running import runner
-from pipelines.running.dataflow import check_paths, local_paths
 from shardmill.errors import UserError
 from shardmill.metadata import naming
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.running import runner
+from shardmill.pipelines.running.dataflow import check_paths, local_paths
 from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.inputs.listing import choices, input_root, is_glob, matches
+from shardmill.transforms.publishing.job_folder import templates_in
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.clients import check_url
+from shardmill.transforms.stores.error_text import sentence_of
+from shardmill.transforms.stores.zip_archive import SCHEME
 from shardmill.versions.tags import find_version
-from transforms.inputs.listing import choices, input_root, is_glob, matches
-from transforms.publishing.job_folder import templates_in
-from transforms.stores import storage
-from transforms.stores.clients import check_url
-from transforms.stores.error_text import sentence_of
-from transforms.stores.zip_archive import SCHEME
 
 _ARCHIVE = re.compile(r"\.(zip|7z|rar|tgz|tar(?:\.\w+)?)$", re.IGNORECASE)
 

@@ -5,14 +5,14 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from pipelines.config.job import JobConfig
-from pipelines.reports import log
 from shardmill.metadata import naming
-from transforms.publishing import job_folder, lease
-from transforms.publishing.lease import Lease
-from transforms.stores import conditional, storage
-from transforms.stores.error_text import of_output, of_writing, sentence_of
-from transforms.stores.stored import Stored
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.reports import log
+from shardmill.transforms.publishing import job_folder, lease
+from shardmill.transforms.publishing.lease import Lease
+from shardmill.transforms.stores import conditional, storage
+from shardmill.transforms.stores.error_text import of_output, of_writing, sentence_of
+from shardmill.transforms.stores.stored import Stored
 
 _ATTEMPTS, _PAUSE = 20, 0.02  # at clearing up, with so many seconds between them
 

@@ -6,30 +6,30 @@ from functools import partial
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.config.job import JobConfig
-from pipelines.graphs.jobs import Job
-from pipelines.reports import log
-from pipelines.running import launch, runner
-from pipelines.running.checks import check, check_output
-from pipelines.running.cleaning import clean_up, missing_folders, sealed, take_lease
-from pipelines.running.dataflow import template_of
-from pipelines.running.outcome import Interrupted, Launched, Published
-from pipelines.running.plan import plan_of
-from pipelines.running.signals import terminable
-from pipelines.running.taking_up import take_up
 from shardmill.errors import JobError, OutrunError, UserError
 from shardmill.metadata import naming
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.graphs.jobs import Job
+from shardmill.pipelines.reports import log
+from shardmill.pipelines.running import launch, runner
+from shardmill.pipelines.running.checks import check, check_output
+from shardmill.pipelines.running.cleaning import clean_up, missing_folders, sealed, take_lease
+from shardmill.pipelines.running.dataflow import template_of
+from shardmill.pipelines.running.outcome import Interrupted, Launched, Published
+from shardmill.pipelines.running.plan import plan_of
+from shardmill.pipelines.running.signals import terminable
+from shardmill.pipelines.running.taking_up import take_up
 from shardmill.reading.dataset import open_dataset
-from transforms.preprocessing.graph_process import begun_ahead
-from transforms.preprocessing.options import makes_graph
-from transforms.publishing import inputs_file
-from transforms.publishing.latest import is_newer, latest
-from transforms.publishing.lease import DETACHED_SECONDS, Lease
-from transforms.stores import storage
-from transforms.stores.brief import briefly
-from transforms.stores.error_text import sentence_of
-from transforms.stores.stored import Stored
-from transforms.stores.together import together
+from shardmill.transforms.preprocessing.graph_process import begun_ahead
+from shardmill.transforms.preprocessing.options import makes_graph
+from shardmill.transforms.publishing import inputs_file
+from shardmill.transforms.publishing.latest import is_newer, latest
+from shardmill.transforms.publishing.lease import DETACHED_SECONDS, Lease
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.brief import briefly
+from shardmill.transforms.stores.error_text import sentence_of
+from shardmill.transforms.stores.stored import Stored
+from shardmill.transforms.stores.together import together
 
 
 def run(
@@ -45,7 +45,7 @@ def run(
       options: Beam's.
       quiet: whether progress is not shown.
       inputs: what the version is made from, which the next build will compare with; see
-        transforms.publishing.inputs_file.
+        shardmill.transforms.publishing.inputs_file.
 
     Raises:
       UserError: a mistake; nothing was written.

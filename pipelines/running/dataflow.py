@@ -9,12 +9,12 @@ from typing import Any
 
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions
 
-from pipelines.config.job import JobConfig
-from pipelines.running.reachable import check_google_credentials
 from shardmill.errors import UserError
 from shardmill.installation.extras import install_hint
-from transforms.stores import storage
-from transforms.stores.zip_archive import archive_of
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.running.reachable import check_google_credentials
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.zip_archive import archive_of
 
 _RUNNERS = frozenset({"DataflowRunner", "apache_beam.runners.dataflow.DataflowRunner"})
 _REFUSALS = (400, 401, 403, 404, 409)  # statuses; of others, such as 429 and 503, the next try may be well

@@ -11,7 +11,7 @@ from importlib import metadata
 
 import shardmill
 from shardmill.errors import KINDS, JobError, UserError
-from transforms.workers.reported import Failure
+from shardmill.transforms.workers.reported import Failure
 
 # Words of Flink's errors, and of workers that it has not what they need for, and what to do
 _OF_FLINK = (

@@ -10,21 +10,21 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.flags.option_views import RememberingOptions
-from pipelines.reports import log
-from pipelines.running.dataflow import job_said, quiet_client, refusal
-from pipelines.running.failures import to_raise
-from pipelines.running.loopback import loopback_workers
-from pipelines.running.own_job_server import own_job_server
-from pipelines.running.progress import ProgressDisplay
-from pipelines.running.runner import check_running_mode, is_local, make_runner
-from pipelines.running.scratch import scratch_folder
-from pipelines.running.signatures import remembered_signatures
-from pipelines.running.watch import Watch
-from pipelines.running.worker_processes import WorkerProcesses
 from shardmill.errors import JobError, UserError
-from transforms.stores import patience, storage
-from transforms.workers.reported import FILE, report_failures, reported
+from shardmill.pipelines.flags.option_views import RememberingOptions
+from shardmill.pipelines.reports import log
+from shardmill.pipelines.running.dataflow import job_said, quiet_client, refusal
+from shardmill.pipelines.running.failures import to_raise
+from shardmill.pipelines.running.loopback import loopback_workers
+from shardmill.pipelines.running.own_job_server import own_job_server
+from shardmill.pipelines.running.progress import ProgressDisplay
+from shardmill.pipelines.running.runner import check_running_mode, is_local, make_runner
+from shardmill.pipelines.running.scratch import scratch_folder
+from shardmill.pipelines.running.signatures import remembered_signatures
+from shardmill.pipelines.running.watch import Watch
+from shardmill.pipelines.running.worker_processes import WorkerProcesses
+from shardmill.transforms.stores import patience, storage
+from shardmill.transforms.workers.reported import FILE, report_failures, reported
 
 _POLL = 0.2  # seconds
 

@@ -15,7 +15,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
 from apache_beam.utils import thread_pool_executor
 
-from pipelines.running.lost_streams import no_word_of_lost_streams
+from shardmill.pipelines.running.lost_streams import no_word_of_lost_streams
 
 _GRACE = 1  # seconds, at the end, for answers that are under way
 

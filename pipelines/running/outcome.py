@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import shardmill
-from pipelines.reports import log
 from shardmill.errors import ChecksError, CorruptDataError, JobError, LockedError, OutrunError, UserError
 from shardmill.metadata.naming import LATEST
+from shardmill.pipelines.reports import log
 from shardmill.reading.dataset import Dataset
+from shardmill.transforms.publishing.build_records import read_record, write_record
+from shardmill.transforms.publishing.file_index import FileIndex
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.brief import briefly
+from shardmill.transforms.stores.error_text import sentence_of
 from shardmill.versions.build_record import BuildRecord, Status, record_path
-from transforms.publishing.build_records import read_record, write_record
-from transforms.publishing.file_index import FileIndex
-from transforms.stores import storage
-from transforms.stores.brief import briefly
-from transforms.stores.error_text import sentence_of
 
 Failure = UserError | JobError | CorruptDataError
 _STATUSES: tuple[tuple[type[Exception], Status], ...] = (

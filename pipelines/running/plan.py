@@ -6,12 +6,12 @@ from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.graphs.jobs import Job
-from pipelines.running import launch, runner
-from pipelines.running.dataflow import template_of
-from pipelines.running.scratch import scratch_folder
 from shardmill.errors import UserError
-from transforms.stores import storage
+from shardmill.pipelines.graphs.jobs import Job
+from shardmill.pipelines.running import launch, runner
+from shardmill.pipelines.running.dataflow import template_of
+from shardmill.pipelines.running.scratch import scratch_folder
+from shardmill.transforms.stores import storage
 
 
 def plan_of(job: Job, options: PipelineOptions, title: str, quiet: bool = False, shared: str | None = None) -> Any:
@@ -25,7 +25,7 @@ def plan_of(job: Job, options: PipelineOptions, title: str, quiet: bool = False,
       shared: a folder that workers on other machines reach too; not needed by the local runner.
 
     Raises:
-      UserError, JobError: as pipelines.running.launch.run.
+      UserError, JobError: as shardmill.pipelines.running.launch.run.
     """
     if (template := template_of(options)) is not None:
         raise UserError(f"--template_location {template}: {job.plans_first}, which a template cannot wait for")

@@ -5,9 +5,9 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from pipelines.reports.log import is_json, say_progress
-from transforms.workers.progress import Progress as Counts
-from transforms.workers.progress import read_progress
+from shardmill.pipelines.reports.log import is_json, say_progress
+from shardmill.transforms.workers.progress import Progress as Counts
+from shardmill.transforms.workers.progress import read_progress
 
 _PLAIN_INTERVAL = 10.0  # seconds between lines where there is no terminal
 

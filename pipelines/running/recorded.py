@@ -8,14 +8,16 @@ from functools import partial
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.config.job import JobConfig
-from pipelines.graphs.jobs import Job
-from pipelines.reports import log
-from pipelines.reports.build_page import with_page_checks, write_page
-from pipelines.reports.reuse import remembered
-from pipelines.reports.since import profile_of, profile_of_opened, since_line
-from pipelines.running.convert import run
-from pipelines.running.outcome import (
+from shardmill.checks.profile import Profile
+from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.graphs.jobs import Job
+from shardmill.pipelines.reports import log
+from shardmill.pipelines.reports.build_page import with_page_checks, write_page
+from shardmill.pipelines.reports.reuse import remembered
+from shardmill.pipelines.reports.since import profile_of, profile_of_opened, since_line
+from shardmill.pipelines.running.convert import run
+from shardmill.pipelines.running.outcome import (
     Built,
     Launched,
     Published,
@@ -24,13 +26,11 @@ from pipelines.running.outcome import (
     not_written,
     write_unpublished,
 )
-from pipelines.running.signals import terminable
-from shardmill.checks.profile import Profile
-from shardmill.errors import CorruptDataError, JobError, LockedError, OutrunError, UserError
+from shardmill.pipelines.running.signals import terminable
+from shardmill.transforms.publishing.build_records import read_record, write_record
+from shardmill.transforms.stores.brief import briefly
+from shardmill.transforms.stores.together import together
 from shardmill.versions.build_record import BuildRecord, failed_record_path, record_path
-from transforms.publishing.build_records import read_record, write_record
-from transforms.stores.brief import briefly
-from transforms.stores.together import together
 
 
 def run_recorded(

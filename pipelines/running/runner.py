@@ -13,13 +13,13 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.runners.runner import create_runner
 
-from pipelines.flags.beam import flags_of_clusters
-from pipelines.running.dataflow import check_installed, check_submission
-from pipelines.running.reachable import check_job_server
 from shardmill.errors import UserError
+from shardmill.pipelines.flags.beam import flags_of_clusters
+from shardmill.pipelines.running.dataflow import check_installed, check_submission
+from shardmill.pipelines.running.reachable import check_job_server
 
 if TYPE_CHECKING:
-    from pipelines.running.worker_processes import WorkerProcesses
+    from shardmill.pipelines.running.worker_processes import WorkerProcesses
 
 _LOCAL = frozenset(
     {None, "DirectRunner", "SwitchingDirectRunner", "FnApiRunner", "apache_beam.runners.direct.DirectRunner"}
@@ -119,7 +119,7 @@ def make_runner(options: PipelineOptions, workers: "WorkerProcesses | None" = No
     from apache_beam.runners.portability.fn_api_runner import fn_runner
     from apache_beam.runners.portability.portable_runner import JobServiceHandle
 
-    from pipelines.running.worker_processes import LocalRunner
+    from shardmill.pipelines.running.worker_processes import LocalRunner
 
     encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
     provision = beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from transforms.stores import locks
+from shardmill.transforms.stores import locks
 
 _LOCK = "lock"
 

@@ -7,15 +7,15 @@ import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 
-from pipelines.config.job import JobConfig
-from pipelines.reports import log
-from pipelines.reports.build_page import write_page_of
 from shardmill.errors import CorruptDataError, LockedError, UserError
 from shardmill.metadata import naming
 from shardmill.metadata.manifest import Manifest
-from transforms.publishing import job_folder, lease, publication
-from transforms.publishing.latest import latest_path, write_latest
-from transforms.stores import conditional, locks, storage
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.reports import log
+from shardmill.pipelines.reports.build_page import write_page_of
+from shardmill.transforms.publishing import job_folder, lease, publication
+from shardmill.transforms.publishing.latest import latest_path, write_latest
+from shardmill.transforms.stores import conditional, locks, storage
 
 
 def take_up(config: JobConfig) -> bool:

@@ -8,11 +8,11 @@ from importlib import metadata
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions
 
 import shardmill
-from pipelines.running.reachable import seconds_to_wait
-from pipelines.running.runner import works_here
 from shardmill.errors import KINDS, JobError
-from transforms.stores import storage
-from transforms.workers.reported import Failure, begun_path, reported
+from shardmill.pipelines.running.reachable import seconds_to_wait
+from shardmill.pipelines.running.runner import works_here
+from shardmill.transforms.stores import storage
+from shardmill.transforms.workers.reported import Failure, begun_path, reported
 
 _SECONDS = 60  # until a worker must have begun
 _INTERVAL = 2.0  # seconds between looks: each may be two requests to a store

@@ -34,8 +34,9 @@ def main(port: str) -> None:
     logging.getLogger().addHandler(logging.NullHandler())
     from apache_beam.runners.worker import sdk_worker_main
 
-    from transforms.stores import patience, s3_retries  # noqa: F401  # or Beam warns that it does not know their options
-    from transforms.workers import memory_options  # noqa: F401  # likewise
+    # Without these, Beam warns that it does not know their options.
+    from shardmill.transforms.stores import patience, s3_retries  # noqa: F401
+    from shardmill.transforms.workers import memory_options  # noqa: F401  # likewise
 
     sdk_worker_main.main(sys.argv)
 

@@ -13,8 +13,8 @@ from typing import Any, Self
 from apache_beam.portability import python_urns
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
-from pipelines.running.lost_streams import PATIENCE, no_word_of_lost_streams
-from pipelines.running.worker import HOST
+from shardmill.pipelines.running.lost_streams import PATIENCE, no_word_of_lost_streams
+from shardmill.pipelines.running.worker import HOST
 
 _BACKLOG = 1024  # workers whose connections wait, as they all do until the end
 
@@ -30,7 +30,7 @@ class WorkerProcesses:
     def command(self) -> str:
         """The shell's command that starts one; `exec`, or the shell would stand between it and who started it."""
         port = str(self._server.getsockname()[1])
-        return "exec " + shlex.join([sys.executable, "-m", "pipelines.running.worker", port])
+        return "exec " + shlex.join([sys.executable, "-m", "shardmill.pipelines.running.worker", port])
 
     def __enter__(self) -> Self:
         return self

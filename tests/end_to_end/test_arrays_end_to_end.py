@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import shardmill
-from pipelines import cli
+from shardmill.pipelines import cli
 from tests.support.command import Contents, Run, check_mistake, image, read_back, tree_bytes, write_files
 from tests.support.small_data_set import edit_manifest
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import shardmill
-from pipelines import cli
+from shardmill.pipelines import cli
 from tests.support.command import Contents, Run, check_mistake, read_back, tree_bytes, write_files
 from tests.support.later import Later
 from tests.support.sounds import SAMPLES, chunk, form, riff, scipy_samples, scipy_wav, wav

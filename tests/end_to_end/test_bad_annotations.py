@@ -10,11 +10,11 @@ import pytest
 
 import shardmill
 from shardmill.metadata.rejects import Reject
+from shardmill.transforms.inputs.annotations.coco import annotated
+from shardmill.transforms.inputs.annotations.coco_file import read_coco
 from tests.support.command import Run
 from tests.support.detection import Scene, Thing, coco_of, draw, voc_of, write_voc, write_yolo
 from tests.support.reading import make
-from transforms.inputs.annotations.coco import annotated
-from transforms.inputs.annotations.coco_file import read_coco
 
 _SCENES = [Scene(f"{index}.png", (64, 48), (Thing("red", (4 + index, 5, 10, 12)),)) for index in range(4)]
 _LEFT_OUT = "left out of annotations of objects, of which the boxes are kept"

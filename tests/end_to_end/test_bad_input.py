@@ -15,8 +15,11 @@ from typing import NamedTuple
 import pytest
 from PIL import Image
 
-from pipelines import cli
 from shardmill.metadata.rejects import Reject
+from shardmill.pipelines import cli
+from shardmill.transforms.files.images.encode import ImageEncoder
+from shardmill.transforms.files.references import PLANNED
+from shardmill.transforms.workers.batches import to_batch
 from tests.support.bad_images import GOOD, SHARDS
 from tests.support.command import (
     Contents,
@@ -28,9 +31,6 @@ from tests.support.command import (
     read_back,
     write_files,
 )
-from transforms.files.images.encode import ImageEncoder
-from transforms.files.references import PLANNED
-from transforms.workers.batches import to_batch
 
 
 class Bad(NamedTuple):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import cli
+from shardmill.pipelines import cli
 from tests.support.bad_images import GOOD, SHARDS, write_manifest
 from tests.support.command import (
     Contents,

@@ -11,6 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from shardmill.transforms.inputs import blocks
+from shardmill.transforms.sharding import cuts
+from shardmill.transforms.workers import batches
 from tests.support.avro_files import avro, record
 from tests.support.command import Run, image, write_files
 from tests.support.elements import Sizes, sizes_of_elements
@@ -19,9 +22,6 @@ from tests.support.masks import write_pairs
 from tests.support.sounds import wav
 from tests.support.tars import tar
 from tests.support.tokenizer_files import texts, tokenizer_json
-from transforms.inputs import blocks
-from transforms.sharding import cuts
-from transforms.workers import batches
 
 MOST = 4 << 20  # of any element
 SMALL = 20_000  # about, of those that grow with the input: references, tasks, keys

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from shardmill.transforms.stores import renames, storage
+from shardmill.transforms.stores.clients import reaching
+from shardmill.transforms.stores.protocol import Rename
+from shardmill.transforms.stores.s3 import S3
 from tests.support.buckets import S3Bucket, flags_by, s3_named_once, server
 from tests.support.command import Run, image
 from tests.support.faulty_store import FaultyStore, attempts_unsaid, faulty
-from transforms.stores import renames, storage
-from transforms.stores.clients import reaching
-from transforms.stores.protocol import Rename
-from transforms.stores.s3 import S3
 
 BUSY_SECONDS = 2.0  # more than boto3 waits where nothing is configured
 

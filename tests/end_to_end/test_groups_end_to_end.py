@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import cli
+from shardmill.pipelines import cli
 from shardmill.records import tfrecord
 from shardmill.records.example import encode_example
 from tests.support.command import image, read_back, write_files

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import shardmill
-from pipelines.kinds.registry import KINDS
 from shardmill import errors
+from shardmill.pipelines.kinds.registry import KINDS
 from tests.support.command import Run, write_files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,26 +43,30 @@ def test_examples_and_info_import_neither_tensorflow_nor_beam(tmp_path: Path) ->
 @pytest.mark.parametrize("command", ["", *KINDS])
 def test_help_imports_neither_beam_nor_numpy(command: str) -> None:
     modules = loaded(
-        "import contextlib, io\nfrom pipelines import cli\n"
+        "import contextlib, io\nfrom shardmill.pipelines import cli\n"
         "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
         f"    cli.main([*{command.split()!r}, '--help'])"
     )
 
     assert not modules & {*HEAVY, "numpy", "PIL", "subprocess", "tempfile"}
-    assert "pipelines.kinds.registry" in modules
+    assert "shardmill.pipelines.kinds.registry" in modules
 
 
 def test_help_of_a_command_imports_neither_the_others_nor_what_reads_files() -> None:
     modules = loaded(
-        "import contextlib, io\nfrom pipelines import cli\n"
+        "import contextlib, io\nfrom shardmill.pipelines import cli\n"
         "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
         "    cli.main(['csv', '--help'])"
     )
 
-    assert {name for name in modules if name.startswith("pipelines.kinds.")} == {
-        f"pipelines.kinds.{name}" for name in ("kind", "registry", "tables")
+    assert {name for name in modules if name.startswith("shardmill.pipelines.kinds.")} == {
+        f"shardmill.pipelines.kinds.{name}" for name in ("kind", "registry", "tables")
     }
-    assert not modules & {"transforms.stores.storage", "transforms.stores.local", "transforms.inputs.listing"}
+    assert not modules & {
+        "shardmill.transforms.stores.storage",
+        "shardmill.transforms.stores.local",
+        "shardmill.transforms.inputs.listing",
+    }
 
 
 def test_a_night_with_nothing_to_do_imports_no_beam(tmp_path: Path, run: Run) -> None:
@@ -72,7 +76,8 @@ def test_a_night_with_nothing_to_do_imports_no_beam(tmp_path: Path, run: Run) ->
     assert run("rebuild", recipe).status == 0
     said = tmp_path / "said"
     modules = loaded(
-        f"import contextlib\nfrom pipelines import cli\nwith contextlib.redirect_stdout(open({str(said)!r}, 'w')):\n"
+        "import contextlib\nfrom shardmill.pipelines import cli\n"
+        f"with contextlib.redirect_stdout(open({str(said)!r}, 'w')):\n"
         f"    assert cli.main(['rebuild', {str(recipe)!r}]) == 0"
     )
     assert "unchanged since" in said.read_text()
@@ -81,8 +86,9 @@ def test_a_night_with_nothing_to_do_imports_no_beam(tmp_path: Path, run: Run) ->
 
 def test_the_page_of_a_build_without_images_imports_no_pillow() -> None:
     modules = loaded(
-        "from pipelines.reports import build_page\nfrom pipelines.reports.html.picture_rows import picture_rows\n"
-        "from pipelines.reports.html.pictures import Pictures\npicture_rows(Pictures())"
+        "from shardmill.pipelines.reports import build_page\n"
+        "from shardmill.pipelines.reports.html.picture_rows import picture_rows\n"
+        "from shardmill.pipelines.reports.html.pictures import Pictures\npicture_rows(Pictures())"
     )
 
     assert "jinja2" in modules
@@ -91,15 +97,17 @@ def test_the_page_of_a_build_without_images_imports_no_pillow() -> None:
 
 @pytest.mark.parametrize("command", ["report", "inspect", "verify", "diff", "versions"])
 def test_what_looks_at_a_data_set_imports_no_command_that_converts(command: str) -> None:
-    modules = loaded(f"from pipelines import cli\ncli.main(['{command}', 'nowhere'])")
+    modules = loaded(f"from shardmill.pipelines import cli\ncli.main(['{command}', 'nowhere'])")
 
-    assert f"pipelines.commands.{command}" in modules
-    assert not {name for name in modules if name.startswith("pipelines.kinds.")} - {"pipelines.kinds.registry"}
+    assert f"shardmill.pipelines.commands.{command}" in modules
+    assert not {name for name in modules if name.startswith("shardmill.pipelines.kinds.")} - {
+        "shardmill.pipelines.kinds.registry"
+    }
 
 
 def test_the_command_starts_no_threads_for_matrices() -> None:
     code = (
-        "import os\nfrom pipelines import cli\ndef main():\n    import numpy\n"
+        "import os\nfrom shardmill.pipelines import cli\ndef main():\n    import numpy\n"
         "    print(os.environ['OPENBLAS_NUM_THREADS'])\n    return 7\ncli.main = main\ncli.program()"
     )
     environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import cli
+from shardmill.pipelines import cli
 from tests.support.command import Process, Run, image, read_back, tree_bytes, write_files
 
 SHARDS = 30

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.metadata.rejects import Reject
-from transforms.columns.types import ColumnType
-from transforms.formats import line_blocks
-from transforms.formats.base import BlockRef, FileRef, RecordFormat
-from transforms.formats.csv import format as csv_format
-from transforms.formats.csv import pieces
-from transforms.formats.csv.format import CsvFormat
-from transforms.formats.json_lines import JsonLinesFormat
-from transforms.formats.lines import LinesFormat
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats import line_blocks
+from shardmill.transforms.formats.base import BlockRef, FileRef, RecordFormat
+from shardmill.transforms.formats.csv import format as csv_format
+from shardmill.transforms.formats.csv import pieces
+from shardmill.transforms.formats.csv.format import CsvFormat
+from shardmill.transforms.formats.json_lines import JsonLinesFormat
+from shardmill.transforms.formats.lines import LinesFormat
 
 LIMIT = 1000
 ENCODINGS = {"": "utf-8", ".gz": "utf-8", ".utf16": "utf-16"}

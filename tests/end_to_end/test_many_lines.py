@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from transforms.columns.types import ColumnType
-from transforms.formats import base as blocks
-from transforms.formats import json_lines as read_json_lines
-from transforms.formats import line_blocks
-from transforms.formats.base import FileRef, RecordFormat, Rows
-from transforms.formats.csv import pieces as csv_pieces
-from transforms.formats.csv.format import CsvFormat
-from transforms.formats.json_lines import JsonLinesFormat
-from transforms.formats.lines import LinesFormat
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats import base as blocks
+from shardmill.transforms.formats import json_lines as read_json_lines
+from shardmill.transforms.formats import line_blocks
+from shardmill.transforms.formats.base import FileRef, RecordFormat, Rows
+from shardmill.transforms.formats.csv import pieces as csv_pieces
+from shardmill.transforms.formats.csv.format import CsvFormat
+from shardmill.transforms.formats.json_lines import JsonLinesFormat
+from shardmill.transforms.formats.lines import LinesFormat
 
 BLOCK = 16 << 20
 # The format, a header, a row, its types

@@ -9,7 +9,7 @@ from tests.support.command import REPOSITORY
 
 _TOUCH = """
 import ctypes, resource
-from pipelines.running import memory
+from shardmill.pipelines.running import memory
 memory.{function}()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p

@@ -15,10 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import shardmill
-from pipelines import cli, configure
-from pipelines import convert as run_job
+from shardmill import configure
+from shardmill import convert as run_job
 from shardmill.metadata import naming
 from shardmill.metadata.transform_file import ModuleSummary, TransformFile
+from shardmill.pipelines import cli
 from tests.support import houses
 from tests.support.command import Run
 from tests.support.houses import FLAGS, parsed, serialized, values_of

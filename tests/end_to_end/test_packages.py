@@ -9,15 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import REPOSITORY, Result, check_mistake, write_files
-from tests.support.packages import PACKAGES, build_sdist, build_wheel, install, unpack
+from tests.support.command import REPOSITORY, Result, write_files
+from tests.support.packages import build_sdist, build_wheel, install, unpack
 
 HOSTILE = b"raise SystemExit('a file of the same name was imported')"
-FOREIGN: dict[str, dict[str, bytes]] = {
-    "files": {"transforms.py": HOSTILE, "pipelines.py": HOSTILE},
-    "packages": {"transforms/__init__.py": HOSTILE, "pipelines/__init__.py": HOSTILE},
-    "folders": {"transforms/flip.txt": b"", "pipelines/train.txt": b""},
-}
+FOREIGN = {"transforms/__init__.py": HOSTILE, "pipelines.py": HOSTILE}  # names that a user's project may have
 
 
 @pytest.fixture(scope="module")
@@ -36,16 +32,28 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def expected() -> set[str]:
-    """The names of all files that Python or a type checker reads, and of the templates of pages."""
-    paths = (path for package in PACKAGES for path in (REPOSITORY / package).rglob("*"))
-    return {
-        str(path.relative_to(REPOSITORY)) for path in paths if path.suffix in (".py", ".pyi", ".typed", ".html", ".css")
+    """The installed names of all files that Python or a type checker reads, and of the templates of pages."""
+    folders = {"src/shardmill": "shardmill", "transforms": "shardmill/transforms", "pipelines": "shardmill/pipelines"}
+    paths = (
+        (name, path, path.relative_to(REPOSITORY / name)) for name in folders for path in (REPOSITORY / name).rglob("*")
+    )
+    kinds = (".py", ".pyi", ".typed", ".html", ".css")
+    return {f"{folders[name]}/{below}" for name, path, below in paths if path.suffix in kinds}
+
+
+def test_the_package_is_all_there_is() -> None:
+    assert {"shardmill/_native.pyi", "shardmill/py.typed", "shardmill/transforms/__init__.py"} < expected()
+    assert {path.parent.name for path in REPOSITORY.glob("*/__init__.py")} == {"transforms", "pipelines", "tests"}
+    assert {path.name: path.resolve() for path in (REPOSITORY / "src/shardmill").iterdir() if path.is_symlink()} == {
+        name: REPOSITORY / name for name in ("transforms", "pipelines")
     }
 
 
-def test_the_packages_are_all_there_are() -> None:
-    assert {"shardmill/_native.pyi", *(f"{package}/py.typed" for package in PACKAGES)} < expected()
-    assert {path.parent.name for path in REPOSITORY.glob("*/__init__.py")} == {*PACKAGES, "tests"}
+@pytest.mark.parametrize("name", ["transforms", "pipelines"])
+def test_a_folder_of_the_checkout_is_no_package_of_its_own(name: str) -> None:
+    status, _, err = _python(REPOSITORY, "", sys.executable, "-c", f"import {name}")
+
+    assert (status, err.splitlines()[-1]) == (1, f"ImportError: import shardmill.{name} instead of {name}")
 
 
 def test_the_sdist_holds_every_module_and_the_source_of_the_compiled_one(sdist: Path) -> None:
@@ -53,10 +61,10 @@ def test_the_sdist_holds_every_module_and_the_source_of_the_compiled_one(sdist: 
         names = {name.partition("/")[2] for name in archive.getnames()}
 
     assert {
-        *expected(),
-        "shardmill/_native.c",
-        "shardmill/_native_json.c",
-        "shardmill/_native_tar.c",
+        *(f"src/{name}" for name in expected()),
+        "src/shardmill/_native.c",
+        "src/shardmill/_native_json.c",
+        "src/shardmill/_native_tar.c",
         "pyproject.toml",
         "setup.py",
         "README.md",
@@ -94,55 +102,46 @@ def _python(folder: Path, path: str, *words: object) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("foreign", FOREIGN)
-def test_the_launcher_imports_ours(tmp_path: Path, foreign: str) -> None:
-    write_files(tmp_path, FOREIGN[foreign])
-    program = (
-        "from shardmill.installation.own_packages import put_first; put_first(); import pipelines, transforms;"
-        " print(transforms.__file__)"
-    )
-    status, out, err = _python(tmp_path, f".{os.pathsep}{REPOSITORY}", sys.executable, "-c", program)
-
-    assert (status, out) == (0, f"{REPOSITORY / 'transforms' / '__init__.py'}\n"), err
-
-
-def test_names_of_others_are_not_in_the_way(tmp_path: Path) -> None:
-    write_files(tmp_path, {"transforms/__init__.py": HOSTILE, "pipelines.py": HOSTILE})
-    result = convert(tmp_path, sys.executable, "-m", "shardmill", path=f".{os.pathsep}{REPOSITORY}")
-
-    assert result.status == 0, result.err
-    assert (tmp_path / "out/n/1.0.0/_SUCCESS").exists()
-
-
-@pytest.mark.parametrize("editable", [False, True], ids=["wheel", "editable"])
-def test_an_installation_runs_where_names_are_in_the_way(
-    tmp_path: Path, wheel: Path, source: Path, editable: bool
+@pytest.mark.parametrize("editable", ["no", "plain", "strict"])
+def test_an_installation_runs_beside_modules_of_the_same_names(
+    tmp_path: Path, wheel: Path, source: Path, editable: str
 ) -> None:
-    """An editable one is found last of all; workers search the folder where they are started, without a PYTHONPATH
-    too."""
-    programs = install(tmp_path / "installed", *(("-e", source) if editable else (wheel,)))
-    folder = write_files(tmp_path / "project", FOREIGN["files"])
-    result = convert(folder, programs / "shardmill", path="." if editable else "")
+    """A user's project has its own transforms/ and pipelines.py; workers start in its folder."""
+    strict = ["--config-settings", "editable_mode=strict"] if editable == "strict" else []
+    programs = install(tmp_path / "installed", *((wheel,) if editable == "no" else ("-e", source, *strict)))
+    folder = write_files(tmp_path / "project", FOREIGN)
+    result = convert(folder, programs / "shardmill", path=".")
 
     assert result.status == 0, result.err
+    assert (folder / "out/n/1.0.0/_SUCCESS").exists()
     _, where, _ = _python(folder, "", programs / "python", "-c", "import shardmill; print(shardmill.__file__)")
-    assert where.startswith(str(source if editable else tmp_path))
+    assert where.startswith(str(tmp_path if editable == "no" else source))
+    installed = {path.name for path in programs.parent.glob("lib/python*/site-packages/*")}
+    assert not installed & {"transforms", "pipelines"}
 
 
-@pytest.mark.parametrize("name", ["transforms", "pipelines"])
-def test_a_module_of_the_name_that_is_imported_already_is_named(tmp_path: Path, name: str) -> None:
-    write_files(tmp_path, {f"{name}.py": b""})
-    program = f"import sys, {name}; from shardmill.__main__ import program; program()"
-    result = convert(tmp_path, sys.executable, "-c", program, path=f".{os.pathsep}{REPOSITORY}")
-
-    check_mistake(result, f"another module named '{name}'", str(tmp_path / f"{name}.py"))
-    assert not (tmp_path / "out").exists()
-
-
-def test_where_no_name_is_in_the_way_nothing_is_changed(tmp_path: Path) -> None:
-    program = (
-        "import os, sys; from shardmill.installation.own_packages import put_first; "
-        "before = [*sys.path], {**os.environ}; "
-        "put_first(); print(before == (sys.path, {**os.environ}))"
+def test_mypy_finds_types_from_a_file_outside(tmp_path: Path, source: Path) -> None:
+    programs = install(tmp_path / "installed", "-e", source)
+    write_files(
+        tmp_path, {"use.py": b"import shardmill\nreveal_type(shardmill.convert)\nx: int = shardmill.info('d')\n"}
     )
-    assert _python(tmp_path, str(REPOSITORY), sys.executable, "-c", program) == (0, "True\n", "")
+    command = (sys.executable, "-m", "mypy", "--strict", "--python-executable", programs / "python", "use.py")
+    status, out, _ = _python(tmp_path, "", *command)
+
+    assert status == 1
+    assert "-> shardmill.pipelines" in out
+    assert "Incompatible types in assignment" in out
+
+
+def test_beam_stages_one_package(tmp_path: Path, source: Path) -> None:
+    """The archive that `--setup_file ./setup.py` sends to workers installs as `shardmill` alone."""
+    program = (
+        "import sys; from apache_beam.runners.portability.stager import Stager; "
+        "print(Stager._build_setup_package(sys.argv[1], sys.argv[2]))"
+    )
+    status, out, err = _python(source, "", sys.executable, "-c", program, source / "setup.py", tmp_path)
+
+    assert status == 0, err
+    with tarfile.open(out.splitlines()[-1]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {f"src/{name}" for name in expected()} <= names

@@ -230,8 +230,8 @@ def test_bad_lines_are_rejects(run: Run, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_dry_run_and_from_python(run: Run, folder: Path, tmp_path: Path) -> None:
-    from pipelines import configure
-    from pipelines import convert as run_job
+    from shardmill import configure
+    from shardmill import convert as run_job
 
     shown = run("text", *args(folder, "train.de", "train.en"), "--output", tmp_path, "--name", "n", "--dry_run")
     assert shown.status == 0, shown.err

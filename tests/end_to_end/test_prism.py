@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.cli import main
+from shardmill.pipelines.cli import main
 from tests.support.command import Run
 from tests.support.modules import check_module
 

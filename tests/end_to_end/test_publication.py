@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.running import taking_up
-from pipelines.running.taking_up import repair
 from shardmill.errors import JobError
 from shardmill.metadata import naming
+from shardmill.pipelines.running import taking_up
+from shardmill.pipelines.running.taking_up import repair
+from shardmill.transforms.publishing.describe import Build
+from shardmill.transforms.publishing.publish import prepare, publish
 from tests.support.builds import FEATURES, build, contents, options, own
 from tests.support.faults import fail, faulty, in_child, kill
-from transforms.publishing.describe import Build
-from transforms.publishing.publish import prepare, publish
 
 OLD, NEW = "older job", "new job"
 SHARDS = {"train": 1, "test": 1}

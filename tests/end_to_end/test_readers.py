@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines import cli
+from shardmill.pipelines import cli
 from tests.support.command import REPOSITORY, Contents, image, image_tree, read_back, write_files
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -255,7 +255,7 @@ def test_conversion_never_imports_tensorflow(tmp_path: Path) -> None:
     folder = write_files(tmp_path / "in", image_tree(("ant", "bee"), 3))
     arguments = ["images", "--input", str(folder), "--output", str(tmp_path), "--name", "n", "--resize", "8x8"]
     program = (
-        f"import sys\nfrom pipelines.cli import main\nassert main({arguments!r}) == 0\nassert"
+        f"import sys\nfrom shardmill.pipelines.cli import main\nassert main({arguments!r}) == 0\nassert"
         f" main({[*arguments, '--overwrite', '--dry_run']!r}) == 0\nprint([name for name in sys.modules if"
         " name.split('.')[0] in ('tensorflow', 'tensorflow_datasets', 'keras')])\n"
     )

@@ -19,8 +19,8 @@ import pytest
 from PIL import Image
 
 import shardmill
-from pipelines.recipes.load import load_recipes
-from pipelines.recipes.recipe import Recipe
+from shardmill.pipelines.recipes.load import load_recipes
+from shardmill.pipelines.recipes.recipe import Recipe
 from shardmill.versions.build_record import BuildRecord
 from tests.support.command import REPOSITORY, Process, Run
 
@@ -183,9 +183,9 @@ def test_a_webhook_that_fails_is_said_and_changes_nothing(
 
 
 MOMENTS = {
-    "the input is looked at": "pipelines.rebuilding.planning.find_inputs",
-    "the job runs": "transforms.publishing.checking.check",
-    "old versions are deleted": "pipelines.rebuilding.build.retain",
+    "the input is looked at": "shardmill.pipelines.rebuilding.planning.find_inputs",
+    "the job runs": "shardmill.transforms.publishing.checking.check",
+    "old versions are deleted": "shardmill.pipelines.rebuilding.build.retain",
 }
 
 

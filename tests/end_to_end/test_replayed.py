@@ -6,12 +6,12 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from pipelines.running import launch
+from shardmill.pipelines.running import launch
+from shardmill.transforms.workers.reported import report_failures
 from tests.support.command import Run
 from tests.support.golden_cases import CASES
 from tests.support.golden_inputs import write_inputs
 from tests.support.replay import Replay
-from transforms.workers.reported import report_failures
 
 ROUTES = (
     "images-stratified",

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import shardmill
-from pipelines import cli
 from shardmill.metadata import naming
 from shardmill.metadata.transform_file import TransformFile
+from shardmill.pipelines import cli
 from tests.support.command import Run
 from tests.support.houses import FLAGS, convert, examples, graph_bytes, parsed, rows, serialized, values_of
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import shardmill
-from pipelines import cli
 from shardmill.metadata import naming
 from shardmill.metadata.transform_file import TransformFile
+from shardmill.pipelines import cli
 from shardmill.reading.dataset import open_dataset
 from shardmill.records.example import decode_example
 from tests.support.command import Run, image, write_files

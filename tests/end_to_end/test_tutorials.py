@@ -19,7 +19,7 @@ import pytest
 from PIL import Image
 
 import shardmill
-from pipelines import cli
+from shardmill.pipelines import cli
 from shardmill.records.example import decode_example
 from tests.support.command import REPOSITORY
 from tests.support.houses import serialized

@@ -11,10 +11,10 @@ import pytest
 
 from shardmill.errors import CorruptDataError
 from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.verification.metadata_files import dataset_faults
+from shardmill.transforms.verification.shards import verify_shard
 from tests.support.command import Run, image_tree, write_files
 from tests.support.reading import make
-from transforms.verification.metadata_files import dataset_faults
-from transforms.verification.shards import verify_shard
 
 CHANGES = 500  # of each of the two data sets
 REJECTS = "rejects/rejects-00000-of-00001.jsonl"

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.metadata.rejects import Reject
-from transforms.columns.arrow import arrow_type
-from transforms.columns.inferred import Inferred, ValuesOf
-from transforms.columns.types import ColumnType
-from transforms.formats.avro.format import AvroFormat
-from transforms.formats.base import BlockRef, FileRef
+from shardmill.transforms.columns.arrow import arrow_type
+from shardmill.transforms.columns.inferred import Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.avro.format import AvroFormat
+from shardmill.transforms.formats.base import BlockRef, FileRef
 
 Row = dict[str, Any]
 SYNC = bytes(range(16))

@@ -27,9 +27,9 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage as google_storage
 from PIL import Image
 
-from pipelines import cli
+from shardmill.pipelines import cli
+from shardmill.transforms.stores.clients import reaching
 from tests.support.command import REPOSITORY, write_files
-from transforms.stores.clients import reaching
 
 SERVER = REPOSITORY / "tests/support/object_store_server.py"
 AZURITE = REPOSITORY / "tests/support/azurite/node_modules/azurite/dist/src/blob/main.js"

@@ -12,14 +12,14 @@ from shardmill.features.feature import Feature
 from shardmill.metadata import naming
 from shardmill.metadata.naming import ShardName
 from shardmill.metadata.rejects import Reject
+from shardmill.transforms.publishing import lease
+from shardmill.transforms.publishing.describe import Build, PublishOptions
+from shardmill.transforms.sharding.balance import ShardCount
+from shardmill.transforms.sharding.divisions import Division, Divisions
+from shardmill.transforms.sharding.key_histogram import to_cuts
+from shardmill.transforms.statistics.files import ImageStats, merge_by_split
+from shardmill.transforms.writing.shard_info import ShardInfo
 from tests.support.rejects import rejects_of
-from transforms.publishing import lease
-from transforms.publishing.describe import Build, PublishOptions
-from transforms.sharding.balance import ShardCount
-from transforms.sharding.divisions import Division, Divisions
-from transforms.sharding.key_histogram import to_cuts
-from transforms.statistics.files import ImageStats, merge_by_split
-from transforms.writing.shard_info import ShardInfo
 
 FEATURES = (Feature("image", "bytes", "image"), Feature("label", "int64", "class_label", class_names=("ant", "bee")))
 SHARDS = {"train": 4, "test": 2}

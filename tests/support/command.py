@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
-from pipelines import cli
+from shardmill.pipelines import cli
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.records.example import FeatureValue, decode_example
 from tests.support.quick_beam import quicken_beam
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+SOURCE = REPOSITORY / "src"  # what PYTHONPATH names where shardmill is not installed
 Example = dict[str, FeatureValue]
 Run = Callable[..., "Result"]
 
@@ -38,7 +39,7 @@ class Result(NamedTuple):
 
 def run_program(*arguments: object) -> Result:
     """The command as a shell would start it."""
-    program = [sys.executable, "-m", "pipelines", *map(str, arguments)]
+    program = [sys.executable, "-m", "shardmill.pipelines", *map(str, arguments)]
     done = subprocess.run(program, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
     return Result(done.returncode, done.stdout, done.stderr)
 
@@ -57,7 +58,7 @@ _PRELOADED = (
     "reports.builds",
     "reports.summary",
 )
-_preloaded = [__name__, *(f"pipelines.{module}" for module in _PRELOADED)]
+_preloaded = [__name__, *(f"shardmill.pipelines.{module}" for module in _PRELOADED)]
 assert all(map(find_spec, _preloaded)), "the fork server passes over what is not there, and each process is slow"
 _forks.set_forkserver_preload(_preloaded)
 

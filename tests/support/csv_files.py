@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from shardmill.metadata.rejects import Reject
-from transforms.columns.inferred import Inferred, ValuesOf
-from transforms.columns.types import ColumnType, Spelled
-from transforms.formats.base import BlockRef, FileRef
-from transforms.formats.csv.format import CsvFormat
+from shardmill.transforms.columns.inferred import Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnType, Spelled
+from shardmill.transforms.formats.base import BlockRef, FileRef
+from shardmill.transforms.formats.csv.format import CsvFormat
 
 CSV = CsvFormat()
 SIZES = [1, 7, 30, 1 << 20]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from transforms.stores import local, locks, storage
+from shardmill.transforms.stores import local, locks, storage
 
 _CHANGES = frozenset(["open", "write", "fsync", "close", "replace", "link", "remove", "rmdir", "makedirs"])
 _LOOKS = frozenset(["read", "walk", "scandir", "lstat", "stat", "fstat"])

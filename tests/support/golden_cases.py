@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipelines import cli
+from shardmill.pipelines import cli
 from tests.support.golden_inputs import write_inputs
 
 DIGESTS = Path(__file__).with_name("golden.json")

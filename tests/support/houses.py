@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines import cli
 from shardmill.metadata import naming
+from shardmill.pipelines import cli
 from shardmill.reading.dataset import open_dataset
 from shardmill.records.example import decode_example
 

@@ -30,7 +30,7 @@ def main() -> None:
     shardmill, demo = str(Path(sys.argv[1]).absolute()), sys.argv[2]
     python = str(Path(shardmill).with_name("python"))
     heavy = (
-        "import sys, pipelines.graphs.records, pipelines.graphs.files; "
+        "import sys, shardmill.pipelines.graphs.records, shardmill.pipelines.graphs.files; "
         "print([m for m in ('tensorflow', 'pandas', 'boto3') if m in sys.modules])"
     )
     assert run(demo, python, "-c", heavy).stdout == "[]\n"

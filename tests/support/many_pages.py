@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.cli import main
+from shardmill.pipelines.cli import main
 from tests.support.command import image
 from tests.support.detection import draw, scenes, write_coco
 from tests.support.masks import encoded as encoded_mask

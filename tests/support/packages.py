@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.support.command import REPOSITORY
 
-PACKAGES = ("shardmill", "transforms", "pipelines")
+PACKAGES = ("src", "transforms", "pipelines")  # the folders; src/shardmill links to the others
 _BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
 
 
@@ -21,7 +21,7 @@ def build_sdist(folder: Path) -> Path:
     source = folder / "source"
     unbuilt = shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info")
     for package in PACKAGES:
-        shutil.copytree(REPOSITORY / package, source / package, ignore=unbuilt)
+        shutil.copytree(REPOSITORY / package, source / package, symlinks=True, ignore=unbuilt)
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(REPOSITORY / name, source)
     return _build("build_sdist", source, folder)

@@ -18,9 +18,9 @@ from typing import Any
 
 from shardmill.metadata.naming import LATEST
 from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.transforms.stores import storage
 from tests.support.buckets import a_bucket
 from tests.support.command import Process, image, write_files
-from transforms.stores import storage
 
 NAME = "n"
 _TAKE = "take_lease"
@@ -126,7 +126,7 @@ def race(
 def _meet(environment: dict[str, str], own: Path, go: Path) -> None:
     """Let this process come as far as taking the lease, and wait there."""
     os.environ.update(environment)
-    convert = importlib.import_module("pipelines.running.convert")
+    convert = importlib.import_module("shardmill.pipelines.running.convert")
     then, parent = getattr(convert, _TAKE), multiprocessing.parent_process()
 
     def take(config: Any, **more: Any) -> Any:

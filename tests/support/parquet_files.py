@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from transforms.columns.arrow import arrow_type
-from transforms.columns.inferred import Inferred, ValuesOf
-from transforms.columns.types import ColumnType
-from transforms.formats.base import BlockRef, FileRef
-from transforms.formats.parquet.format import ParquetFormat
+from shardmill.transforms.columns.arrow import arrow_type
+from shardmill.transforms.columns.inferred import Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.base import BlockRef, FileRef
+from shardmill.transforms.formats.parquet.format import ParquetFormat
 
 Types = dict[str, ColumnType]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.records import example
-from transforms.examples.encode import encode_examples, encode_framed, example_sizes
-from transforms.examples.framing import frame
+from shardmill.transforms.examples.encode import encode_examples, encode_framed, example_sizes
+from shardmill.transforms.examples.framing import frame
 
 
 def row_values(array: pa.Array, row: int) -> list[Any] | np.ndarray | None:

@@ -11,7 +11,7 @@ from shardmill.features.feature import DType, Feature
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
 from shardmill.statistics.duplicates import Duplicates
 from shardmill.statistics.stats_file import SplitSummary, StatsFile
-from transforms.statistics.tables import TableStats
+from shardmill.transforms.statistics.tables import TableStats
 
 Columns = Mapping[str, Any]
 _NARROW = {pa.float64(): pa.float32(), pa.list_(pa.float64()): pa.list_(pa.float32())}

@@ -40,7 +40,7 @@ _RUNNER = (  # imported with the first job
 _PICKLES = 2_000  # remembered, of some kilobytes each
 _LEAST = 1  # a level of compression: more makes bz2 clear megabytes of memory for a pickle of some kilobytes
 _COMPRESSED = b"BZh"  # what bz2 begins with, and no pickle
-_GARBAGE_OBJECTS = 50_000  # new ones, at which garbage is looked for, as in pipelines.cli
+_GARBAGE_OBJECTS = 50_000  # new ones, at which garbage is looked for, as in shardmill.pipelines.cli
 _REMEMBERING = "_remembering"
 _NAMES = "_names_of_options"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import shardmill
-from pipelines import cli
+from shardmill.pipelines import cli
 from tests.support.command import image, image_tree, write_files
 
 ROWS = 100

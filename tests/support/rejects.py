@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable
 
 from shardmill.metadata.rejects import Reject
-from transforms.rejects.gathered import Rejects, gather
-from transforms.rejects.part import RejectsPart, parts_of
+from shardmill.transforms.rejects.gathered import Rejects, gather
+from shardmill.transforms.rejects.part import RejectsPart, parts_of
 
 
 def rejects_of(*rejects: Reject) -> Rejects:

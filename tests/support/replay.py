@@ -7,7 +7,7 @@ import apache_beam as beam
 from apache_beam.transforms import core
 from apache_beam.transforms.window import WindowedValue
 
-from transforms.workers.windowed import windowed
+from shardmill.transforms.workers.windowed import windowed
 
 
 class ReplayedFn(beam.DoFn):

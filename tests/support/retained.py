@@ -7,15 +7,15 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pipelines.rebuilding.retain import retain
-from pipelines.recipes.sections import RetainOptions
+from shardmill.pipelines.rebuilding.retain import retain
+from shardmill.pipelines.recipes.sections import RetainOptions
+from shardmill.transforms.publishing import lease
+from shardmill.transforms.publishing.owner import Owner
+from shardmill.transforms.publishing.whole import why_not_whole
+from shardmill.transforms.stores import storage
 from tests.support.buckets import Bucket
 from tests.support.command import tree_bytes
 from tests.support.versions import make_version
-from transforms.publishing import lease
-from transforms.publishing.owner import Owner
-from transforms.publishing.whole import why_not_whole
-from transforms.stores import storage
 
 DAY = 86_400.0
 _SILENT = 7.0  # hours after which a cluster's job counts as dead

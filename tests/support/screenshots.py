@@ -12,7 +12,7 @@ from typing import Any
 
 from PIL import Image
 
-from pipelines.cli import main
+from shardmill.pipelines.cli import main
 from tests.support.browser_pages import open_pages
 
 _RECIPE = """\

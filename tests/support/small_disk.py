@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines import cli
+from shardmill.pipelines import cli
 
 _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000  # linux/sched.h
 _PRIVATE = 1 << 18 | 1 << 14  # MS_PRIVATE | MS_REC, linux/mount.h

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines import cli
+from shardmill.pipelines import cli
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.records.example import decode_example
 from tests.support.command import tree_bytes

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from shardmill.metadata.rejects import Reject
-from transforms.columns.types import ColumnType
-from transforms.formats.base import BlockRef, FileRef, Rows
-from transforms.formats.tar.format import TarFormat
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.base import BlockRef, FileRef, Rows
+from shardmill.transforms.formats.tar.format import TarFormat
 
 Member = tuple[str, bytes]
 

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 from apache_beam.coders import registry
 
-from pipelines.config.records import RecordsConfig
-from pipelines.kinds.registry import KINDS
-from pipelines.reports.figures import human_size
-from pipelines.reports.work import Work
 from shardmill.metadata.naming import ShardName
-from transforms.records.fetch import REQUESTS_AT_ONCE
-from transforms.records.self_contained import ENTRY
-from transforms.sharding import balance
-from transforms.sharding.cut_bins import locate
-from transforms.sharding.cuts import MOST_KEYS
-from transforms.sharding.divisions import divide
-from transforms.sharding.key_histogram import BIN_BITS, Histogram
-from transforms.sharding.shards import shard_count
-from transforms.writing.shard_info import ShardInfo
+from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.pipelines.reports.figures import human_size
+from shardmill.pipelines.reports.work import Work
+from shardmill.transforms.records.fetch import REQUESTS_AT_ONCE
+from shardmill.transforms.records.self_contained import ENTRY
+from shardmill.transforms.sharding import balance
+from shardmill.transforms.sharding.cut_bins import locate
+from shardmill.transforms.sharding.cuts import MOST_KEYS
+from shardmill.transforms.sharding.divisions import divide
+from shardmill.transforms.sharding.key_histogram import BIN_BITS, Histogram
+from shardmill.transforms.sharding.shards import shard_count
+from shardmill.transforms.writing.shard_info import ShardInfo
 
 TOTAL, RECORDS, WORKERS, CORES = 1 << 40, 10**10, 100, 4
 LOOKS = 2  # at each block: for the types of columns, and to encode it

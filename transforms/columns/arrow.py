@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.records import spans
-from transforms.columns.inferred import MAX_VALUES
-from transforms.columns.separated import parts_of
-from transforms.columns.types import ColumnType
+from shardmill.transforms.columns.inferred import MAX_VALUES
+from shardmill.transforms.columns.separated import parts_of
+from shardmill.transforms.columns.types import ColumnType
 
 _KINDS = {"bool": pa.int64(), "int64": pa.int64(), "float32": pa.float32(), "bytes": pa.large_binary()}
 

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.columns.nested import ColumnError, shape_and_values
-from transforms.columns.types import ColumnType, Spelled
+from shardmill.transforms.columns.nested import ColumnError, shape_and_values
+from shardmill.transforms.columns.types import ColumnType, Spelled
 
 Flags = npt.NDArray[np.bool_]
 _IS_LIST = (

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.printable import beginning
-from transforms.columns.arrow import arrow_type, as_text
-from transforms.columns.arrow_lists import Flags, decoded, flatten, is_list, plain
-from transforms.columns.json_values import convert
-from transforms.columns.nested import MAX_RANK, ColumnError
-from transforms.columns.rounded import Rounded, rounded_numbers, rounded_of
-from transforms.columns.types import ColumnType, Spelled, check_shape
+from shardmill.transforms.columns.arrow import arrow_type, as_text
+from shardmill.transforms.columns.arrow_lists import Flags, decoded, flatten, is_list, plain
+from shardmill.transforms.columns.json_values import convert
+from shardmill.transforms.columns.nested import MAX_RANK, ColumnError
+from shardmill.transforms.columns.rounded import Rounded, rounded_numbers, rounded_of
+from shardmill.transforms.columns.types import ColumnType, Spelled, check_shape
 
 _IS_BYTES = (
     pa.types.is_string,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from shardmill.features.feature import Kind
-from transforms.columns.types import ColumnType, merge_types
+from shardmill.transforms.columns.types import ColumnType, merge_types
 
 MAX_VALUES = 100_000  # distinct values of a column that are collected: no label has more classes
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from transforms.columns.arrow import arrow_type, as_text
-from transforms.columns.nested import ColumnError, leaves, shape_and_values, shown
-from transforms.columns.types import ColumnType, Spelled, check_shape, value_type, widest
+from shardmill.transforms.columns.arrow import arrow_type, as_text
+from shardmill.transforms.columns.nested import ColumnError, leaves, shape_and_values, shown
+from shardmill.transforms.columns.types import ColumnType, Spelled, check_shape, value_type, widest
 
 NO_LONGER_EXACT = float(1 << 63)  # a parser gives integers from here on as floats
 _SCALARS: dict[type, Spelled] = {int: "int64", bool: "bool", float: "float32", str: "bytes"}

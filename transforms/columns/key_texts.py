@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.columns.arrow_lists import decoded, is_list
-from transforms.columns.buffers import text_buffers
-from transforms.columns.nested import leaves
-from transforms.columns.text_types import count_others
+from shardmill.transforms.columns.arrow_lists import decoded, is_list
+from shardmill.transforms.columns.buffers import text_buffers
+from shardmill.transforms.columns.nested import leaves
+from shardmill.transforms.columns.text_types import count_others
 
 _INTEGER = r"[+-]?(?:0|[1-9][0-9]*)(?:\.0*)?"
 _DECIMAL = r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from transforms.columns.nested import leaves
+from shardmill.transforms.columns.nested import leaves
 
 _EXACT = float(1 << 24)  # below, float32 holds every integer
 _EXACT_DOUBLE = float(1 << 53)  # as float64 does here

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.columns.buffers import text_buffers
-from transforms.columns.types import FALSE, TRUE, ColumnType, Spelled, value_spelled
+from shardmill.transforms.columns.buffers import text_buffers
+from shardmill.transforms.columns.types import FALSE, TRUE, ColumnType, Spelled, value_spelled
 
 _BOOLEANS = pa.array(TRUE + FALSE, pa.binary())
 _CACHED = 256 << 10  # bytes

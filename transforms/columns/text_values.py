@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.columns.buffers import text_buffers
-from transforms.columns.text_types import count_others
-from transforms.columns.types import FALSE, TRUE, Spelled
+from shardmill.transforms.columns.buffers import text_buffers
+from shardmill.transforms.columns.text_types import count_others
+from shardmill.transforms.columns.types import FALSE, TRUE, Spelled
 
 _INTEGER = r"[+-]?[0-9]+"
 _FLOAT = r"[+-]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|(?i:nan|inf(inity)?))"

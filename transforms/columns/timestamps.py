@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.printable import beginning
-from transforms.columns.arrow import as_text
-from transforms.columns.buffers import text_buffers
-from transforms.columns.text_values import parse_values
-from transforms.options.timestamps import UNITS
+from shardmill.transforms.columns.arrow import as_text
+from shardmill.transforms.columns.buffers import text_buffers
+from shardmill.transforms.columns.text_values import parse_values
+from shardmill.transforms.options.timestamps import UNITS
 
 _ROWS = 1 << 13  # looked at together: their characters stay in the processor's cache
 _LONGEST = 48  # characters of a time: 22 of a fraction at least

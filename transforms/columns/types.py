@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any, Literal
 
 from shardmill.features.feature import Feature, Kind
-from transforms.columns.nested import ColumnError, in_words, shape_and_values, shown
+from shardmill.transforms.columns.nested import ColumnError, in_words, shape_and_values, shown
 
 TRUE = (b"true", b"True", b"TRUE")
 FALSE = (b"false", b"False", b"FALSE")

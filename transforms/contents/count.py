@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardmill.statistics.duplicates import SHOWN
-from transforms.contents.hashes import Contents, Hashes
-from transforms.contents.section import BITS, Section, number_of_ranges, range_of
+from shardmill.transforms.contents.hashes import Contents, Hashes
+from shardmill.transforms.contents.section import BITS, Section, number_of_ranges, range_of
 
 _ALL = range_of(0, 1)
 _BEGIN_BITS = 16  # of a hash

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardmill.statistics.duplicates import SHOWN
-from transforms.contents.hashes import Hashes
-from transforms.contents.near import near_pairs
+from shardmill.transforms.contents.hashes import Hashes
+from shardmill.transforms.contents.near import near_pairs
 
 Key = TypeVar("Key", int, tuple[int, int])
 

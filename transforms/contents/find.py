@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from shardmill.statistics.duplicates import Conflict, Conflicts, Duplicates, Member, Pair, Repeated
-from transforms.contents.count import Counted, Place, Quarrel, Twins, count_range
-from transforms.contents.section import Section, number_of_ranges, range_of
+from shardmill.transforms.contents.count import Counted, Place, Quarrel, Twins, count_range
+from shardmill.transforms.contents.section import Section, number_of_ranges, range_of
 
 _AT_ONCE = 1 << 23  # contents that are looked through at once: 64 MB of halves, and as much while they are sorted
 _READERS = 32  # at once, for each may be a request to a store

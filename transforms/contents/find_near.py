@@ -13,9 +13,9 @@ import numpy as np
 
 from shardmill.statistics.duplicates import Member
 from shardmill.statistics.near_duplicates import NearDuplicates, NearPair, Seen
-from transforms.contents.count_near import Near, Pictures, count_near
-from transforms.contents.looks import LooksSection
-from transforms.contents.near import DISTANCE
+from shardmill.transforms.contents.count_near import Near, Pictures, count_near
+from shardmill.transforms.contents.looks import LooksSection
+from shardmill.transforms.contents.near import DISTANCE
 
 _READERS = 32  # at once, for each may be a request to a store
 

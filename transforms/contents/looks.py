@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from transforms.contents.hashes import Hashes
-from transforms.contents.places import find_places, hashes_of, places_of
-from transforms.contents.section import SEPARATOR, names_blob
-from transforms.stores import storage
+from shardmill.transforms.contents.hashes import Hashes
+from shardmill.transforms.contents.places import find_places, hashes_of, places_of
+from shardmill.transforms.contents.section import SEPARATOR, names_blob
+from shardmill.transforms.stores import storage
 
 FLAT, UNDECODABLE = "flat", "undecodable"  # in place of a hash; what else a look may be is 16 hexadecimal digits
 _ITEM = 8  # bytes of a uint64
@@ -90,7 +90,7 @@ class Looks:
 
         Args:
           looks: of each its hash in hexadecimal digits, FLAT or UNDECODABLE.
-          digests: what transforms.contents.hashes.digest gave of each.
+          digests: what shardmill.transforms.contents.hashes.digest gave of each.
           names, lines: of the file of each, and the line of a manifest that names it.
           laid: offset and length of each record.
         """

@@ -11,7 +11,7 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from transforms.contents.hashes import Hashes
+from shardmill.transforms.contents.hashes import Hashes
 
 Rows = NDArray[np.int64]
 DISTANCE = 4  # bits, at most, in which hashes of pictures that look alike differ

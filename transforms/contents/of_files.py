@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from transforms.contents.hashes import of_digests
-from transforms.contents.places import hashes_of, places_of
-from transforms.contents.section import Section, in_parts, layout_section, names_blob
-from transforms.stores import storage
+from shardmill.transforms.contents.hashes import of_digests
+from shardmill.transforms.contents.places import hashes_of, places_of
+from shardmill.transforms.contents.section import Section, in_parts, layout_section, names_blob
+from shardmill.transforms.stores import storage
 
 _FIRST_LINE = 1  # a file that is no line of a manifest has 0
 
@@ -42,7 +42,7 @@ class FileContents:
         labels: Sequence[int | None],
     ) -> "FileContents":
         """Those of files, at least one, with the lines of a manifest that name them, what
-        transforms.contents.hashes.digest gave of each, and the ids of their classes."""
+        shardmill.transforms.contents.hashes.digest gave of each, and the ids of their classes."""
         numbers = np.array([0 if line is None else line + _FIRST_LINE for line in lines], np.int64)
         ids = np.array([0 if label is None else label + 1 for label in labels], np.uint64)
         return cls(b"".join(digests), names_blob(names), hashes_of(names), numbers, ids)

@@ -12,10 +12,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from transforms.columns.codes import narrow
-from transforms.contents.hashes import Contents, Hashes
-from transforms.contents.places import find_places
-from transforms.stores import storage
+from shardmill.transforms.columns.codes import narrow
+from shardmill.transforms.contents.hashes import Contents, Hashes
+from shardmill.transforms.contents.places import find_places
+from shardmill.transforms.stores import storage
 
 BITS = 8  # of a hash, the highest: which part of a section it is in
 _PARTS = 1 << BITS

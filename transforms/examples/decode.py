@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from shardmill.features.feature import DType
 from shardmill.records.example import is_sequence_example
-from transforms.columns.arrow import as_text, distinct_texts, to_batch
-from transforms.columns.buffers import data_of, offsets_of
-from transforms.columns.inferred import Inferred, ValuesOf
-from transforms.columns.key_texts import key_texts
-from transforms.columns.types import ColumnType, Spelled, widest
+from shardmill.transforms.columns.arrow import as_text, distinct_texts, to_batch
+from shardmill.transforms.columns.buffers import data_of, offsets_of
+from shardmill.transforms.columns.inferred import Inferred, ValuesOf
+from shardmill.transforms.columns.key_texts import key_texts
+from shardmill.transforms.columns.types import ColumnType, Spelled, widest
 
 _FEATURES_TAG = 0x0A  # of field 1, `features` of an Example and `context` of a SequenceExample
 _NOTHING = b""  # a schema without features: records are parsed, and no value is copied

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.records import spans
-from transforms.examples.entries import FeatureEntries
-from transforms.examples.features import feature_columns
-from transforms.examples.framing import FOOTER_BYTES, HEADER_BYTES
-from transforms.examples.pieces import TILE_ROWS, PieceWriter, tiles
-from transforms.examples.varints import varint_widths
+from shardmill.transforms.examples.entries import FeatureEntries
+from shardmill.transforms.examples.features import feature_columns
+from shardmill.transforms.examples.framing import FOOTER_BYTES, HEADER_BYTES
+from shardmill.transforms.examples.pieces import TILE_ROWS, PieceWriter, tiles
+from shardmill.transforms.examples.varints import varint_widths
 
 MAX_RECORD_BYTES = (1 << 31) - 1  # protobuf parses no larger message
 _TILE_ITEMS = 1 << 16  # of lists in one column that are encoded at a time: few enough for the processor's cache

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from shardmill.records.example import varint
-from transforms.examples.pieces import PieceWriter
-from transforms.examples.varints import Sizes, varint_widths
+from shardmill.transforms.examples.pieces import PieceWriter
+from shardmill.transforms.examples.varints import Sizes, varint_widths
 
 _NO_BOUNDS = np.zeros(1, np.int64)  # of a part without lists
 

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.records.example import varint
-from transforms.columns.buffers import buffer_items, offsets_of
-from transforms.examples.entries import FeatureEntries, Payload
-from transforms.examples.framing import windows
-from transforms.examples.pieces import TILE_ROWS, PieceWriter, tiles
-from transforms.examples.varints import Sizes, encode_varints, varint_widths
+from shardmill.transforms.columns.buffers import buffer_items, offsets_of
+from shardmill.transforms.examples.entries import FeatureEntries, Payload
+from shardmill.transforms.examples.framing import windows
+from shardmill.transforms.examples.pieces import TILE_ROWS, PieceWriter, tiles
+from shardmill.transforms.examples.varints import Sizes, encode_varints, varint_widths
 
 _BYTES, _FLOAT, _INT64 = b"\x0a", b"\x12", b"\x1a"  # the tags of `message Feature`
 

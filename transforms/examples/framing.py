@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from shardmill.records import spans
 from shardmill.records.tfrecord import OVERHEAD
-from transforms.columns.buffers import data_of, offsets_of
+from shardmill.transforms.columns.buffers import data_of, offsets_of
 
 HEADER_BYTES = 12  # before a payload: 8 of length, 4 of checksum
 FOOTER_BYTES = OVERHEAD - HEADER_BYTES

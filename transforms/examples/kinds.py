@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.features.feature import DType
-from transforms.examples.decode import KINDS, DecodedPart
+from shardmill.transforms.examples.decode import KINDS, DecodedPart
 
 _MIXED_SHOWN = 3  # features, of those of several kinds
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from shardmill.records import spans
 from shardmill.records.example import varint
-from transforms.examples.framing import windows
-from transforms.examples.varints import Sizes, encode_varints, largest, varint_widths
+from shardmill.transforms.examples.framing import windows
+from shardmill.transforms.examples.varints import Sizes, encode_varints, largest, varint_widths
 
 TILE_ROWS = 8192  # written at a time: few enough for the processor's cache, enough to outweigh the calls
 _SEGMENT_BYTES = 1024  # at which a matrix is copied out even though its rows go on

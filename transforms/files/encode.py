@@ -13,21 +13,21 @@ import pyarrow as pa
 from shardmill.features.renames import Renames
 from shardmill.metadata.rejects import Reject
 from shardmill.records import example
-from transforms.contents.hashes import digest
-from transforms.contents.looks import Looks
-from transforms.contents.of_files import FileContents
-from transforms.examples.encode import MAX_RECORD_BYTES
-from transforms.examples.framing import HEADER_BYTES, Framing
-from transforms.files.noted_columns import Columns, noted_columns, noted_stats
-from transforms.files.references import LABELS
-from transforms.inputs.manifests.given import line_of
-from transforms.layout.files import Layout
-from transforms.statistics.files import SplitStats, count_labels
-from transforms.statistics.noted import NotedStats
-from transforms.stores import storage
-from transforms.stores.error_text import error_text
-from transforms.stores.failures import raise_if_store_failed
-from transforms.writing.source import EncodedChunk
+from shardmill.transforms.contents.hashes import digest
+from shardmill.transforms.contents.looks import Looks
+from shardmill.transforms.contents.of_files import FileContents
+from shardmill.transforms.examples.encode import MAX_RECORD_BYTES
+from shardmill.transforms.examples.framing import HEADER_BYTES, Framing
+from shardmill.transforms.files.noted_columns import Columns, noted_columns, noted_stats
+from shardmill.transforms.files.references import LABELS
+from shardmill.transforms.inputs.manifests.given import line_of
+from shardmill.transforms.layout.files import Layout
+from shardmill.transforms.statistics.files import SplitStats, count_labels
+from shardmill.transforms.statistics.noted import NotedStats
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.error_text import error_text
+from shardmill.transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.writing.source import EncodedChunk
 
 
 class Encoded(NamedTuple):
@@ -135,7 +135,7 @@ class FileEncoder(ABC):
         return stats
 
     def looks(self, files: Sequence[Encoded]) -> list[str] | None:
-        """How each file looks, see transforms.contents.looks; None where nobody asked."""
+        """How each file looks, see shardmill.transforms.contents.looks; None where nobody asked."""
         return None
 
     def remember(self, encoded: Encoded) -> str:

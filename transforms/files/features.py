@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from shardmill.features.feature import Feature, Features
-from transforms.layout.files import Layout
+from shardmill.transforms.layout.files import Layout
 
 TFDS_CANNOT = "TFDS cannot decode"  # so begin the notices of what only other readers can
 
@@ -11,7 +11,7 @@ TFDS_CANNOT = "TFDS cannot decode"  # so begin the notices of what only other re
 def file_features(
     layout: Layout, rows: int, value: Feature, measured: Sequence[str] = (), noted: Features = ()
 ) -> Features:
-    """The features of a data set of files, in the order in which transforms.files.encode writes them.
+    """The features of a data set of files, in the order in which shardmill.transforms.files.encode writes them.
 
     Args:
       layout: class names and a manifest's columns.

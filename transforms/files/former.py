@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.publishing.file_index import FileIndex, IndexedPiece
-from transforms.sharding.keys import hash_strings
-from transforms.stores import storage
-from transforms.writing.remembered import REMEMBERED, read_piece
+from shardmill.transforms.publishing.file_index import FileIndex, IndexedPiece
+from shardmill.transforms.sharding.keys import hash_strings
+from shardmill.transforms.stores import storage
+from shardmill.transforms.writing.remembered import REMEMBERED, read_piece
 
 _PIECES = 64  # kept by a process: where the order is another than it was, a shard takes of all
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.records import example
-from transforms.columns.nested import ColumnError, leaves
-from transforms.columns.types import TRUE, ColumnType, Spelled, check_shape
+from shardmill.transforms.columns.nested import ColumnError, leaves
+from shardmill.transforms.columns.types import TRUE, ColumnType, Spelled, check_shape
 
 
 def encode_columns(row: Mapping[str, Any], types: Mapping[str, ColumnType], renames: Renames = NO_RENAMES) -> bytes:

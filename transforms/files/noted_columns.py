@@ -8,9 +8,9 @@ from shardmill.features.feature import DType, Feature
 from shardmill.features.renames import Renames
 from shardmill.reading.example_decoder import ExampleDecoder
 from shardmill.records.example import example_header
-from transforms.columns.types import ColumnType
-from transforms.sharding.keys import hash_strings
-from transforms.statistics.gathered import GatheredStats
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.sharding.keys import hash_strings
+from shardmill.transforms.statistics.gathered import GatheredStats
 
 Columns = tuple[tuple[str, ColumnType], ...]  # by name
 _ARROW: dict[DType, pa.DataType] = {"int64": pa.int64(), "float32": pa.float32(), "bytes": pa.large_binary()}
@@ -23,7 +23,7 @@ def noted_columns(columns: Columns, renames: Renames, entries: Sequence[bytes]) 
     Args:
       columns: of the manifest.
       renames: what they are called in `entries`.
-      entries: what transforms.files.manifest_columns made of each row.
+      entries: what shardmill.transforms.files.manifest_columns made of each row.
     """
     decode = ExampleDecoder(tuple(_flat(renames(name), column) for name, column in columns))
     rows = [decode(example_header(len(entry)) + entry) for entry in entries]

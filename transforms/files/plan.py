@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import AsSingleton
 
-import transforms.workers.coder  # noqa: F401, registers the coder of batches
-from transforms.files.references import shard_columns
-from transforms.sharding import balance
-from transforms.sharding.cuts import FindByteCuts, FindExampleCuts
-from transforms.sharding.divisions import Divisions, Grouped
-from transforms.sharding.group_rows import rows_of
-from transforms.sharding.keys import stratum_cuts
-from transforms.sharding.shards import ShardKey
-from transforms.workers.batches import BATCH_ROWS, bounded, concatenate
-from transforms.workers.gather import Gather
+import shardmill.transforms.workers.coder  # noqa: F401, registers the coder of batches
+from shardmill.transforms.files.references import shard_columns
+from shardmill.transforms.sharding import balance
+from shardmill.transforms.sharding.cuts import FindByteCuts, FindExampleCuts
+from shardmill.transforms.sharding.divisions import Divisions, Grouped
+from shardmill.transforms.sharding.group_rows import rows_of
+from shardmill.transforms.sharding.keys import stratum_cuts
+from shardmill.transforms.sharding.shards import ShardKey
+from shardmill.transforms.workers.batches import BATCH_ROWS, bounded, concatenate
+from shardmill.transforms.workers.gather import Gather
 
 _ROWS_A_SHARD = 256  # below which a batch of one shard is mostly metadata
 _MOST_ROWS = 200_000  # gathered at once: about 20 MB, several times over while they are dealt out

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.inputs.annotations.objects import PLANNED_OBJECTS
-from transforms.inputs.companions import COMPANIONS
-from transforms.workers.batches import concatenate
+from shardmill.transforms.inputs.annotations.objects import PLANNED_OBJECTS
+from shardmill.transforms.inputs.companions import COMPANIONS
+from shardmill.transforms.workers.batches import concatenate
 
 # A file as planned: label by id, `size` of the record to come, `columns` as serialized entries of the Example.
 PLANNED = pa.schema(

@@ -11,20 +11,20 @@ import pyarrow as pa
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.metadata.rejects import Reject
 from shardmill.records import tfrecord
-from transforms.columns.key_texts import key_texts_of_values
-from transforms.columns.nested import ColumnError
-from transforms.files.manifest_columns import encode_columns
-from transforms.files.references import LABELS, PLANNED
-from transforms.inputs import label_lists
-from transforms.inputs.annotations.objects import planned_objects, unknown_classes
-from transforms.inputs.companions import COMPANIONS
-from transforms.inputs.folders import split_name
-from transforms.layout.files import Layout
-from transforms.options.splits import CONTENT, SplitOptions
-from transforms.sharding import keys
-from transforms.stores import storage
-from transforms.stores.checksums import UNREADABLE, checksums
-from transforms.workers.batches import bounded, to_batch
+from shardmill.transforms.columns.key_texts import key_texts_of_values
+from shardmill.transforms.columns.nested import ColumnError
+from shardmill.transforms.files.manifest_columns import encode_columns
+from shardmill.transforms.files.references import LABELS, PLANNED
+from shardmill.transforms.inputs import label_lists
+from shardmill.transforms.inputs.annotations.objects import planned_objects, unknown_classes
+from shardmill.transforms.inputs.companions import COMPANIONS
+from shardmill.transforms.inputs.folders import split_name
+from shardmill.transforms.layout.files import Layout
+from shardmill.transforms.options.splits import CONTENT, SplitOptions
+from shardmill.transforms.sharding import keys
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.checksums import UNREADABLE, checksums
+from shardmill.transforms.workers.batches import bounded, to_batch
 
 # Bytes of an image's Example beside payload, name and columns: keys, lengths, label, height, width
 _EXAMPLE_OVERHEAD = 90

@@ -8,18 +8,18 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from transforms.files.encode import FileEncoder, Place
-from transforms.files.former import Former, nothing_stored
-from transforms.files.references import sorted_by_key
-from transforms.files.stored import Task, take, tasks
-from transforms.sharding.keys import hash_strings
-from transforms.writing.remembered import remembered_batch
-from transforms.writing.source import EncodedChunk
+from shardmill.transforms.files.encode import FileEncoder, Place
+from shardmill.transforms.files.former import Former, nothing_stored
+from shardmill.transforms.files.references import sorted_by_key
+from shardmill.transforms.files.stored import Task, take, tasks
+from shardmill.transforms.sharding.keys import hash_strings
+from shardmill.transforms.writing.remembered import remembered_batch
+from shardmill.transforms.writing.source import EncodedChunk
 
 
 @dataclass(frozen=True)
 class ReusingShards:
-    """A transforms.writing.source.ShardSource over PLANNED files with identities.
+    """A shardmill.transforms.writing.source.ShardSource over PLANNED files with identities.
 
     Attributes:
       encoder: of the files.

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from transforms.files.encode import FileEncoder
-from transforms.files.references import sorted_by_key
-from transforms.workers.memory import budget
-from transforms.writing.source import EncodedChunk
+from shardmill.transforms.files.encode import FileEncoder
+from shardmill.transforms.files.references import sorted_by_key
+from shardmill.transforms.workers.memory import budget
+from shardmill.transforms.writing.source import EncodedChunk
 
 _CHUNK_BYTES = 1 << 20  # of files encoded at once, about
 _HELD = 3  # times the size of files: as they were read, as they are stored, and framed
@@ -16,7 +16,7 @@ _HELD = 3  # times the size of files: as they were read, as they are stored, and
 
 @dataclass(frozen=True)
 class FileShards:
-    """A transforms.writing.source.ShardSource over PLANNED files.
+    """A shardmill.transforms.writing.source.ShardSource over PLANNED files.
 
     Attributes:
       encoder: of the files.

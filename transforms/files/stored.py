@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from shardmill.records import tfrecord
-from transforms.files.encode import Remembered
-from transforms.files.former import Former
-from transforms.stores import storage
-from transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.files.encode import Remembered
+from shardmill.transforms.files.former import Former
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.failures import raise_if_store_failed
 
 _GAP_BYTES = 256 << 10  # between two records: to read that much costs less than to ask again
 _TASK_BYTES = 2 << 20  # of records read by one task, about

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from shardmill.features.feature import Feature, Features
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.statistics.feature_summary import FeatureSummary
-from transforms.examples.encode import MAX_RECORD_BYTES
-from transforms.files.encode import Encoded, FileEncoder
-from transforms.files.features import file_features
-from transforms.layout.files import Layout
-from transforms.statistics.files import ClassNames, label_summaries
-from transforms.statistics.number_stats import NumberStats
-from transforms.stores import storage
+from shardmill.transforms.examples.encode import MAX_RECORD_BYTES
+from shardmill.transforms.files.encode import Encoded, FileEncoder
+from shardmill.transforms.files.features import file_features
+from shardmill.transforms.layout.files import Layout
+from shardmill.transforms.statistics.files import ClassNames, label_summaries
+from shardmill.transforms.statistics.number_stats import NumberStats
+from shardmill.transforms.stores import storage
 
 
 @dataclass(slots=True)

@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.columns.arrow import as_text, distinct_texts, parse_fill, to_batch
-from transforms.columns.arrow_lists import is_list, list_type
-from transforms.columns.arrow_values import Converted, convert_column, is_moment, is_span
-from transforms.columns.inferred import Values, ValuesOf
-from transforms.columns.key_texts import key_texts, key_texts_of_values
-from transforms.columns.types import ColumnType, Spelled
-from transforms.formats.base import KeyColumn, Rows, key_column
+from shardmill.transforms.columns.arrow import as_text, distinct_texts, parse_fill, to_batch
+from shardmill.transforms.columns.arrow_lists import is_list, list_type
+from shardmill.transforms.columns.arrow_values import Converted, convert_column, is_moment, is_span
+from shardmill.transforms.columns.inferred import Values, ValuesOf
+from shardmill.transforms.columns.key_texts import key_texts, key_texts_of_values
+from shardmill.transforms.columns.types import ColumnType, Spelled
+from shardmill.transforms.formats.base import KeyColumn, Rows, key_column
 
 STAGE = "read"
 

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.metadata.rejects import Reject
-from transforms.columns.arrow import missing_values, to_batch
-from transforms.columns.inferred import Inferred, ValuesOf
-from transforms.columns.rounded import RoundedColumns
-from transforms.columns.types import ColumnType
+from shardmill.transforms.columns.arrow import missing_values, to_batch
+from shardmill.transforms.columns.inferred import Inferred, ValuesOf
+from shardmill.transforms.columns.rounded import RoundedColumns
+from shardmill.transforms.columns.types import ColumnType
 
 # Parsed at once, about: what is kept of each, positions and offsets, may be fifty times the bytes of the shortest
 MAX_LINES = 1 << 19

@@ -4,9 +4,9 @@ tell."""
 from dataclasses import dataclass
 
 from shardmill.metadata.rejects import Count, Reject
-from transforms.stores.compressed import TruncatedError
-from transforms.stores.error_text import error_text
-from transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.stores.compressed import TruncatedError
+from shardmill.transforms.stores.error_text import error_text
+from shardmill.transforms.stores.failures import raise_if_store_failed
 
 
 class UnreadableError(Exception):

@@ -8,12 +8,12 @@ import orjson
 
 from shardmill.metadata.rejects import Reject
 from shardmill.printable import beginning
-from transforms.columns.arrow import parse_fill
-from transforms.columns.inferred import MAX_VALUES, Inferred, ValuesOf
-from transforms.columns.types import ColumnType
-from transforms.formats.base import MAX_LINES, BlockRef, FileRef, KeyColumn, Rows, no_rows
-from transforms.formats.json_objects import JsonObjects, join_rows
-from transforms.formats.line_blocks import STAGE, Piece, index_lines, line_count, read_pieces
+from shardmill.transforms.columns.arrow import parse_fill
+from shardmill.transforms.columns.inferred import MAX_VALUES, Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.base import MAX_LINES, BlockRef, FileRef, KeyColumn, Rows, no_rows
+from shardmill.transforms.formats.json_objects import JsonObjects, join_rows
+from shardmill.transforms.formats.line_blocks import STAGE, Piece, index_lines, line_count, read_pieces
 
 _PARSE_BYTES = 64 << 10  # parsed at once: more Python objects than that leave the processor's cache, at half the speed
 _BATCH_BYTES = 4 << 20  # of the batches that are made of these
@@ -50,7 +50,7 @@ class JsonLinesFormat:
     def infer(
         self, block: BlockRef, columns: Iterable[str] | None, values_of: Sequence[ValuesOf]
     ) -> Iterator[Inferred]:
-        """The types, as transforms.columns.types has them; what a fill stands in for has a value."""
+        """The types, as shardmill.transforms.columns.types has them; what a fill stands in for has a value."""
         wanted = None if columns is None else list(dict.fromkeys(columns))
         merged = Inferred()
         values: dict[str, set[str]] = {column.name: set() for column in values_of}

@@ -13,15 +13,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from shardmill.metadata.rejects import Reject
-from transforms.columns.arrow import as_text, to_batch
-from transforms.columns.inferred import ValuesOf
-from transforms.columns.json_values import array_of, column_array, column_type, convert, floats_from
-from transforms.columns.key_texts import key_texts_of_values
-from transforms.columns.nested import ColumnError, leaves
-from transforms.columns.rounded import merge_rounded, rounded_values
-from transforms.columns.separated import parts_of
-from transforms.columns.types import ColumnType, merge_types, value_type
-from transforms.formats.base import KeyColumn, Rows, key_column
+from shardmill.transforms.columns.arrow import as_text, to_batch
+from shardmill.transforms.columns.inferred import ValuesOf
+from shardmill.transforms.columns.json_values import array_of, column_array, column_type, convert, floats_from
+from shardmill.transforms.columns.key_texts import key_texts_of_values
+from shardmill.transforms.columns.nested import ColumnError, leaves
+from shardmill.transforms.columns.rounded import merge_rounded, rounded_values
+from shardmill.transforms.columns.separated import parts_of
+from shardmill.transforms.columns.types import ColumnType, merge_types, value_type
+from shardmill.transforms.formats.base import KeyColumn, Rows, key_column
 
 STAGE = "read"
 

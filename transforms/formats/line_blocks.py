@@ -6,13 +6,13 @@ from typing import BinaryIO
 
 from shardmill.metadata.rejects import Reject
 from shardmill.records import spans
-from transforms.formats.base import MAX_LINES, MAX_TEXT_BYTES, BlockRef, FileRef, too_long
-from transforms.formats.damage import Damage, of_compressed
-from transforms.formats.encodings import BOM
-from transforms.stores import storage
-from transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
-from transforms.stores.error_text import error_text
-from transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.formats.base import MAX_LINES, MAX_TEXT_BYTES, BlockRef, FileRef, too_long
+from shardmill.transforms.formats.damage import Damage, of_compressed
+from shardmill.transforms.formats.encodings import BOM
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
+from shardmill.transforms.stores.error_text import error_text
+from shardmill.transforms.stores.failures import raise_if_store_failed
 
 STAGE = "read"
 _LF = 10  # as a byte

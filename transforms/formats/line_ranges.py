@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.records import spans
-from transforms.columns.arrow import slices
+from shardmill.transforms.columns.arrow import slices
 
 _LF, _CR = 10, 13  # as bytes
 

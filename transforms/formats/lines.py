@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.columns.arrow import distinct_texts, missing_values, slices, to_batch
-from transforms.columns.inferred import Inferred, ValuesOf
-from transforms.columns.types import ColumnType
-from transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows, no_rows
-from transforms.formats.encodings import MARK_ERRORS, encoding_name, is_utf8
-from transforms.formats.line_blocks import STAGE, Piece, index_lines, line_count, read_pieces
-from transforms.formats.line_ranges import Flags, Positions, blank_lines, invalid_lines, line_ranges
+from shardmill.transforms.columns.arrow import distinct_texts, missing_values, slices, to_batch
+from shardmill.transforms.columns.inferred import Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows, no_rows
+from shardmill.transforms.formats.encodings import MARK_ERRORS, encoding_name, is_utf8
+from shardmill.transforms.formats.line_blocks import STAGE, Piece, index_lines, line_count, read_pieces
+from shardmill.transforms.formats.line_ranges import Flags, Positions, blank_lines, invalid_lines, line_ranges
 
 TEXT, LINE_NUMBER = "text", "line_number"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

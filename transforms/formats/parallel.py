@@ -9,16 +9,16 @@ import pyarrow as pa
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.columns.arrow import missing_values, slices, to_batch
-from transforms.columns.inferred import Inferred, ValuesOf
-from transforms.columns.types import ColumnType
-from transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows, no_rows
-from transforms.formats.encodings import is_utf8
-from transforms.formats.line_blocks import STAGE, LineWalker, Piece
-from transforms.formats.line_ranges import Flags, Positions, blank_lines, invalid_lines, line_ranges
-from transforms.formats.lines import LINE_NUMBER, LinesFormat
-from transforms.stores import storage
-from transforms.stores.compressed import is_compressed
+from shardmill.transforms.columns.arrow import missing_values, slices, to_batch
+from shardmill.transforms.columns.inferred import Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows, no_rows
+from shardmill.transforms.formats.encodings import is_utf8
+from shardmill.transforms.formats.line_blocks import STAGE, LineWalker, Piece
+from shardmill.transforms.formats.line_ranges import Flags, Positions, blank_lines, invalid_lines, line_ranges
+from shardmill.transforms.formats.lines import LINE_NUMBER, LinesFormat
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.compressed import is_compressed
 
 
 @dataclass(frozen=True)

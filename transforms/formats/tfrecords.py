@@ -15,16 +15,16 @@ import pyarrow as pa
 from shardmill.metadata.rejects import Reject
 from shardmill.records import spans
 from shardmill.records.tfrecord import OVERHEAD, mask, mask_all
-from transforms.columns.arrow import slices
-from transforms.columns.inferred import Inferred, ValuesOf
-from transforms.columns.types import ColumnType
-from transforms.examples.decode import decode_examples, infer_examples, not_examples, sequence_examples
-from transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows
-from transforms.formats.damage import Damage, of_compressed
-from transforms.stores import storage
-from transforms.stores.compressed import Decompressed, TruncatedError, open_gzip, open_zlib
-from transforms.stores.error_text import error_text
-from transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.columns.arrow import slices
+from shardmill.transforms.columns.inferred import Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.examples.decode import decode_examples, infer_examples, not_examples, sequence_examples
+from shardmill.transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows
+from shardmill.transforms.formats.damage import Damage, of_compressed
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.compressed import Decompressed, TruncatedError, open_gzip, open_zlib
+from shardmill.transforms.stores.error_text import error_text
+from shardmill.transforms.stores.failures import raise_if_store_failed
 
 RECORD = "record"
 _STAGE = "read"

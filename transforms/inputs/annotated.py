@@ -12,9 +12,9 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
-import transforms.workers.coder  # noqa: F401, registers the coder of batches
+import shardmill.transforms.workers.coder  # noqa: F401, registers the coder of batches
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.annotations.objects import (
+from shardmill.transforms.inputs.annotations.objects import (
     ANNOTATED,
     IMAGE_ID,
     OBJECTS,
@@ -22,19 +22,26 @@ from transforms.inputs.annotations.objects import (
     AnnotatedFiles,
     object_lists,
 )
-from transforms.inputs.annotations.source import AnnotationFiles, AnnotationSource, Categories, LeftOut, Listed, Notice
-from transforms.inputs.companions import COMPANIONS, IN_FOLDER
-from transforms.inputs.indexed import REJECTS, SUMMARIES, indexed, tagged
-from transforms.inputs.located import locate
-from transforms.inputs.masks import Mask, Masks
-from transforms.inputs.read_manifests import MeasureFn
-from transforms.inputs.summary import InputSummary, summarize_skipped
-from transforms.rejects.part import RejectsWriter, parts_of
-from transforms.stores import storage
-from transforms.stores.error_text import error_text
-from transforms.stores.failures import raise_if_store_failed
-from transforms.workers.batches import batches, bounded, to_batch
-from transforms.workers.spread import Spread
+from shardmill.transforms.inputs.annotations.source import (
+    AnnotationFiles,
+    AnnotationSource,
+    Categories,
+    LeftOut,
+    Listed,
+    Notice,
+)
+from shardmill.transforms.inputs.companions import COMPANIONS, IN_FOLDER
+from shardmill.transforms.inputs.indexed import REJECTS, SUMMARIES, indexed, tagged
+from shardmill.transforms.inputs.located import locate
+from shardmill.transforms.inputs.masks import Mask, Masks
+from shardmill.transforms.inputs.read_manifests import MeasureFn
+from shardmill.transforms.inputs.summary import InputSummary, summarize_skipped
+from shardmill.transforms.rejects.part import RejectsWriter, parts_of
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.error_text import error_text
+from shardmill.transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.workers.batches import batches, bounded, to_batch
+from shardmill.transforms.workers.spread import Spread
 
 _REMOTE_THREADS = 32  # a file on an object store is one request, tens of milliseconds
 _FILES_A_BATCH = 256  # of annotations, read by one worker at once

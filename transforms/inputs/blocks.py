@@ -9,22 +9,22 @@ import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
 from shardmill.metadata.rejects import Reject
-from transforms.formats.base import BlockRef, FileRef, Noted, PassedOver, RecordFormat
-from transforms.formats.damage import unread_file
-from transforms.inputs.file_kind import FileKind
-from transforms.inputs.folders import FolderRoles
-from transforms.inputs.indexed import REJECTS, SUMMARIES
-from transforms.inputs.listing import Skipped
-from transforms.inputs.record_files import RecordFiles
-from transforms.inputs.summary import InputSummary, summarize_files, summarize_header, summarize_skipped
-from transforms.rejects.part import RejectsPart, RejectsWriter, parts_of
-from transforms.stores.error_text import error_text
-from transforms.stores.failures import raise_if_store_failed
-from transforms.workers.batches import ELEMENT_BYTES
-from transforms.workers.gather import Gather
-from transforms.workers.merging import Merging
-from transforms.workers.spread import Spread
-from transforms.workers.threads import ThreadedFlatMap
+from shardmill.transforms.formats.base import BlockRef, FileRef, Noted, PassedOver, RecordFormat
+from shardmill.transforms.formats.damage import unread_file
+from shardmill.transforms.inputs.file_kind import FileKind
+from shardmill.transforms.inputs.folders import FolderRoles
+from shardmill.transforms.inputs.indexed import REJECTS, SUMMARIES
+from shardmill.transforms.inputs.listing import Skipped
+from shardmill.transforms.inputs.record_files import RecordFiles
+from shardmill.transforms.inputs.summary import InputSummary, summarize_files, summarize_header, summarize_skipped
+from shardmill.transforms.rejects.part import RejectsPart, RejectsWriter, parts_of
+from shardmill.transforms.stores.error_text import error_text
+from shardmill.transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.workers.batches import ELEMENT_BYTES
+from shardmill.transforms.workers.gather import Gather
+from shardmill.transforms.workers.merging import Merging
+from shardmill.transforms.workers.spread import Spread
+from shardmill.transforms.workers.threads import ThreadedFlatMap
 
 _BLOCK_BYTES = 200  # of a BlockRef on its way, beside its names
 

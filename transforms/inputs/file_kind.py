@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from transforms.formats.suffixes import IMAGE_SUFFIXES
+from shardmill.transforms.formats.suffixes import IMAGE_SUFFIXES
 
 
 @dataclass(frozen=True, slots=True)

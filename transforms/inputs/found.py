@@ -13,7 +13,7 @@ FOUND = pa.schema(
         pa.field("split", pa.string()),
         pa.field("line", pa.int64()),
         pa.field("columns", pa.string()),  # JSON object of the manifest's further columns
-        # Changes with the file, see transforms.stores.identity; null where nobody asked, or nobody knows
+        # Changes with the file, see shardmill.transforms.stores.identity; null where nobody asked, or nobody knows
         pa.field("identity", pa.uint64()),
     ]
 )

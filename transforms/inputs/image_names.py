@@ -5,8 +5,8 @@ import posixpath
 
 import pyarrow as pa
 
-from transforms.inputs.file_kind import IMAGES
-from transforms.stores import storage
+from shardmill.transforms.inputs.file_kind import IMAGES
+from shardmill.transforms.stores import storage
 
 
 def image_names(batch: pa.RecordBatch, root: str) -> dict[str, tuple[int, str]]:

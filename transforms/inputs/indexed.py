@@ -7,10 +7,10 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
-import transforms.workers.coder  # noqa: F401, registers the coder of batches
-from transforms.inputs.summary import InputSummary
-from transforms.rejects.part import RejectsPart
-from transforms.workers.merging import Merging
+import shardmill.transforms.workers.coder  # noqa: F401, registers the coder of batches
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.rejects.part import RejectsPart
+from shardmill.transforms.workers.merging import Merging
 
 REJECTS, SUMMARIES = "rejects", "summaries"
 

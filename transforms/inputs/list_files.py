@@ -9,17 +9,17 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.companions import COMPANIONS
-from transforms.inputs.file_kind import IMAGES, FileKind
-from transforms.inputs.folders import FolderRoles
-from transforms.inputs.found import FOUND
-from transforms.inputs.indexed import REJECTS, SUMMARIES, indexed, tagged
-from transforms.inputs.listing import Found, Listed, list_input
-from transforms.inputs.masks import Masks
-from transforms.inputs.summary import InputSummary, summarize_batch, summarize_skipped
-from transforms.rejects.part import RejectsWriter
-from transforms.stores.identity import identity_of, identity_of_all
-from transforms.workers.batches import batches, bounded
+from shardmill.transforms.inputs.companions import COMPANIONS
+from shardmill.transforms.inputs.file_kind import IMAGES, FileKind
+from shardmill.transforms.inputs.folders import FolderRoles
+from shardmill.transforms.inputs.found import FOUND
+from shardmill.transforms.inputs.indexed import REJECTS, SUMMARIES, indexed, tagged
+from shardmill.transforms.inputs.listing import Found, Listed, list_input
+from shardmill.transforms.inputs.masks import Masks
+from shardmill.transforms.inputs.summary import InputSummary, summarize_batch, summarize_skipped
+from shardmill.transforms.rejects.part import RejectsWriter
+from shardmill.transforms.stores.identity import identity_of, identity_of_all
+from shardmill.transforms.workers.batches import batches, bounded
 
 
 @dataclass(eq=False)

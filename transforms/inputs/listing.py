@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.file_kind import IMAGES, FileKind
-from transforms.stores import storage
-from transforms.stores.clients import object_store
-from transforms.stores.protocol import TIME_STAMP
+from shardmill.transforms.inputs.file_kind import IMAGES, FileKind
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.clients import object_store
+from shardmill.transforms.stores.protocol import TIME_STAMP
 
 # The kind of what says of files in its folder what they are, by the name that Hugging Face gives it
 METADATA = "metadata file"

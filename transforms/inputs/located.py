@@ -4,8 +4,8 @@ import os
 import posixpath
 import re
 
-from transforms.stores import storage
-from transforms.stores.web import web_reason
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.web import web_reason
 
 _PLAIN = re.compile(r"(?:[^/.:\0][^/:\0]*/)*[^/.:\0][^/:\0]*", re.DOTALL)  # below the folder, and in its normal form
 

@@ -10,10 +10,10 @@ import xxhash
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.file_kind import IMAGES
-from transforms.inputs.listing import Found, list_input
-from transforms.stores import storage
-from transforms.stores.identity import identity_of
+from shardmill.transforms.inputs.file_kind import IMAGES
+from shardmill.transforms.inputs.listing import Found, list_input
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.identity import identity_of
 
 Mask = tuple[str, int, int | None]  # path, size in bytes, identity
 _SHOWN = 3  # names of masks without an image

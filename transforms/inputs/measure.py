@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow as pa
 
 from shardmill.metadata.rejects import Reject
-from transforms.columns.nested import ColumnError
-from transforms.columns.types import ColumnType, merge_types, value_type
-from transforms.inputs.companions import Companion, paths_of
-from transforms.inputs.found import FOUND
-from transforms.stores import storage
-from transforms.stores.error_text import error_text
-from transforms.stores.failures import raise_if_store_failed
-from transforms.stores.identity import identity_of, identity_of_all
-from transforms.stores.links import LinksInside
+from shardmill.transforms.columns.nested import ColumnError
+from shardmill.transforms.columns.types import ColumnType, merge_types, value_type
+from shardmill.transforms.inputs.companions import Companion, paths_of
+from shardmill.transforms.inputs.found import FOUND
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.error_text import error_text
+from shardmill.transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.stores.identity import identity_of, identity_of_all
+from shardmill.transforms.stores.links import LinksInside
 
 NO_SUCH_FILE = "no such file"
 _PLAIN = 1 << 62  # integers nearer to 0 need no look at their size

@@ -11,21 +11,21 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
-from transforms.inputs.annotations.huggingface import ObjectsColumn, with_objects
-from transforms.inputs.companions import Companion, with_companions
-from transforms.inputs.image_names import image_names
-from transforms.inputs.indexed import REJECTS, SUMMARIES, indexed, tagged
-from transforms.inputs.manifests.formats import is_textual
-from transforms.inputs.manifests.given import ManifestFile
-from transforms.inputs.manifests.names import RESERVED, USUAL_NAMES, ManifestNames
-from transforms.inputs.manifests.reading import read_all
-from transforms.inputs.manifests.rows import Row, digest
-from transforms.inputs.measure import measure, missing_of
-from transforms.inputs.spread import PARSED, deal_out, number_of_parts, rows_at_once, without_duplicates
-from transforms.inputs.summary import InputSummary, summarize_batch
-from transforms.rejects.part import RejectsWriter, parts_of
-from transforms.stores import storage
-from transforms.workers.batches import BATCH_ROWS, batches, bounded, concatenate
+from shardmill.transforms.inputs.annotations.huggingface import ObjectsColumn, with_objects
+from shardmill.transforms.inputs.companions import Companion, with_companions
+from shardmill.transforms.inputs.image_names import image_names
+from shardmill.transforms.inputs.indexed import REJECTS, SUMMARIES, indexed, tagged
+from shardmill.transforms.inputs.manifests.formats import is_textual
+from shardmill.transforms.inputs.manifests.given import ManifestFile
+from shardmill.transforms.inputs.manifests.names import RESERVED, USUAL_NAMES, ManifestNames
+from shardmill.transforms.inputs.manifests.reading import read_all
+from shardmill.transforms.inputs.manifests.rows import Row, digest
+from shardmill.transforms.inputs.measure import measure, missing_of
+from shardmill.transforms.inputs.spread import PARSED, deal_out, number_of_parts, rows_at_once, without_duplicates
+from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
+from shardmill.transforms.rejects.part import RejectsWriter, parts_of
+from shardmill.transforms.stores import storage
+from shardmill.transforms.workers.batches import BATCH_ROWS, batches, bounded, concatenate
 
 _REMOTE_THREADS = 32  # a look-up on an object store is one request, tens of milliseconds
 

@@ -8,11 +8,11 @@ from itertools import accumulate
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.formats.base import FileRef
-from transforms.inputs.file_kind import FileKind
-from transforms.inputs.folders import SPLIT_FOLDERS, split_of_file
-from transforms.inputs.listing import Found, Skipped, input_root, list_input
-from transforms.stores import storage
+from shardmill.transforms.formats.base import FileRef
+from shardmill.transforms.inputs.file_kind import FileKind
+from shardmill.transforms.inputs.folders import SPLIT_FOLDERS, split_of_file
+from shardmill.transforms.inputs.listing import Found, Skipped, input_root, list_input
+from shardmill.transforms.stores import storage
 
 ListedRef = FileRef | Skipped | Reject
 

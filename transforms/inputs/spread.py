@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.found import FOUND
-from transforms.inputs.manifests.given import line_of, manifest_of
-from transforms.sharding.group_rows import rows_of
-from transforms.sharding.keys import hash_strings
-from transforms.workers.batches import BATCH_ROWS, bounded
+from shardmill.transforms.inputs.found import FOUND
+from shardmill.transforms.inputs.manifests.given import line_of, manifest_of
+from shardmill.transforms.sharding.group_rows import rows_of
+from shardmill.transforms.sharding.keys import hash_strings
+from shardmill.transforms.workers.batches import BATCH_ROWS, bounded
 
 # FOUND, and a hash of all that the row says: of equal rows, the second and later are left out
 PARSED = FOUND.append(pa.field("digest", pa.binary(16)))

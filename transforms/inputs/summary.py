@@ -9,11 +9,11 @@ from typing import TypeVar
 import pyarrow as pa
 import xxhash
 
-from transforms.columns.inferred import MAX_VALUES
-from transforms.columns.types import ColumnType, merge_types
-from transforms.inputs.annotations.objects import labels_of
-from transforms.inputs.folders import FolderRoles, folder_key, split_of_file
-from transforms.inputs.label_lists import count_lists
+from shardmill.transforms.columns.inferred import MAX_VALUES
+from shardmill.transforms.columns.types import ColumnType, merge_types
+from shardmill.transforms.inputs.annotations.objects import labels_of
+from shardmill.transforms.inputs.folders import FolderRoles, folder_key, split_of_file
+from shardmill.transforms.inputs.label_lists import count_lists
 
 _MODULUS = 1 << 128  # of the sum of 128-bit hashes, which is the same in any order
 _MOST_KEYS = MAX_VALUES + 2  # one too many, and ""
@@ -50,7 +50,7 @@ class InputSummary:
       objects: objects in images by the name of their class.
       left_out: annotations of objects that say what no example holds, by what that is.
       notices: what the user must be told of the input.
-      label_lists: of a manifest's labels that are lists, see transforms.inputs.label_lists.
+      label_lists: of a manifest's labels that are lists, see shardmill.transforms.inputs.label_lists.
       image_names: rows of a manifest in which a column names an image file, as (number, one name).
       named_splits: files of records whose own names say a split, as (number, one name), by the split.
       noted: records that are read although there is something to say of them, as (number, one name), by what that is.

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from shardmill.errors import UserError
 from shardmill.features.feature import Features
-from transforms.inputs.folders import quoted
-from transforms.inputs.summary import InputSummary
-from transforms.layout.table_options import TableOptions
-from transforms.options.splits import CONTENT
+from shardmill.transforms.inputs.folders import quoted
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.table_options import TableOptions
+from shardmill.transforms.options.splits import CONTENT
 
 _LISTED = 20  # columns that an error lists
 

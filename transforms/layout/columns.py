@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature, Features
 from shardmill.kinds.registry import kind_of
-from transforms.columns.inferred import Inferred
-from transforms.columns.types import ColumnType
-from transforms.inputs.folders import quoted
-from transforms.layout.column_names import check_columns, nearest
-from transforms.layout.table_options import TableOptions
+from shardmill.transforms.columns.inferred import Inferred
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.inputs.folders import quoted
+from shardmill.transforms.layout.column_names import check_columns, nearest
+from shardmill.transforms.layout.table_options import TableOptions
 
 _INT64 = 1 << 63  # from minus this to below it reach 64 bits
 

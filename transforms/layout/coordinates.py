@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from shardmill.errors import UserError
-from transforms.columns.nested import in_words
-from transforms.columns.types import ColumnType
+from shardmill.transforms.columns.nested import in_words
+from shardmill.transforms.columns.types import ColumnType
 
 KINDS = ("none", "relative", "pixels")
 _SIDES = (2, 4)  # numbers of a point, of a box

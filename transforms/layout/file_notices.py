@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames
-from transforms.inputs.file_kind import IMAGES
-from transforms.inputs.summary import InputSummary
-from transforms.layout.file_options import LayoutOptions
-from transforms.layout.notices import label_notices, numbered_notice
-from transforms.stores import storage
+from shardmill.transforms.inputs.file_kind import IMAGES
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.file_options import LayoutOptions
+from shardmill.transforms.layout.notices import label_notices, numbered_notice
+from shardmill.transforms.stores import storage
 
 
 def missing_notices(summary: InputSummary, options: LayoutOptions) -> list[str]:

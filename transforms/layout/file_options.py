@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from transforms.inputs.file_kind import IMAGES, FileKind
-from transforms.inputs.folders import FolderRoles
-from transforms.options.labels import LabelOptions
-from transforms.options.splits import SplitOptions
+from shardmill.transforms.inputs.file_kind import IMAGES, FileKind
+from shardmill.transforms.inputs.folders import FolderRoles
+from shardmill.transforms.options.labels import LabelOptions
+from shardmill.transforms.options.splits import SplitOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames, resolve_class_names
-from transforms.columns.inferred import MAX_VALUES
-from transforms.columns.types import ColumnType
-from transforms.inputs.file_kind import IMAGES
-from transforms.inputs.folders import (
+from shardmill.transforms.columns.inferred import MAX_VALUES
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.inputs.file_kind import IMAGES
+from shardmill.transforms.inputs.folders import (
     CLASSES,
     FolderError,
     FolderRoles,
@@ -19,9 +19,9 @@ from transforms.inputs.folders import (
     guess_roles,
     split_notices,
 )
-from transforms.inputs.listing import METADATA
-from transforms.inputs.summary import InputSummary
-from transforms.layout.file_notices import (
+from shardmill.transforms.inputs.listing import METADATA
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.file_notices import (
     class_notices,
     label_list_notices,
     listed_by,
@@ -29,11 +29,11 @@ from transforms.layout.file_notices import (
     name_notices,
     numbered_objects,
 )
-from transforms.layout.file_options import LayoutOptions
-from transforms.layout.notices import folder_remedy, left_out_notices, list_notices, skipped_notices
-from transforms.layout.splits import Splits, check_split_shards, in_order, splits_by_fraction
-from transforms.options.splits import CONTENT
-from transforms.stores import storage
+from shardmill.transforms.layout.file_options import LayoutOptions
+from shardmill.transforms.layout.notices import folder_remedy, left_out_notices, list_notices, skipped_notices
+from shardmill.transforms.layout.splits import Splits, check_split_shards, in_order, splits_by_fraction
+from shardmill.transforms.options.splits import CONTENT
+from shardmill.transforms.stores import storage
 
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 

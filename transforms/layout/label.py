@@ -10,13 +10,13 @@ from shardmill.features.feature import DType, Feature, Features
 from shardmill.kinds.registry import kind_of
 from shardmill.metadata import naming
 from shardmill.metadata.labels import ClassNames, check_label_name, resolve_class_names
-from transforms.columns.inferred import MAX_VALUES, Inferred
-from transforms.columns.separated import Separated
-from transforms.columns.types import ColumnType, value_spelled, widest
-from transforms.layout.column_names import has_column, nearest
-from transforms.layout.columns import Columns
-from transforms.layout.objects import told_of_objects
-from transforms.layout.table_options import TableOptions
+from shardmill.transforms.columns.inferred import MAX_VALUES, Inferred
+from shardmill.transforms.columns.separated import Separated
+from shardmill.transforms.columns.types import ColumnType, value_spelled, widest
+from shardmill.transforms.layout.column_names import has_column, nearest
+from shardmill.transforms.layout.columns import Columns
+from shardmill.transforms.layout.objects import told_of_objects
+from shardmill.transforms.layout.table_options import TableOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def resolve_labels(columns: Columns, inferred: Inferred, options: TableOptions) 
                 raise _missing(name, options)
             continue
         if (told := inferred.told.get(name)) is not None and told.kind == "class_label":
-            continue  # transforms.layout.told names their classes
+            continue  # shardmill.transforms.layout.told names their classes
         _check_lists(feature, options)
         if separator := options.separators.get(name):
             separated[name] = Separated(separator, _dtype_of_parts(feature, inferred, options))

@@ -3,21 +3,21 @@
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature
 from shardmill.metadata.labels import resolve_class_names
-from transforms.columns.inferred import Inferred
-from transforms.columns.types import ColumnType
-from transforms.inputs.folders import SPLITS_OF_CLASSES, FolderError, FolderRoles, folder_notices, guess_roles
-from transforms.inputs.summary import InputSummary
-from transforms.layout.column_names import check_columns
-from transforms.layout.notices import folder_remedy, skipped_notices
-from transforms.layout.splits import (
+from shardmill.transforms.columns.inferred import Inferred
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.inputs.folders import SPLITS_OF_CLASSES, FolderError, FolderRoles, folder_notices, guess_roles
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.column_names import check_columns
+from shardmill.transforms.layout.notices import folder_remedy, skipped_notices
+from shardmill.transforms.layout.splits import (
     BESIDE_SPLITS,
     check_split_shards,
     name_notices,
     splits_by_fraction,
     splits_of_folders,
 )
-from transforms.layout.table_layout import TableLayout
-from transforms.layout.table_options import TableOptions
+from shardmill.transforms.layout.table_layout import TableLayout
+from shardmill.transforms.layout.table_options import TableOptions
 
 
 def make_line_layout(

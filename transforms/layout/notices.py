@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from transforms.inputs.listing import NO_MATCH
-from transforms.inputs.summary import InputSummary
+from shardmill.transforms.inputs.listing import NO_MATCH
+from shardmill.transforms.inputs.summary import InputSummary
 
 _PASSED_OVER = "passed over "
 

@@ -8,17 +8,17 @@ from shardmill.errors import UserError
 from shardmill.features.feature import Feature, Features
 from shardmill.metadata import naming
 from shardmill.metadata.labels import ClassNames
-from transforms.columns.inferred import MAX_VALUES, Inferred, Told, ToldObjects
-from transforms.formats.parquet.huggingface import OBJECTS as COLUMN
-from transforms.inputs.annotations.huggingface import SIDES, ObjectsColumn
-from transforms.inputs.summary import InputSummary
-from transforms.layout.file_options import LayoutOptions
-from transforms.layout.files import object_classes
-from transforms.layout.notices import numbered_notice
-from transforms.layout.table_options import TableOptions, is_of_objects
-from transforms.layout.told import check_agree
-from transforms.options.boxes import BoxOptions
-from transforms.options.labels import LabelOptions
+from shardmill.transforms.columns.inferred import MAX_VALUES, Inferred, Told, ToldObjects
+from shardmill.transforms.formats.parquet.huggingface import OBJECTS as COLUMN
+from shardmill.transforms.inputs.annotations.huggingface import SIDES, ObjectsColumn
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.file_options import LayoutOptions
+from shardmill.transforms.layout.files import object_classes
+from shardmill.transforms.layout.notices import numbered_notice
+from shardmill.transforms.layout.table_options import TableOptions, is_of_objects
+from shardmill.transforms.layout.told import check_agree
+from shardmill.transforms.options.boxes import BoxOptions
+from shardmill.transforms.options.labels import LabelOptions
 
 LABEL = "objects/label"  # the feature of their classes, and what --labels_file calls these by beside other labels
 

@@ -5,11 +5,11 @@ import posixpath
 from shardmill.features.feature import Feature, Features
 from shardmill.kinds.registry import kind_of
 from shardmill.metadata import naming
-from transforms.inputs.listing import input_root
-from transforms.inputs.summary import InputSummary
-from transforms.layout.label import names_beside_schema
-from transforms.stores import storage
-from transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.inputs.listing import input_root
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.label import names_beside_schema
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.failures import raise_if_store_failed
 
 _SEEN = ("tensor", "text", "image")  # kinds that records show themselves
 _NAMED = 5  # features, at most

@@ -3,15 +3,15 @@
 from shardmill.errors import UserError
 from shardmill.kinds.registry import kind_of
 from shardmill.metadata.labels import check_label_name
-from transforms.columns.inferred import Inferred
-from transforms.columns.types import ColumnType
-from transforms.inputs.summary import InputSummary
-from transforms.layout.label import check_labels_file, names_beside_schema
-from transforms.layout.notices import skipped_notices
-from transforms.layout.own_schema import unheeded_notices
-from transforms.layout.splits import check_split_shards, splits_of_tables
-from transforms.layout.table_layout import TableLayout
-from transforms.layout.table_options import TableOptions
+from shardmill.transforms.columns.inferred import Inferred
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.label import check_labels_file, names_beside_schema
+from shardmill.transforms.layout.notices import skipped_notices
+from shardmill.transforms.layout.own_schema import unheeded_notices
+from shardmill.transforms.layout.splits import check_split_shards, splits_of_tables
+from shardmill.transforms.layout.table_layout import TableLayout
+from shardmill.transforms.layout.table_options import TableOptions
 
 
 def make_record_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool) -> TableLayout:

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature, Features
-from transforms.layout.column_names import nearest
-from transforms.layout.table_layout import TableLayout
-from transforms.sequences.options import Sequencing
+from shardmill.transforms.layout.column_names import nearest
+from shardmill.transforms.layout.table_layout import TableLayout
+from shardmill.transforms.sequences.options import Sequencing
 
 
 def sequence_layout(layout: TableLayout, how: Sequencing, source: str) -> TableLayout:

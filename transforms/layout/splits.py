@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from shardmill.errors import UserError
 from shardmill.metadata import naming
-from transforms.inputs.folders import (
+from shardmill.transforms.inputs.folders import (
     SPLITS,
     FolderError,
     FolderRoles,
@@ -15,8 +15,8 @@ from transforms.inputs.folders import (
     folder_notices,
     split_name,
 )
-from transforms.inputs.summary import InputSummary
-from transforms.options.splits import Fractions
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.options.splits import Fractions
 
 DEFAULT_SPLITS: Fractions = (("train", Fraction(1)),)
 BESIDE_SPLITS = (

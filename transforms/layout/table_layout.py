@@ -6,15 +6,15 @@ from fractions import Fraction
 
 from shardmill.features.feature import DType, Features
 from shardmill.metadata.labels import ClassNames
-from transforms.columns.inferred import Inferred
-from transforms.columns.separated import Separated
-from transforms.columns.types import ColumnType
-from transforms.formats.base import KeyColumn
-from transforms.inputs.folders import SPLITS, FolderRoles
-from transforms.inputs.summary import InputCounts, InputSummary
-from transforms.layout.objects import LABEL, RowObjects
-from transforms.layout.table_options import TableOptions
-from transforms.options.pictures import PictureOptions
+from shardmill.transforms.columns.inferred import Inferred
+from shardmill.transforms.columns.separated import Separated
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.base import KeyColumn
+from shardmill.transforms.inputs.folders import SPLITS, FolderRoles
+from shardmill.transforms.inputs.summary import InputCounts, InputSummary
+from shardmill.transforms.layout.objects import LABEL, RowObjects
+from shardmill.transforms.layout.table_options import TableOptions
+from shardmill.transforms.options.pictures import PictureOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from shardmill.features.feature import Feature, Features, TimeUnit
 from shardmill.kinds.registry import kind_of
-from transforms.columns.inferred import ValuesOf
-from transforms.inputs.folders import FolderRoles
-from transforms.options.boxes import BoxOptions
-from transforms.options.labels import LabelOptions
-from transforms.options.pictures import PictureOptions
-from transforms.options.splits import SplitOptions
+from shardmill.transforms.columns.inferred import ValuesOf
+from shardmill.transforms.inputs.folders import FolderRoles
+from shardmill.transforms.options.boxes import BoxOptions
+from shardmill.transforms.options.labels import LabelOptions
+from shardmill.transforms.options.pictures import PictureOptions
+from shardmill.transforms.options.splits import SplitOptions
 
 OBJECTS = "objects"  # the sequence of what is in images, and the column that it is made of
 

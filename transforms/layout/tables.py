@@ -1,20 +1,20 @@
 """How a table is to be read, decided from all of it: features and their types, classes, splits."""
 
 from shardmill.errors import UserError
-from transforms.columns.inferred import Inferred
-from transforms.columns.types import ColumnType
-from transforms.formats.base import KeyColumn
-from transforms.inputs.summary import InputSummary
-from transforms.layout.column_names import common_header
-from transforms.layout.columns import choose_columns, holds_numbers_by
-from transforms.layout.label import resolve_labels
-from transforms.layout.notices import list_notices, noted_notices, skipped_notices
-from transforms.layout.objects import find_objects
-from transforms.layout.splits import check_split_shards, splits_of_tables
-from transforms.layout.table_layout import TableLayout
-from transforms.layout.table_options import OBJECTS, TableOptions
-from transforms.layout.timestamps import is_time, with_times
-from transforms.layout.told import mark_columns
+from shardmill.transforms.columns.inferred import Inferred
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.base import KeyColumn
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.column_names import common_header
+from shardmill.transforms.layout.columns import choose_columns, holds_numbers_by
+from shardmill.transforms.layout.label import resolve_labels
+from shardmill.transforms.layout.notices import list_notices, noted_notices, skipped_notices
+from shardmill.transforms.layout.objects import find_objects
+from shardmill.transforms.layout.splits import check_split_shards, splits_of_tables
+from shardmill.transforms.layout.table_layout import TableLayout
+from shardmill.transforms.layout.table_options import OBJECTS, TableOptions
+from shardmill.transforms.layout.timestamps import is_time, with_times
+from shardmill.transforms.layout.told import mark_columns
 
 
 def make_table_layout(summary: InputSummary, inferred: Inferred, options: TableOptions, _: bool = False) -> TableLayout:

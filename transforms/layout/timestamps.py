@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature
-from transforms.columns.inferred import Inferred
-from transforms.columns.types import ColumnType
-from transforms.layout.columns import Columns
-from transforms.layout.table_options import TableOptions
+from shardmill.transforms.columns.inferred import Inferred
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.layout.columns import Columns
+from shardmill.transforms.layout.table_options import TableOptions
 
 NAIVE, CUT = "naive", "cut"  # what is counted of times, by column
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature, Features
 from shardmill.kinds.registry import kind_of
-from transforms.inputs.folders import quoted
-from transforms.layout.column_names import nearest
-from transforms.layout.table_layout import TableLayout
-from transforms.tokens.tokenize import INPUT_IDS, Tokenization
+from shardmill.transforms.inputs.folders import quoted
+from shardmill.transforms.layout.column_names import nearest
+from shardmill.transforms.layout.table_layout import TableLayout
+from shardmill.transforms.tokens.tokenize import INPUT_IDS, Tokenization
 
 # What is said where the file of a tokenizer says it
 _UNHEEDED = {

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature, Features, of_kind
 from shardmill.metadata.labels import check_label_name
-from transforms.columns.inferred import MAX_VALUES, Inferred, Told
-from transforms.layout.columns import Columns
-from transforms.layout.table_options import TableOptions
+from shardmill.transforms.columns.inferred import MAX_VALUES, Inferred, Told
+from shardmill.transforms.layout.columns import Columns
+from shardmill.transforms.layout.table_options import TableOptions
 
 
 @dataclass(frozen=True, slots=True)

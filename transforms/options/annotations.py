@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from shardmill.errors import UserError
 from shardmill.features import object_detection
-from transforms.options.boxes import bad_box_flag, boxes_seen_flag
-from transforms.options.declare import Options, ValueMistake, flag
-from transforms.options.output import parse_path
+from shardmill.transforms.options.boxes import bad_box_flag, boxes_seen_flag
+from shardmill.transforms.options.declare import Options, ValueMistake, flag
+from shardmill.transforms.options.output import parse_path
 
 TFDS = "tfds"
 _SPLIT = re.compile(r"(\w+)=(.+)")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from transforms.options.declare import Options, flag
+from shardmill.transforms.options.declare import Options, flag
 
 
 def bad_box_flag(**attributes: Any) -> Any:

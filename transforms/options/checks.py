@@ -15,8 +15,8 @@ from shardmill.checks.asked import Constraints
 from shardmill.checks.limits import LOOKS_LIKE_LABEL, OFF, ByFeature, Limits
 from shardmill.errors import UserError
 from shardmill.metadata import naming
-from transforms.options.declare import Options, ValueMistake, flag, options_of
-from transforms.options.output import parse_path
+from shardmill.transforms.options.declare import Options, ValueMistake, flag, options_of
+from shardmill.transforms.options.output import parse_path
 
 _WORDS = {"off": OFF, "warn": Limits(warn=0.0), "error": Limits(error=0.0)}  # at 0, anything at all is told
 OF_ONE_FEATURE = (
@@ -112,7 +112,7 @@ def parse_constraints(value: Any) -> Constraints:
         return value
     from google.protobuf.text_format import ParseError
 
-    from transforms.stores import storage
+    from shardmill.transforms.stores import storage
 
     try:
         return Constraints.from_pbtxt(storage.read_bytes(parse_path(value)).decode())

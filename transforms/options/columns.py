@@ -3,7 +3,7 @@
 import csv
 from typing import Any
 
-from transforms.options.declare import ValueMistake
+from shardmill.transforms.options.declare import ValueMistake
 
 
 def parse_names(value: Any) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from shardmill.errors import UserError
 
 def read_given(name: str, path: str) -> bytes:
     """The bytes of the file at a path that was given as --`name`; raises UserError where they cannot be read."""
-    from transforms.stores import storage
+    from shardmill.transforms.stores import storage
 
     try:
         return storage.read_bytes(path)

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from shardmill.errors import UserError
 from shardmill.metadata import naming
 from shardmill.metadata.labels import LABELS_FILE, ON_NEW_LABEL, parse_labels
-from transforms.options.declare import Options, flag
-from transforms.options.given_files import read_given
+from shardmill.transforms.options.declare import Options, flag
+from shardmill.transforms.options.given_files import read_given
 
 Labels = tuple[str, ...] | Mapping[str, tuple[str, ...]]
 

@@ -4,8 +4,8 @@ import os
 import re
 from typing import Any
 
-from transforms.options.declare import ValueMistake
-from transforms.options.output import parse_path
+from shardmill.transforms.options.declare import ValueMistake
+from shardmill.transforms.options.output import parse_path
 
 _SPLIT = re.compile(r"(\w+)=(.+)")
 _COMMA = re.compile(r",(?![^{}]*\})")  # that stands in no choice of a glob

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from transforms.options.declare import Options, ValueMistake, flag
-from transforms.options.output import parse_path
+from shardmill.transforms.options.declare import Options, ValueMistake, flag
+from shardmill.transforms.options.output import parse_path
 
 
 def parse_columns(value: Any) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from shardmill.errors import UserError
 from shardmill.metadata import naming
-from transforms.options.declare import Options, ValueMistake, flag
+from shardmill.transforms.options.declare import Options, ValueMistake, flag
 
 
 def parse_path(value: Any) -> str:
@@ -58,13 +58,13 @@ class OutputOptions(Options):
     @property
     def parent(self) -> str:
         """The folder of all versions."""
-        from transforms.stores import storage
+        from shardmill.transforms.stores import storage
 
         return storage.join(self.output, self.name)
 
     @property
     def directory(self) -> str:
         """The version directory."""
-        from transforms.stores import storage
+        from shardmill.transforms.stores import storage
 
         return storage.join(self.parent, self.version)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from shardmill.media.image_limits import MAX_PIXELS
-from transforms.options.declare import Options, flag
+from shardmill.transforms.options.declare import Options, flag
 
 
 def max_pixels_flag(**attributes: Any) -> Any:

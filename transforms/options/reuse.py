@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from shardmill.metadata.naming import is_version
-from transforms.options.declare import Options, ValueMistake, flag
+from shardmill.transforms.options.declare import Options, ValueMistake, flag
 
 NO, RECORD, LATEST = "no", "record", "LATEST"
 

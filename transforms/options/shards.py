@@ -9,7 +9,7 @@ from shardmill.codecs.base import Codec
 from shardmill.codecs.registry import BY_OPTION, PLAIN
 from shardmill.errors import UserError
 from shardmill.metadata import file_template as templates
-from transforms.options.declare import Options, ValueMistake, flag
+from shardmill.transforms.options.declare import Options, ValueMistake, flag
 
 DEFAULT_SHARD_SIZE = 128 << 20  # bytes: the 100 to 200 MB that TensorFlow's and TFDS's guides recommend
 MAX_SHARDS = 99_999  # the five digits of `-SSSSS-of-NNNNN`

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from shardmill.errors import UserError
 from shardmill.metadata import naming
-from transforms.options.declare import Options, ValueMistake, flag
+from shardmill.transforms.options.declare import Options, ValueMistake, flag
 
 # The names of splits, and how much of the data is in each
 Fractions = tuple[tuple[str, Fraction], ...]

@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 from shardmill.features.feature import TimeUnit
-from transforms.options.declare import ValueMistake
+from shardmill.transforms.options.declare import ValueMistake
 
 # Of numpy.datetime64, and how many of each are a second
 UNITS: dict[str, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.errors import JobError
-from transforms.preprocessing import counted, quantiles
-from transforms.preprocessing.declaration import Chain
-from transforms.preprocessing.gather import Analysis, Gathered
-from transforms.preprocessing.spill import Spilled, merged_counts, ranges
-from transforms.preprocessing.steps import Bucketize, Vocabulary
-from transforms.statistics.values import RangeStats
-from transforms.workers.memory import return_freed
+from shardmill.transforms.preprocessing import counted, quantiles
+from shardmill.transforms.preprocessing.declaration import Chain
+from shardmill.transforms.preprocessing.gather import Analysis, Gathered
+from shardmill.transforms.preprocessing.spill import Spilled, merged_counts, ranges
+from shardmill.transforms.preprocessing.steps import Bucketize, Vocabulary
+from shardmill.transforms.statistics.values import RangeStats
+from shardmill.transforms.workers.memory import return_freed
 
 _AT_ONCE = 1 << 25  # bytes of counts, as they lie compressed, that are merged at once
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.records import spans
-from transforms.columns.buffers import data_of, offsets_of
-from transforms.preprocessing.steps import NOT_IN_A_VOCABULARY
+from shardmill.transforms.columns.buffers import data_of, offsets_of
+from shardmill.transforms.preprocessing.steps import NOT_IN_A_VOCABULARY
 
 PARTS = 64
 _SHIFT = np.uint64(58)  # of a hash, so that 6 bits are left

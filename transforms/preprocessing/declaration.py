@@ -7,9 +7,9 @@ from typing import Any
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature
 from shardmill.features.renames import NO_RENAMES, Renames
-from transforms.options.declare import ValueMistake
-from transforms.options.words import meant
-from transforms.preprocessing.steps import Bucketize, Log1p, Needs, Step, Values, step_of, to_json
+from shardmill.transforms.options.declare import ValueMistake
+from shardmill.transforms.options.words import meant
+from shardmill.transforms.preprocessing.steps import Bucketize, Log1p, Needs, Step, Values, step_of, to_json
 
 
 @dataclass(frozen=True, slots=True)

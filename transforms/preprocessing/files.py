@@ -7,13 +7,13 @@ from shardmill.features.feature import Features
 from shardmill.features.renames import Renames
 from shardmill.metadata import naming
 from shardmill.metadata.transform_file import HEAD, TransformedOutput, TransformFile, VocabularySummary
-from transforms.preprocessing.constants import Constants, find_constants
-from transforms.preprocessing.declaration import Declaration
-from transforms.preprocessing.former import FormerGraph, drift, drift_sentences
-from transforms.preprocessing.gather import Analysis, Gathered
-from transforms.preprocessing.graph import graph_files, vocabulary_files
-from transforms.preprocessing.module_files import module_sentences
-from transforms.preprocessing.steps import to_json
+from shardmill.transforms.preprocessing.constants import Constants, find_constants
+from shardmill.transforms.preprocessing.declaration import Declaration
+from shardmill.transforms.preprocessing.former import FormerGraph, drift, drift_sentences
+from shardmill.transforms.preprocessing.gather import Analysis, Gathered
+from shardmill.transforms.preprocessing.graph import graph_files, vocabulary_files
+from shardmill.transforms.preprocessing.module_files import module_sentences
+from shardmill.transforms.preprocessing.steps import to_json
 
 _ASSETS = f"{naming.TRANSFORM_GRAPH}/transform_fn/assets"
 

@@ -11,10 +11,10 @@ from shardmill.errors import UserError
 from shardmill.metadata import naming
 from shardmill.metadata.transform_file import TransformedOutput, TransformFile
 from shardmill.reading.dataset import open_dataset
-from transforms.preprocessing.constants import Constants
-from transforms.preprocessing.counted import SCHEMA
-from transforms.preprocessing.declaration import Declaration
-from transforms.stores import storage
+from shardmill.transforms.preprocessing.constants import Constants
+from shardmill.transforms.preprocessing.counted import SCHEMA
+from shardmill.transforms.preprocessing.declaration import Declaration
+from shardmill.transforms.stores import storage
 
 
 @dataclass(frozen=True, slots=True)

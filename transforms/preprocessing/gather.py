@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from transforms.options.splits import TRAINING
-from transforms.preprocessing import counted, quantiles
-from transforms.preprocessing.declaration import Chain, Declaration
-from transforms.preprocessing.spill import Spilled, SpillFile
-from transforms.preprocessing.values import analyzed_values, finite_floats
-from transforms.statistics.exact_sums import FLOAT32_FRACTION_BITS, ExactSums
-from transforms.statistics.tables import TableStats
-from transforms.statistics.values import RangeStats
+from shardmill.transforms.options.splits import TRAINING
+from shardmill.transforms.preprocessing import counted, quantiles
+from shardmill.transforms.preprocessing.declaration import Chain, Declaration
+from shardmill.transforms.preprocessing.spill import Spilled, SpillFile
+from shardmill.transforms.preprocessing.values import analyzed_values, finite_floats
+from shardmill.transforms.statistics.exact_sums import FLOAT32_FRACTION_BITS, ExactSums
+from shardmill.transforms.statistics.tables import TableStats
+from shardmill.transforms.statistics.values import RangeStats
 
 FOLDER = "gathered"  # in the job's temporary directory
 _MOST_ENTRIES = 1 << 20  # of counts that are held of one output and split

@@ -8,13 +8,13 @@ from typing import Any
 from shardmill.features.feature import Features
 from shardmill.features.renames import Renames
 from shardmill.metadata import schema
-from transforms.preprocessing.constants import Constants
-from transforms.preprocessing.counted import lines
-from transforms.preprocessing.declaration import Declaration
-from transforms.preprocessing.graph_process import graph_process
-from transforms.preprocessing.steps import to_json
+from shardmill.transforms.preprocessing.constants import Constants
+from shardmill.transforms.preprocessing.counted import lines
+from shardmill.transforms.preprocessing.declaration import Declaration
+from shardmill.transforms.preprocessing.graph_process import graph_process
+from shardmill.transforms.preprocessing.steps import to_json
 
-_JOB, _OUTPUT = "job.json", "transform_graph"  # as transforms.preprocessing.tensorflow_graph calls them
+_JOB, _OUTPUT = "job.json", "transform_graph"  # as shardmill.transforms.preprocessing.tensorflow_graph calls them
 
 
 def vocabulary_files(declaration: Declaration, renames: Renames) -> dict[str, str]:

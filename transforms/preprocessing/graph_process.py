@@ -15,7 +15,7 @@ from typing import IO
 
 from shardmill.errors import JobError
 
-MODULE = "transforms.preprocessing.tensorflow_graph"
+MODULE = "shardmill.transforms.preprocessing.tensorflow_graph"
 # TFT is of the older Keras, and TensorFlow would import the newer one beside, which takes as long as all else.
 _ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "2",

@@ -10,7 +10,7 @@ from shardmill.features.feature import Feature, Features
 from shardmill.metadata import naming
 from shardmill.metadata.schema import from_pbtxt
 from shardmill.metadata.transform_file import TransformFile
-from transforms.stores import storage
+from shardmill.transforms.stores import storage
 
 Apply = Callable[[Sequence[bytes]], pa.RecordBatch]
 _TRANSFORMED = f"{naming.TRANSFORM_GRAPH}/transformed_metadata/schema.pbtxt"
@@ -40,7 +40,7 @@ class StagedGraph:
 
         Args:
           temporary: that directory.
-          files: by name, see transforms.preprocessing.files.
+          files: by name, see shardmill.transforms.preprocessing.files.
           raw: the features of raw examples, as these call them.
 
         Raises:

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from shardmill.errors import UserError
-from transforms.options.words import meant
+from shardmill.transforms.options.words import meant
 
 FUNCTION = "preprocessing_fn"  # as TFX calls it
 _lock = threading.RLock()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from shardmill.metadata import naming
 from shardmill.metadata.schema import from_pbtxt
 from shardmill.metadata.transform_file import HEAD, Asset, ModuleSummary, TransformedOutput, TransformFile
-from transforms.preprocessing.module import PreprocessingModule
+from shardmill.transforms.preprocessing.module import PreprocessingModule
 
 TRANSFORM_FN = f"{naming.TRANSFORM_GRAPH}/transform_fn"
 _ASSETS = f"{TRANSFORM_FN}/assets/"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
 from shardmill.installation.extras import install_hint
-from transforms.options.columns import parse_names
-from transforms.options.declare import Options, flag
-from transforms.options.given_files import read_given
-from transforms.options.splits import TRAINING
+from shardmill.transforms.options.columns import parse_names
+from shardmill.transforms.options.declare import Options, flag
+from shardmill.transforms.options.given_files import read_given
+from shardmill.transforms.options.splits import TRAINING
 
 if TYPE_CHECKING:
-    from transforms.preprocessing.gather import Analysis
+    from shardmill.transforms.preprocessing.gather import Analysis
 
 
 def read_transform(value: Any) -> Any:  # a Declaration, which takes a while to import, and few need
@@ -22,8 +22,8 @@ def read_transform(value: Any) -> Any:  # a Declaration, which takes a while to 
     Raises:
       UserError: it cannot be read, or has a mistake; the sentence names feature, key and line.
     """
-    from transforms.preprocessing.declaration import Declaration
-    from transforms.preprocessing.parse import parse_transform
+    from shardmill.transforms.preprocessing.declaration import Declaration
+    from shardmill.transforms.preprocessing.parse import parse_transform
 
     if isinstance(value, Declaration):
         return value
@@ -36,7 +36,7 @@ def read_transform(value: Any) -> Any:  # a Declaration, which takes a while to 
 
 def read_module(value: Any) -> Any:
     """The PreprocessingModule in the file at a path; raises a UserError where it cannot be read, or is no Python."""
-    from transforms.preprocessing.module import PreprocessingModule
+    from shardmill.transforms.preprocessing.module import PreprocessingModule
 
     if isinstance(value, PreprocessingModule):
         return value
@@ -45,7 +45,7 @@ def read_module(value: Any) -> Any:
 
 def read_former(value: Any) -> Any:
     """The graph of the version at a path; raises a UserError where there is none."""
-    from transforms.preprocessing.former import FormerGraph
+    from shardmill.transforms.preprocessing.former import FormerGraph
 
     return value if isinstance(value, FormerGraph) else FormerGraph.of(str(value))
 
@@ -120,7 +120,7 @@ class DeclaredOptions(Options):
         """What --transform takes constants of."""
         if self.transform is None:
             return None
-        from transforms.preprocessing.gather import Analysis
+        from shardmill.transforms.preprocessing.gather import Analysis
 
         return Analysis(self.transform, self.analyzed_splits, self.transform_graph)
 

@@ -23,12 +23,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.errors import UserError
-from transforms.options.declare import ValueMistake
-from transforms.options.words import meant
-from transforms.options.yaml_nodes import Document, Node, read_documents
-from transforms.preprocessing import steps
-from transforms.preprocessing.declaration import Chain, Declaration
-from transforms.preprocessing.steps import Step
+from shardmill.transforms.options.declare import ValueMistake
+from shardmill.transforms.options.words import meant
+from shardmill.transforms.options.yaml_nodes import Document, Node, read_documents
+from shardmill.transforms.preprocessing import steps
+from shardmill.transforms.preprocessing.declaration import Chain, Declaration
+from shardmill.transforms.preprocessing.steps import Step
 
 _TRANSFORM = Document("a transform", "features and what becomes of each, such as `age: z_score`")
 _OUTPUT, _DROP = "output", "drop"

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from transforms.preprocessing.counted import PARTS, SCHEMA, merged, parted
-from transforms.preprocessing.quantiles import Keys
-from transforms.stores import storage
+from shardmill.transforms.preprocessing.counted import PARTS, SCHEMA, merged, parted
+from shardmill.transforms.preprocessing.quantiles import Keys
+from shardmill.transforms.stores import storage
 
 _AT_ONCE = 1 << 24  # bytes that are read of keys at once
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Protocol
 
 from shardmill.features.feature import DType
-from transforms.options.declare import ValueMistake
+from shardmill.transforms.options.declare import ValueMistake
 
 Needs = Literal["", "moments", "range", "quantiles", "vocabulary"]
 NOT_IN_A_VOCABULARY = (b"", b"\n", b"\r")  # an entry is a line of a text file, as in TFT

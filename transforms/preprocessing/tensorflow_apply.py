@@ -15,9 +15,9 @@ from shardmill.features.feature import Feature, Features
 from shardmill.metadata import naming
 from shardmill.metadata.schema import from_pbtxt
 from shardmill.tensors.parsing_spec import to_spec
-from transforms.preprocessing.materialize import GraphFailedError
-from transforms.preprocessing.tensorflow_threads import one_thread_each
-from transforms.stores import storage
+from shardmill.transforms.preprocessing.materialize import GraphFailedError
+from shardmill.transforms.preprocessing.tensorflow_threads import one_thread_each
+from shardmill.transforms.stores import storage
 
 one_thread_each()
 

@@ -23,13 +23,13 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform import annotators, impl_helper
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
-from transforms.preprocessing import steps
-from transforms.preprocessing.declaration import Chain
-from transforms.preprocessing.tensorflow_threads import one_thread_each
+from shardmill.transforms.preprocessing import steps
+from shardmill.transforms.preprocessing.declaration import Chain
+from shardmill.transforms.preprocessing.tensorflow_threads import one_thread_each
 
 JOB = "job.json"
 OUTPUT = "transform_graph"
-_NUL = "\0"  # stands between tokens, as in transforms.preprocessing.values
+_NUL = "\0"  # stands between tokens, as in shardmill.transforms.preprocessing.values
 
 
 def main() -> None:

@@ -21,8 +21,8 @@ from tfx_bsl.tfxio.tensor_adapter import TensorAdapter
 from tfx_bsl.tfxio.tf_example_record import TFExampleBeamRecord
 
 from shardmill.errors import UserError
-from transforms.preprocessing.module import FUNCTION, PreprocessingModule
-from transforms.preprocessing.tensorflow_threads import one_thread_each
+from shardmill.transforms.preprocessing.module import FUNCTION, PreprocessingModule
+from shardmill.transforms.preprocessing.tensorflow_threads import one_thread_each
 
 _DTYPES = {tf.int64: "int64", tf.float32: "float32", tf.string: "bytes"}  # that TFT's schemas have
 

@@ -6,9 +6,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from shardmill.features.feature import DType
-from transforms.columns.arrow_lists import is_list
-from transforms.preprocessing.declaration import Chain
-from transforms.preprocessing.steps import Fill, Lower, Step, Tokenize
+from shardmill.transforms.columns.arrow_lists import is_list
+from shardmill.transforms.preprocessing.declaration import Chain
+from shardmill.transforms.preprocessing.steps import Fill, Lower, Step, Tokenize
 
 _BETWEEN = "\0"  # tokens, once what a pattern matches is replaced; the graph does it likewise
 

@@ -2,9 +2,9 @@
 
 from shardmill.metadata import naming
 from shardmill.printable import beginning
-from transforms.publishing.catalog import published
-from transforms.publishing.latest import latest_in
-from transforms.stores import storage
+from shardmill.transforms.publishing.catalog import published
+from shardmill.transforms.publishing.latest import latest_in
+from shardmill.transforms.stores import storage
 
 
 def version_before(parent: str) -> tuple[str, str]:

@@ -8,10 +8,10 @@ from functools import partial
 
 from shardmill.errors import CorruptDataError
 from shardmill.metadata import naming
+from shardmill.transforms.stores import renames, storage
+from shardmill.transforms.stores.together import together
 from shardmill.versions.build_record import BuildRecord, failed_record_path, page_path, record_path
 from shardmill.versions.published import numbers
-from transforms.stores import renames, storage
-from transforms.stores.together import together
 
 _STAGED = "_RECORD"
 

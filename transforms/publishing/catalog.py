@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from shardmill.metadata import naming
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.protocol import FileStat
 from shardmill.versions.published import numbers
-from transforms.stores import storage
-from transforms.stores.protocol import FileStat
 
 _THREADS = 16  # each version is a request or three of an object store
 

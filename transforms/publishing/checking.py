@@ -14,17 +14,17 @@ from shardmill.metadata import naming
 from shardmill.metadata.manifest import Manifest
 from shardmill.reading.dataset import open_dataset
 from shardmill.statistics.stats_file import StatsFile
+from shardmill.transforms.options.checks import CheckOptions
+from shardmill.transforms.publishing.before import version_before
+from shardmill.transforms.publishing.build_records import write_record
+from shardmill.transforms.publishing.describe import PublishOptions, rejects_files
+from shardmill.transforms.rejects.gathered import Rejects
+from shardmill.transforms.stores import renames, storage
+from shardmill.transforms.stores.streams import write_stream
+from shardmill.transforms.writing.shard_info import ShardInfo
 from shardmill.versions.build_record import BuildRecord
 from shardmill.versions.published import comparison
 from shardmill.versions.tags import find_version
-from transforms.options.checks import CheckOptions
-from transforms.publishing.before import version_before
-from transforms.publishing.build_records import write_record
-from transforms.publishing.describe import PublishOptions, rejects_files
-from transforms.rejects.gathered import Rejects
-from transforms.stores import renames, storage
-from transforms.stores.streams import write_stream
-from transforms.writing.shard_info import ShardInfo
 
 MARK = "_FAILED"  # in the folder of a version that failed: which job's it is, and until when it is kept
 _SHOWN = 3  # failed checks in a sentence

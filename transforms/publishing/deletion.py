@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from shardmill.metadata import naming
 from shardmill.metadata.seal import seal
-from transforms.stores import storage
+from shardmill.transforms.stores import storage
 
 
 def delete_version(directory: str, is_named: Callable[[], bool]) -> bool:

@@ -23,17 +23,17 @@ from shardmill.statistics.duplicates import Duplicates
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.near_duplicates import CAVEAT, NearDuplicates
 from shardmill.statistics.stats_file import SplitSummary, StatsFile
+from shardmill.transforms.options.checks import CheckOptions
+from shardmill.transforms.options.splits import CONTENT
+from shardmill.transforms.publishing.file_index import FileIndex
+from shardmill.transforms.publishing.keep_files import RememberOptions
+from shardmill.transforms.rejects.gathered import Rejects
+from shardmill.transforms.sharding.balance import ShardCount
+from shardmill.transforms.sharding.divisions import Divisions
+from shardmill.transforms.statistics.files import SplitStats
+from shardmill.transforms.stores import storage
+from shardmill.transforms.writing.shard_info import ShardInfo
 from shardmill.versions.build_record import BuildRecord
-from transforms.options.checks import CheckOptions
-from transforms.options.splits import CONTENT
-from transforms.publishing.file_index import FileIndex
-from transforms.publishing.keep_files import RememberOptions
-from transforms.rejects.gathered import Rejects
-from transforms.sharding.balance import ShardCount
-from transforms.sharding.divisions import Divisions
-from transforms.statistics.files import SplitStats
-from transforms.stores import storage
-from transforms.writing.shard_info import ShardInfo
 
 _PAIRS_OF_SPLITS = 3  # that share contents, told one by one
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from shardmill.metadata import naming, seal
 from shardmill.metadata.json_values import Value, parse_file
-from transforms.stores import storage
+from shardmill.transforms.stores import storage
 
 FORMAT = 1  # raised when a reader of the former format would misread the file
 _MAX_KEY = (1 << 64) - 1  # the largest uint64
@@ -19,7 +19,7 @@ _MAX_KEY = (1 << 64) - 1  # the largest uint64
 
 @dataclass(frozen=True, slots=True)
 class IndexedPiece:
-    """A shard's piece, see transforms.writing.remembered.
+    """A shard's piece, see shardmill.transforms.writing.remembered.
 
     Attributes:
       file: its name in the folder.

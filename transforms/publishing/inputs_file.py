@@ -6,7 +6,7 @@ version, for it holds times.
 """
 
 from shardmill.metadata import naming
-from transforms.stores import renames, storage
+from shardmill.transforms.stores import renames, storage
 
 _STAGED = "_INPUTS"
 

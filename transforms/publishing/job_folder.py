@@ -10,9 +10,9 @@ from contextlib import suppress
 from shardmill.errors import CorruptDataError
 from shardmill.metadata import naming
 from shardmill.metadata.manifest import Manifest
-from transforms.publishing import lease
-from transforms.publishing.journal import Journal
-from transforms.stores import storage
+from shardmill.transforms.publishing import lease
+from shardmill.transforms.publishing.journal import Journal
+from shardmill.transforms.stores import storage
 
 
 def give_up(directory: str, folder: str) -> bool:

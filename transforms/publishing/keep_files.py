@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import partial
 from posixpath import basename
 
-from transforms.publishing.file_index import FileIndex, IndexedPiece, files_folder, index_name
-from transforms.stores import renames, storage
-from transforms.stores.together import together
-from transforms.writing.remembered import Piece
-from transforms.writing.shard_info import ShardInfo
+from shardmill.transforms.publishing.file_index import FileIndex, IndexedPiece, files_folder, index_name
+from shardmill.transforms.stores import renames, storage
+from shardmill.transforms.stores.together import together
+from shardmill.transforms.writing.remembered import Piece
+from shardmill.transforms.writing.shard_info import ShardInfo
 
 
 @dataclass(frozen=True, slots=True)

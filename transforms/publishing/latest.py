@@ -4,9 +4,9 @@ what it replaces."""
 from contextlib import suppress
 
 from shardmill.metadata import naming
+from shardmill.transforms.stores import conditional, storage
+from shardmill.transforms.stores.stored import ChangedError, Stored
 from shardmill.versions.published import numbers
-from transforms.stores import conditional, storage
-from transforms.stores.stored import ChangedError, Stored
 
 _ATTEMPTS = 100  # each of which another job has spoilt by publishing
 

@@ -24,9 +24,9 @@ from dataclasses import replace
 
 from shardmill.errors import LockedError
 from shardmill.metadata import naming
-from transforms.publishing.owner import Owner
-from transforms.stores import brief, conditional, local, locks, storage
-from transforms.stores.stored import ChangedError, Stored
+from shardmill.transforms.publishing.owner import Owner
+from shardmill.transforms.stores import brief, conditional, local, locks, storage
+from shardmill.transforms.stores.stored import ChangedError, Stored
 
 SECONDS = 300.0  # after which a lease that was not renewed is another's for the taking
 DETACHED_SECONDS = 6 * 3600.0  # likewise, where a cluster works; Dataflow's FlexRS begins within six hours

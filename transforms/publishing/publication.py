@@ -21,14 +21,14 @@ import google_crc32c
 from shardmill.errors import CorruptDataError, JobError, LockedError
 from shardmill.metadata import naming
 from shardmill.metadata.seal import seal
-from transforms.publishing import build_records, inputs_file, lease
-from transforms.publishing.job_folder import read_journal
-from transforms.publishing.journal import Journal, Move
-from transforms.publishing.latest import announce, parent
-from transforms.publishing.owner import Owner
-from transforms.stores import conditional, renames, storage
-from transforms.stores.stored import ChangedError
-from transforms.stores.together import together
+from shardmill.transforms.publishing import build_records, inputs_file, lease
+from shardmill.transforms.publishing.job_folder import read_journal
+from shardmill.transforms.publishing.journal import Journal, Move
+from shardmill.transforms.publishing.latest import announce, parent
+from shardmill.transforms.publishing.owner import Owner
+from shardmill.transforms.stores import conditional, renames, storage
+from shardmill.transforms.stores.stored import ChangedError
+from shardmill.transforms.stores.together import together
 
 _READ_BYTES = 8 << 20  # at once
 

@@ -15,8 +15,8 @@ import google_crc32c
 from shardmill.errors import JobError, LockedError
 from shardmill.features.feature import Features
 from shardmill.metadata import file_template, naming
-from transforms.publishing import build_records, checking, job_folder, lease, publication
-from transforms.publishing.describe import (
+from shardmill.transforms.publishing import build_records, checking, job_folder, lease, publication
+from shardmill.transforms.publishing.describe import (
     Build,
     PublishOptions,
     described,
@@ -24,16 +24,16 @@ from transforms.publishing.describe import (
     metadata_files,
     rejects_files,
 )
-from transforms.publishing.journal import Journal, Move
-from transforms.publishing.keep_files import forget_others, keep_files
-from transforms.publishing.latest import latest
-from transforms.rejects import losses
-from transforms.rejects.gathered import Rejects
-from transforms.sharding.divisions import Divisions
-from transforms.stores import locks, storage
-from transforms.stores.streams import write_stream
-from transforms.stores.together import together
-from transforms.writing.shard_info import ShardInfo
+from shardmill.transforms.publishing.journal import Journal, Move
+from shardmill.transforms.publishing.keep_files import forget_others, keep_files
+from shardmill.transforms.publishing.latest import latest
+from shardmill.transforms.rejects import losses
+from shardmill.transforms.rejects.gathered import Rejects
+from shardmill.transforms.sharding.divisions import Divisions
+from shardmill.transforms.stores import locks, storage
+from shardmill.transforms.stores.streams import write_stream
+from shardmill.transforms.stores.together import together
+from shardmill.transforms.writing.shard_info import ShardInfo
 
 _SHOWN = 5  # shards that are missing, or there more than once
 _METADATA = "metadata"  # the folder that what describes the data set is staged in

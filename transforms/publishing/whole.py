@@ -3,7 +3,7 @@
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import naming
 from shardmill.reading.dataset import open_dataset
-from transforms.stores import storage
+from shardmill.transforms.stores import storage
 
 
 def why_not_whole(directory: str) -> str:

@@ -9,13 +9,13 @@ import pyarrow as pa
 from apache_beam.pvalue import AsIter
 
 from shardmill.errors import JobError
-from transforms.preprocessing.module import PreprocessingModule
-from transforms.preprocessing.module_files import TRANSFORM_FN
-from transforms.records.payloads import payloads
-from transforms.records.run_file import Run, read_keys_at
-from transforms.records.self_contained import ENTRY
-from transforms.records.stage import Staged
-from transforms.stores import storage
+from shardmill.transforms.preprocessing.module import PreprocessingModule
+from shardmill.transforms.preprocessing.module_files import TRANSFORM_FN
+from shardmill.transforms.records.payloads import payloads
+from shardmill.transforms.records.run_file import Run, read_keys_at
+from shardmill.transforms.records.self_contained import ENTRY
+from shardmill.transforms.records.stage import Staged
+from shardmill.transforms.stores import storage
 
 _BATCH_BYTES = 4 << 20  # of framed records
 _BATCH_ROWS = 1 << 14
@@ -54,7 +54,7 @@ class AnalyzeRuns(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection[Run]) -> beam.PCollection[str]:
         """TFT's own steps, between ours."""
-        from transforms.preprocessing.tensorflow_module import analyze
+        from shardmill.transforms.preprocessing.tensorflow_module import analyze
 
         folder = storage.join(self.temporary, "analyzed")
         analysis = self.analysis
@@ -84,7 +84,7 @@ def check_examples(staged: Staged, splits: Iterable[str]) -> dict[str, int]:
 
 def _read(run: Run, analysis: ModuleAnalysis, counted: Iterable[dict[str, int]]) -> Iterator[pa.RecordBatch]:
     """The record batches of a run, once there are examples: `counted` is waited for."""
-    from transforms.preprocessing.tensorflow_module import decoder
+    from shardmill.transforms.preprocessing.tensorflow_module import decoder
 
     decode = decoder(analysis.schema)
     for records in records_of(run, analysis.splits):
@@ -128,7 +128,7 @@ def _pieces(path: str, place: int, sizes: np.ndarray, gap: int, at_once: int, mo
 
 def analyzed_files(folder: str) -> tuple[dict[str, bytes], str]:
     """What TFT wrote to a folder, by names in it, and the digest of what it found."""
-    from transforms.preprocessing.tensorflow_module import digest_of
+    from shardmill.transforms.preprocessing.tensorflow_module import digest_of
 
     files = {name: storage.read_bytes(storage.join(folder, name)) for name, _ in storage.list_files(folder)}
     model = TRANSFORM_FN.rpartition("/")[2] + "/"

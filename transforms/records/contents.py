@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from transforms.contents.hashes import Contents
-from transforms.contents.section import Section, in_parts, layout_section
-from transforms.stores import storage
+from shardmill.transforms.contents.hashes import Contents
+from shardmill.transforms.contents.section import Section, in_parts, layout_section
+from shardmill.transforms.stores import storage
 
 _MOST_ROWS = 1 << 20  # held at once: 24 MB
 

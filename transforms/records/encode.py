@@ -1,4 +1,4 @@
-"""From rows to framed records and their statistics; transforms.records.keyed says where each goes. Pure."""
+"""From rows to framed records and their statistics; shardmill.transforms.records.keyed says where each goes. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,24 +11,24 @@ import pyarrow.compute as pc
 
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.metadata.rejects import Reject
-from transforms.columns.arrow import as_text
-from transforms.columns.inferred import Inferred
-from transforms.columns.key_texts import key_texts
-from transforms.columns.timestamps import read_times
-from transforms.examples.decode import decode_parts, infer_examples, key_feature, merge_parts
-from transforms.examples.encode import MAX_RECORD_BYTES, encode_framed, example_sizes
-from transforms.examples.framing import frame, payload_hashes
-from transforms.examples.kinds import Kinds, kinds_of, misfits
-from transforms.formats.base import FileRef, Rows, key_column
-from transforms.layout.table_layout import TableLayout
-from transforms.layout.timestamps import CUT, NAIVE
-from transforms.records.images import check_images, pictures_column
-from transforms.records.keys import input_order, position_ties
-from transforms.records.labels import ReadLabels, outside, read_labels
-from transforms.records.objects import place_objects
-from transforms.statistics.tables import TableStats
-from transforms.tokens.pack import documents
-from transforms.tokens.tokenize import INPUT_IDS, Tokenization, tokenize
+from shardmill.transforms.columns.arrow import as_text
+from shardmill.transforms.columns.inferred import Inferred
+from shardmill.transforms.columns.key_texts import key_texts
+from shardmill.transforms.columns.timestamps import read_times
+from shardmill.transforms.examples.decode import decode_parts, infer_examples, key_feature, merge_parts
+from shardmill.transforms.examples.encode import MAX_RECORD_BYTES, encode_framed, example_sizes
+from shardmill.transforms.examples.framing import frame, payload_hashes
+from shardmill.transforms.examples.kinds import Kinds, kinds_of, misfits
+from shardmill.transforms.formats.base import FileRef, Rows, key_column
+from shardmill.transforms.layout.table_layout import TableLayout
+from shardmill.transforms.layout.timestamps import CUT, NAIVE
+from shardmill.transforms.records.images import check_images, pictures_column
+from shardmill.transforms.records.keys import input_order, position_ties
+from shardmill.transforms.records.labels import ReadLabels, outside, read_labels
+from shardmill.transforms.records.objects import place_objects
+from shardmill.transforms.statistics.tables import TableStats
+from shardmill.transforms.tokens.pack import documents
+from shardmill.transforms.tokens.tokenize import INPUT_IDS, Tokenization, tokenize
 
 STAGE = "encode"
 EMPTY, SEVERAL, REPEATED = "empty", "several", "repeated"
@@ -41,12 +41,12 @@ class PreparedRows:
 
     Attributes:
       batch: their columns.
-      ties: uint64, shape (rows,), see transforms.records.keys.
+      ties: uint64, shape (rows,), see shardmill.transforms.records.keys.
       folder_splits: int64, shape (rows,), the split that the file's folder says, or -1.
       sources: the files that they come from, each with the lines of its rows.
       odd: by label, how many rows have none of its classes (EMPTY) or more than one (SEVERAL), and how often one names
-        a class again (REPEATED); by column of times, what transforms.layout.timestamps counts.
-      tokens: what is counted of tokens, see transforms.tokens.tokenize.
+        a class again (REPEATED); by column of times, what shardmill.transforms.layout.timestamps counts.
+      tokens: what is counted of tokens, see shardmill.transforms.tokens.tokenize.
     """
 
     batch: pa.RecordBatch
@@ -71,7 +71,7 @@ class EncodedRows:
       helpers: the texts of keys, groups and strata by the name of their column, see transforms.columns.key_texts.
       inferred: of the features, where they were not known before.
       kinds: of existing records' features, as they are: `inferred` says which holds all of them.
-      pictures: of columns of images, what is known of each, as transforms.statistics.pictures counts it.
+      pictures: of columns of images, what is known of each, as shardmill.transforms.statistics.pictures counts it.
       ties: uint64, shape (rows,), what orders records of one key, where it is not the place of their rows.
       part: what is counted of rows that are not examples yet; None of those that are, whose features are.
       is_compared: whether equal ones are looked for, and not among what is made of them.

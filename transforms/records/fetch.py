@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from typing import NamedTuple
 
-from transforms.stores import storage
-from transforms.workers.memory import budget
-from transforms.workers.spool import Spool
+from shardmill.transforms.stores import storage
+from shardmill.transforms.workers.memory import budget
+from shardmill.transforms.workers.spool import Spool
 
 REQUESTS_AT_ONCE = 32  # what a store at some distance answers while the first of them is on its way
 _MOST_BYTES = 2 << 20  # of a request: so much is held by each of those under way

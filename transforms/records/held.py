@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.records import spans
-from transforms.columns.buffers import data_of, offsets_of
-from transforms.examples.encode import encode_examples
-from transforms.records.encode import EncodedRows
+from shardmill.transforms.columns.buffers import data_of, offsets_of
+from shardmill.transforms.examples.encode import encode_examples
+from shardmill.transforms.records.encode import EncodedRows
 
 
 def is_all_content(encoded: EncodedRows, apart: Sequence[str]) -> bool:

@@ -6,13 +6,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from transforms.columns.buffers import data_of, offsets_of
-from transforms.files.images.checked import checked_image
-from transforms.files.images.errors import ImageError
-from transforms.files.images.exif import UPRIGHT
-from transforms.files.images.jpeg import plain_sizes
-from transforms.options.pictures import PictureOptions
-from transforms.statistics.pictures import picture_array
+from shardmill.transforms.columns.buffers import data_of, offsets_of
+from shardmill.transforms.files.images.checked import checked_image
+from shardmill.transforms.files.images.errors import ImageError
+from shardmill.transforms.files.images.exif import UPRIGHT
+from shardmill.transforms.files.images.jpeg import plain_sizes
+from shardmill.transforms.options.pictures import PictureOptions
+from shardmill.transforms.statistics.pictures import picture_array
 
 NO_IMAGE = "no image"
 

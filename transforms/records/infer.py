@@ -6,11 +6,11 @@ from functools import partial, reduce
 
 import apache_beam as beam
 
-from transforms.columns.inferred import Inferred, ValuesOf
-from transforms.formats.base import RecordFormat
-from transforms.inputs.blocks import Task
-from transforms.workers.merging import Merging
-from transforms.workers.threads import ThreadedFlatMap
+from shardmill.transforms.columns.inferred import Inferred, ValuesOf
+from shardmill.transforms.formats.base import RecordFormat
+from shardmill.transforms.inputs.blocks import Task
+from shardmill.transforms.workers.merging import Merging
+from shardmill.transforms.workers.threads import ThreadedFlatMap
 
 
 @dataclass(eq=False)

@@ -6,16 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.contents.hashes import SEEDS, Contents
-from transforms.layout.table_layout import TableLayout
-from transforms.options.splits import CONTENT, SplitOptions
-from transforms.records.encode import EncodedRows, PreparedRows
-from transforms.records.held import content_hashes, is_all_content
-from transforms.records.keys import hash_keys
-from transforms.records.run_file import KeyedRecords
-from transforms.sharding import keys
-from transforms.sharding.divisions import Divisions
-from transforms.sharding.group_rows import rows_of
+from shardmill.transforms.contents.hashes import SEEDS, Contents
+from shardmill.transforms.layout.table_layout import TableLayout
+from shardmill.transforms.options.splits import CONTENT, SplitOptions
+from shardmill.transforms.records.encode import EncodedRows, PreparedRows
+from shardmill.transforms.records.held import content_hashes, is_all_content
+from shardmill.transforms.records.keys import hash_keys
+from shardmill.transforms.records.run_file import KeyedRecords
+from shardmill.transforms.sharding import keys
+from shardmill.transforms.sharding.divisions import Divisions
+from shardmill.transforms.sharding.group_rows import rows_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardmill.records import spans
-from transforms.columns.buffers import data_of, offsets_of
-from transforms.contents.places import place_of
-from transforms.formats.base import FileRef
+from shardmill.transforms.columns.buffers import data_of, offsets_of
+from shardmill.transforms.contents.places import place_of
+from shardmill.transforms.formats.base import FileRef
 
 
 def hash_keys(texts: pa.LargeBinaryArray, seed: int) -> np.ndarray:
@@ -19,7 +19,7 @@ def hash_keys(texts: pa.LargeBinaryArray, seed: int) -> np.ndarray:
 
 
 def position_ties(file: FileRef, lines: np.ndarray) -> np.ndarray:
-    """A hash of each row's file and line: uint64, shape (n,), see transforms.contents.places."""
+    """A hash of each row's file and line: uint64, shape (n,), see shardmill.transforms.contents.places."""
     return place_of(file.name, lines)
 
 

@@ -7,12 +7,12 @@ from functools import partial
 import apache_beam as beam
 import pyarrow as pa
 
-from transforms.examples.decode import decode_parts
-from transforms.examples.kinds import Kinds, kinds_of, merge_kinds
-from transforms.formats.base import RecordFormat
-from transforms.inputs.blocks import Task
-from transforms.workers.merging import Merging
-from transforms.workers.threads import ThreadedFlatMap
+from shardmill.transforms.examples.decode import decode_parts
+from shardmill.transforms.examples.kinds import Kinds, kinds_of, merge_kinds
+from shardmill.transforms.formats.base import RecordFormat
+from shardmill.transforms.inputs.blocks import Task
+from shardmill.transforms.workers.merging import Merging
+from shardmill.transforms.workers.threads import ThreadedFlatMap
 
 
 @dataclass(eq=False)

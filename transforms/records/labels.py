@@ -8,9 +8,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from shardmill.metadata.labels import ClassNames
-from transforms.columns.arrow import as_text
-from transforms.columns.separated import Separated, split_texts
-from transforms.columns.text_values import misfit, parse_values
+from shardmill.transforms.columns.arrow import as_text
+from shardmill.transforms.columns.separated import Separated, split_texts
+from shardmill.transforms.columns.text_values import misfit, parse_values
 
 Flags = npt.NDArray[np.bool_]
 

@@ -14,16 +14,16 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.records import spans
-from transforms.records.fetch import Range, fetch
-from transforms.records.run_file import columns_of, key_order
-from transforms.records.self_contained import ENTRY, entries_of
-from transforms.records.slice import Slice, to_slices
-from transforms.sharding.key_histogram import Cuts
-from transforms.stores import storage
-from transforms.stores.ranges import read_ranges
-from transforms.workers.batches import concatenate
-from transforms.workers.memory import budget
-from transforms.writing.source import EncodedChunk
+from shardmill.transforms.records.fetch import Range, fetch
+from shardmill.transforms.records.run_file import columns_of, key_order
+from shardmill.transforms.records.self_contained import ENTRY, entries_of
+from shardmill.transforms.records.slice import Slice, to_slices
+from shardmill.transforms.sharding.key_histogram import Cuts
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.ranges import read_ranges
+from shardmill.transforms.workers.batches import concatenate
+from shardmill.transforms.workers.memory import budget
+from shardmill.transforms.writing.source import EncodedChunk
 
 SEGMENT_BYTES = 8 << 20  # of a shard, merged at once
 _HELD = 2  # times the size of a segment: as it was read, and in order
@@ -83,7 +83,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class RunShards:
-    """A transforms.writing.source.ShardSource over SLICE batches.
+    """A shardmill.transforms.writing.source.ShardSource over SLICE batches.
 
     The keys of a shard are held at once, 20 bytes a record; its records only in as many segments as its writer has
     under way.

@@ -11,16 +11,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from shardmill.errors import UserError
-from transforms.files.images.boxes import Picture
-from transforms.files.images.features import box_notices
-from transforms.files.images.objects import ObjectEncoder, object_features
-from transforms.formats.parquet.huggingface import OBJECTS as COLUMN
-from transforms.inputs.annotations.huggingface import check_sides, objects_batch
-from transforms.inputs.annotations.objects import Object, noted_objects, planned_objects, unknown_classes
-from transforms.layout.notices import left_out_notices
-from transforms.layout.objects import LABEL, RowObjects
-from transforms.layout.table_layout import TableLayout
-from transforms.records.images import pictures_column
+from shardmill.transforms.files.images.boxes import Picture
+from shardmill.transforms.files.images.features import box_notices
+from shardmill.transforms.files.images.objects import ObjectEncoder, object_features
+from shardmill.transforms.formats.parquet.huggingface import OBJECTS as COLUMN
+from shardmill.transforms.inputs.annotations.huggingface import check_sides, objects_batch
+from shardmill.transforms.inputs.annotations.objects import Object, noted_objects, planned_objects, unknown_classes
+from shardmill.transforms.layout.notices import left_out_notices
+from shardmill.transforms.layout.objects import LABEL, RowObjects
+from shardmill.transforms.layout.table_layout import TableLayout
+from shardmill.transforms.records.images import pictures_column
 
 _BOXES, _LEFT_OUT = "boxes", "left out"  # of what is counted: boxes that changed, and what no example holds
 _NO_SIZE = (None, None)

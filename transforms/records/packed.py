@@ -9,19 +9,19 @@ import pyarrow as pa
 
 from shardmill.records import spans
 from shardmill.records.tfrecord import OVERHEAD
-from transforms.columns.buffers import data_of
-from transforms.examples.encode import encode_framed
-from transforms.examples.framing import HEADER_BYTES
-from transforms.records.merge import SEGMENT_BYTES, Piece, merged, pieces_of
-from transforms.records.run_file import key_order
-from transforms.records.slice import to_slices
-from transforms.statistics.hashes import mix
-from transforms.statistics.tables import TableStats
-from transforms.tokens.pack import token_ids, tokens_of
-from transforms.tokens.tokenize import INPUT_IDS
-from transforms.workers.batches import concatenate
-from transforms.workers.memory import budget
-from transforms.writing.source import EncodedChunk
+from shardmill.transforms.columns.buffers import data_of
+from shardmill.transforms.examples.encode import encode_framed
+from shardmill.transforms.examples.framing import HEADER_BYTES
+from shardmill.transforms.records.merge import SEGMENT_BYTES, Piece, merged, pieces_of
+from shardmill.transforms.records.run_file import key_order
+from shardmill.transforms.records.slice import to_slices
+from shardmill.transforms.statistics.hashes import mix
+from shardmill.transforms.statistics.tables import TableStats
+from shardmill.transforms.tokens.pack import token_ids, tokens_of
+from shardmill.transforms.tokens.tokenize import INPUT_IDS
+from shardmill.transforms.workers.batches import concatenate
+from shardmill.transforms.workers.memory import budget
+from shardmill.transforms.writing.source import EncodedChunk
 
 _HELD = 10  # times the size of a segment: documents in order, tokens of 8 bytes, and the examples of them
 
@@ -45,7 +45,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class PackedShards:
-    """A transforms.writing.source.ShardSource over SLICE batches.
+    """A shardmill.transforms.writing.source.ShardSource over SLICE batches.
 
     Attributes:
       block: tokens of an example.

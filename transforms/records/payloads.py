@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transforms.examples.framing import FOOTER_BYTES, HEADER_BYTES
+from shardmill.transforms.examples.framing import FOOTER_BYTES, HEADER_BYTES
 
 
 def payloads(framed: bytes, sizes: np.ndarray, gap: int = 0) -> list[bytes]:

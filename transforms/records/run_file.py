@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.records import spans
-from transforms.columns.buffers import data_of, offsets_of
-from transforms.columns.codes import narrow
-from transforms.records.self_contained import ENTRY, with_entries
-from transforms.sharding.divisions import Grouped
-from transforms.stores import storage
+from shardmill.transforms.columns.buffers import data_of, offsets_of
+from shardmill.transforms.columns.codes import narrow
+from shardmill.transforms.records.self_contained import ENTRY, with_entries
+from shardmill.transforms.sharding.divisions import Grouped
+from shardmill.transforms.stores import storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Run:
       path: of the file.
       index_offset: where the keys begin; the records lie before, unless the run has keys alone.
       parts: of each split, in their order in the file.
-      self_contained: whether each record has its entry before it; see transforms.records.self_contained.
+      self_contained: whether each record has its entry before it; see shardmill.transforms.records.self_contained.
     """
 
     path: str
@@ -109,7 +109,7 @@ def write_keys(path: str, records: KeyedRecords, weights: np.ndarray | None = No
 
 
 def read_keys(run: Run) -> Grouped:
-    """The keys, ties and sizes of a run's records by split: transforms.sharding.cuts groups a run by it."""
+    """The keys, ties and sizes of a run's records by split: shardmill.transforms.sharding.cuts groups a run by it."""
     keys, ties, sizes = read_keys_at(run.path, run.index_offset, run.rows)
     grouped: Grouped = {}
     start = 0

@@ -4,11 +4,19 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from transforms.records.merge import SEGMENT_BYTES, Piece, merged, segments
-from transforms.records.run_file import KeyedRecords, Part, Run, SortedRecords, columns_of, sort_records, write_sorted
-from transforms.records.self_contained import ENTRY, with_entries
-from transforms.stores import storage
-from transforms.workers.spool import Spool
+from shardmill.transforms.records.merge import SEGMENT_BYTES, Piece, merged, segments
+from shardmill.transforms.records.run_file import (
+    KeyedRecords,
+    Part,
+    Run,
+    SortedRecords,
+    columns_of,
+    sort_records,
+    write_sorted,
+)
+from shardmill.transforms.records.self_contained import ENTRY, with_entries
+from shardmill.transforms.stores import storage
+from shardmill.transforms.workers.spool import Spool
 
 
 class RunWriter:

@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.metadata.rejects import Reject
-from transforms.columns.text_values import exact_floats, misfit, parse_values
-from transforms.columns.timestamps import read_times
-from transforms.examples.framing import frame
-from transforms.formats.base import FileRef, Rows, key_column
-from transforms.layout.table_layout import TableLayout
-from transforms.records.encode import STAGE, EncodedRows, PreparedRows, TableEncoder
-from transforms.sequences.options import Sequencing
-from transforms.sequences.rows import row_records, widths_of
-from transforms.sequences.times import order_keys
+from shardmill.transforms.columns.text_values import exact_floats, misfit, parse_values
+from shardmill.transforms.columns.timestamps import read_times
+from shardmill.transforms.examples.framing import frame
+from shardmill.transforms.formats.base import FileRef, Rows, key_column
+from shardmill.transforms.layout.table_layout import TableLayout
+from shardmill.transforms.records.encode import STAGE, EncodedRows, PreparedRows, TableEncoder
+from shardmill.transforms.sequences.options import Sequencing
+from shardmill.transforms.sequences.rows import row_records, widths_of
+from shardmill.transforms.sequences.times import order_keys
 
 _FILE, _LINE, _ORDER = "\0file", "\0line", "\0order"  # of a row, beside its columns
 

@@ -12,22 +12,22 @@ from shardmill.errors import UserError
 from shardmill.features.feature import Feature, Features
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.metadata.rejects import Reject
-from transforms.columns.arrow import as_text
-from transforms.columns.buffers import data_of
-from transforms.contents.hashes import SEEDS
-from transforms.contents.of_files import FileContents
-from transforms.examples.encode import MAX_RECORD_BYTES, encode_framed, example_sizes
-from transforms.examples.framing import HEADER_BYTES
-from transforms.records.held import record_hashes
-from transforms.records.merge import SEGMENT_BYTES, Piece, merged, pieces_of, segments
-from transforms.records.slice import to_slices
-from transforms.sequences.options import Sequencing
-from transforms.sequences.rows import ReadRows, items_of, widths_of
-from transforms.statistics.hashes import mix
-from transforms.statistics.tables import TableStats
-from transforms.workers.batches import concatenate
-from transforms.workers.memory import budget
-from transforms.writing.source import EncodedChunk
+from shardmill.transforms.columns.arrow import as_text
+from shardmill.transforms.columns.buffers import data_of
+from shardmill.transforms.contents.hashes import SEEDS
+from shardmill.transforms.contents.of_files import FileContents
+from shardmill.transforms.examples.encode import MAX_RECORD_BYTES, encode_framed, example_sizes
+from shardmill.transforms.examples.framing import HEADER_BYTES
+from shardmill.transforms.records.held import record_hashes
+from shardmill.transforms.records.merge import SEGMENT_BYTES, Piece, merged, pieces_of, segments
+from shardmill.transforms.records.slice import to_slices
+from shardmill.transforms.sequences.options import Sequencing
+from shardmill.transforms.sequences.rows import ReadRows, items_of, widths_of
+from shardmill.transforms.statistics.hashes import mix
+from shardmill.transforms.statistics.tables import TableStats
+from shardmill.transforms.workers.batches import concatenate
+from shardmill.transforms.workers.memory import budget
+from shardmill.transforms.writing.source import EncodedChunk
 
 STAGE = "sequence"
 SAME_TIME = "same time"  # what is counted: rows that have the time of another of their sequence
@@ -37,7 +37,7 @@ _HELD = 8  # times the size of a segment
 
 @dataclass(frozen=True)
 class SequenceShards:
-    """A transforms.writing.source.ShardSource over SLICE batches.
+    """A shardmill.transforms.writing.source.ShardSource over SLICE batches.
 
     Attributes:
       features: as published, by the names of the input; those without a shape are constant in a sequence.

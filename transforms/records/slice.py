@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from transforms.records.run_file import Run, read_keys
-from transforms.records.self_contained import ENTRY
-from transforms.sharding.divisions import Division, Divisions
-from transforms.sharding.shards import ShardKey
-from transforms.tokens.pack import Share
+from shardmill.transforms.records.run_file import Run, read_keys
+from shardmill.transforms.records.self_contained import ENTRY
+from shardmill.transforms.sharding.divisions import Division, Divisions
+from shardmill.transforms.sharding.shards import ShardKey
+from shardmill.transforms.tokens.pack import Share
 
 _WHOLE = Share(0, 0)
 
@@ -25,7 +25,7 @@ class Slice(NamedTuple):
       rows: its records.
       offset: of their first byte, or that of the entry before.
       size_bytes: of all of them, and the entries between.
-      skip, blocks: what the shard has of packed tokens, see transforms.tokens.pack; 0 of all other records.
+      skip, blocks: what the shard has of packed tokens, see shardmill.transforms.tokens.pack; 0 of all other records.
     """
 
     path: str

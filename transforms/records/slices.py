@@ -7,14 +7,14 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import AsSingleton
 
-import transforms.workers.coder  # noqa: F401, registers the coder of batches
-from transforms.records.run_file import Run
-from transforms.records.slice import SLICE, Slice, slice_run
-from transforms.sharding.divisions import Divisions
-from transforms.sharding.shards import ShardKey
-from transforms.workers.batches import bounded, to_batch
-from transforms.workers.gather import Gather
-from transforms.workers.threads import ThreadedFlatMap
+import shardmill.transforms.workers.coder  # noqa: F401, registers the coder of batches
+from shardmill.transforms.records.run_file import Run
+from shardmill.transforms.records.slice import SLICE, Slice, slice_run
+from shardmill.transforms.sharding.divisions import Divisions
+from shardmill.transforms.sharding.shards import ShardKey
+from shardmill.transforms.workers.batches import bounded, to_batch
+from shardmill.transforms.workers.gather import Gather
+from shardmill.transforms.workers.threads import ThreadedFlatMap
 
 
 @dataclass(eq=False)

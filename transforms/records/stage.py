@@ -12,33 +12,33 @@ import apache_beam as beam
 import pyarrow.compute as pc
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
-from transforms.columns.inferred import Inferred
-from transforms.columns.rounded import RoundedColumns, merge_rounded
-from transforms.contents.section import Section, names_blob
-from transforms.examples.kinds import Kinds, merge_kinds
-from transforms.files.images.found import Formats, deep_pngs_of, formats_of, merge_formats
-from transforms.formats.base import BlockRef, RecordFormat, split_rows
-from transforms.inputs.blocks import Task, total_bytes
-from transforms.inputs.indexed import REJECTS
-from transforms.layout.table_layout import TableLayout
-from transforms.preprocessing import gather
-from transforms.preprocessing.gather import Analysis, Gathered, Gatherer
-from transforms.records.contents import ContentsOfTask
-from transforms.records.encode import PreparedRows, RecordEncoder, join, split_stats
-from transforms.records.keyed import KeyOptions, keyed, stratum_keys
-from transforms.records.run_file import Run, write_keys
-from transforms.records.run_size import RunSize
-from transforms.records.run_writer import RunWriter
-from transforms.rejects.part import RejectsPart, RejectsWriter
-from transforms.sharding.divisions import Divisions
-from transforms.statistics.tables import TableStats
-from transforms.stores import storage
-from transforms.stores.patience import patiently
-from transforms.workers.memory import budget
-from transforms.workers.merging import Merging
-from transforms.workers.progress import ProgressReporter
-from transforms.workers.threads import ThreadedFlatMap
-from transforms.workers.windowed import windowed
+from shardmill.transforms.columns.inferred import Inferred
+from shardmill.transforms.columns.rounded import RoundedColumns, merge_rounded
+from shardmill.transforms.contents.section import Section, names_blob
+from shardmill.transforms.examples.kinds import Kinds, merge_kinds
+from shardmill.transforms.files.images.found import Formats, deep_pngs_of, formats_of, merge_formats
+from shardmill.transforms.formats.base import BlockRef, RecordFormat, split_rows
+from shardmill.transforms.inputs.blocks import Task, total_bytes
+from shardmill.transforms.inputs.indexed import REJECTS
+from shardmill.transforms.layout.table_layout import TableLayout
+from shardmill.transforms.preprocessing import gather
+from shardmill.transforms.preprocessing.gather import Analysis, Gathered, Gatherer
+from shardmill.transforms.records.contents import ContentsOfTask
+from shardmill.transforms.records.encode import PreparedRows, RecordEncoder, join, split_stats
+from shardmill.transforms.records.keyed import KeyOptions, keyed, stratum_keys
+from shardmill.transforms.records.run_file import Run, write_keys
+from shardmill.transforms.records.run_size import RunSize
+from shardmill.transforms.records.run_writer import RunWriter
+from shardmill.transforms.rejects.part import RejectsPart, RejectsWriter
+from shardmill.transforms.sharding.divisions import Divisions
+from shardmill.transforms.statistics.tables import TableStats
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.patience import patiently
+from shardmill.transforms.workers.memory import budget
+from shardmill.transforms.workers.merging import Merging
+from shardmill.transforms.workers.progress import ProgressReporter
+from shardmill.transforms.workers.threads import ThreadedFlatMap
+from shardmill.transforms.workers.windowed import windowed
 
 STAGED, WEIGHED = "staged", "weighed"
 # Of a run, about: a row of two bytes of text is fifty as a record, and as much again in keys and positions
@@ -74,7 +74,7 @@ class Staged:
       sections: where it lies what the records hold.
       gathered: of what --transform takes constants.
       odd, tokens: see PreparedRows.
-      others: names of what nobody asked for, the first of many; see transforms.formats.base.Rows.
+      others: names of what nobody asked for, the first of many; see shardmill.transforms.formats.base.Rows.
       rounded: integers that float32 changes.
     """
 

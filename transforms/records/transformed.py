@@ -12,13 +12,13 @@ import pyarrow as pa
 from shardmill.metadata.rejects import Reject
 from shardmill.printable import printable
 from shardmill.records.example import decode_example
-from transforms.columns.buffers import data_of
-from transforms.examples.encode import encode_framed
-from transforms.preprocessing.materialize import Apply, StagedGraph, transformed
-from transforms.records.merge import Piece, RunShards, merged
-from transforms.records.payloads import payloads
-from transforms.statistics.tables import TableStats
-from transforms.writing.source import EncodedChunk
+from shardmill.transforms.columns.buffers import data_of
+from shardmill.transforms.examples.encode import encode_framed
+from shardmill.transforms.preprocessing.materialize import Apply, StagedGraph, transformed
+from shardmill.transforms.records.merge import Piece, RunShards, merged
+from shardmill.transforms.records.payloads import payloads
+from shardmill.transforms.statistics.tables import TableStats
+from shardmill.transforms.writing.source import EncodedChunk
 
 _SHOWN = 120  # letters of an example that the graph does not take
 _lock = threading.Lock()
@@ -27,7 +27,7 @@ _held: dict[str, Apply] = {}  # in this process: one, by its folder
 
 @dataclass(frozen=True)
 class TransformedShards:
-    """A transforms.writing.source.ShardSource over SLICE batches.
+    """A shardmill.transforms.writing.source.ShardSource over SLICE batches.
 
     Attributes:
       graph: what examples are put through.
@@ -77,7 +77,7 @@ def _loaded(graph: StagedGraph) -> Apply:
     with _lock:
         if graph.folder not in _held:
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what it says of processors, as it is imported
-            from transforms.preprocessing.tensorflow_apply import SavedGraph
+            from shardmill.transforms.preprocessing.tensorflow_apply import SavedGraph
 
             _held.clear()
             _held[graph.folder] = SavedGraph(graph.folder, graph.features)

@@ -10,12 +10,12 @@ import google_crc32c
 import orjson
 
 from shardmill.metadata.rejects import Reject
-from transforms.rejects.losses import LossCounter, Losses, rate, settled
-from transforms.rejects.part import RejectsPart, encoded, lines
-from transforms.rejects.reasons import ReasonCounter
-from transforms.rejects.sorted_lines import SortedLines
-from transforms.stores import storage
-from transforms.workers.spool import Spool
+from shardmill.transforms.rejects.losses import LossCounter, Losses, rate, settled
+from shardmill.transforms.rejects.part import RejectsPart, encoded, lines
+from shardmill.transforms.rejects.reasons import ReasonCounter
+from shardmill.transforms.rejects.sorted_lines import SortedLines
+from shardmill.transforms.stores import storage
+from shardmill.transforms.workers.spool import Spool
 
 _REASONS = 100  # in a manifest
 _READERS = 16  # each may be a request to a store

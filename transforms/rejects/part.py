@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardmill.metadata.rejects import Reject
-from transforms.stores import storage
+from shardmill.transforms.stores import storage
 
 FOLDER = "rejects"  # in the job's temporary directory
 _TRAVELS_BYTES = 2 << 10  # with the counts: to write a file for a line or two would cost more

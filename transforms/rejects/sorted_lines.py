@@ -4,8 +4,8 @@ import heapq
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from transforms.rejects.part import lines
-from transforms.workers.spool import Spool
+from shardmill.transforms.rejects.part import lines
+from shardmill.transforms.workers.spool import Spool
 
 _HELD_BYTES = 8 << 20  # of lines that are sorted at once, which are ten times as much with their keys
 _READ_BYTES = 4 << 20  # of all that is merged, read ahead

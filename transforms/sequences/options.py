@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from shardmill.errors import UserError
-from transforms.options.declare import Options, flag
+from shardmill.transforms.options.declare import Options, flag
 
 
 @dataclass(frozen=True, slots=True)

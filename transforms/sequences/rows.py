@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from shardmill.features.feature import Features
 from shardmill.records import spans
-from transforms.columns.buffers import buffer_items, text_buffers
+from shardmill.transforms.columns.buffers import buffer_items, text_buffers
 
 _SIZE = np.dtype("<u4")
 _WIDTHS = {"int64": 8, "float32": 4}  # bytes of a value

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transforms.options.shards import MAX_SHARDS
+from shardmill.transforms.options.shards import MAX_SHARDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transforms.sharding.divisions import Grouped
-from transforms.sharding.key_histogram import Histogram, bin_of, histogram, pick_in_bins
+from shardmill.transforms.sharding.divisions import Grouped
+from shardmill.transforms.sharding.key_histogram import Histogram, bin_of, histogram, pick_in_bins
 
 BinRanks = dict[Any, dict[int, list[int]]]  # group -> bin, or key -> ranks in it at which the group is cut
 RanksOf = Callable[[Any, int, int], list[int]]  # (group, examples, size in bytes) -> ranks at which it is cut

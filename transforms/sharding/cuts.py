@@ -11,7 +11,7 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 
-from transforms.sharding.cut_bins import (
+from shardmill.transforms.sharding.cut_bins import (
     BinRanks,
     FoundKeys,
     Located,
@@ -24,11 +24,11 @@ from transforms.sharding.cut_bins import (
     tie_histograms,
     ties_in_bins,
 )
-from transforms.sharding.divisions import Division, Divisions, Grouped, divide, divide_by_bytes
-from transforms.sharding.key_histogram import Histogram, histogram, merge, pick_keys
-from transforms.sharding.shared_keys import shared_keys
-from transforms.workers.memory import return_freed
-from transforms.workers.threads import ThreadedFlatMap
+from shardmill.transforms.sharding.divisions import Division, Divisions, Grouped, divide, divide_by_bytes
+from shardmill.transforms.sharding.key_histogram import Histogram, histogram, merge, pick_keys
+from shardmill.transforms.sharding.shared_keys import shared_keys
+from shardmill.transforms.workers.memory import return_freed
+from shardmill.transforms.workers.threads import ThreadedFlatMap
 
 _REPEATED = "repeated"
 _AT_ONCE = 16  # histograms that are merged at once

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from transforms.sharding import balance
-from transforms.sharding.key_histogram import Cuts, Histogram, to_cuts
-from transforms.tokens.pack import Share, shares, tokens_of
+from shardmill.transforms.sharding import balance
+from shardmill.transforms.sharding.key_histogram import Cuts, Histogram, to_cuts
+from shardmill.transforms.tokens.pack import Share, shares, tokens_of
 
 # The keys of a batch or a run by group: group -> (keys, ties, sizes), arrays of shape (n,).
 Grouped = dict[Any, tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -22,7 +22,7 @@ class Division:
       examples: that it has.
       size_bytes: theirs.
       cuts: where parts begin.
-      shares: what each part has of the group's tokens, where these are packed; see transforms.tokens.pack.
+      shares: what each part has of the group's tokens, where these are packed; see shardmill.transforms.tokens.pack.
       shared: how many of its keys exactly one group before it has, too, where that is counted: the sum over groups is
         that of the keys that are in several.
     """

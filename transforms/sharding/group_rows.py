@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transforms.columns.codes import narrow
+from shardmill.transforms.columns.codes import narrow
 
 
 def rows_of(codes: np.ndarray, groups: int) -> list[np.ndarray]:

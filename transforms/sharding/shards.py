@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from transforms.sharding.balance import ShardCount
+from shardmill.transforms.sharding.balance import ShardCount
 
 ShardKey = tuple[str, int]  # (split, shard index)
 

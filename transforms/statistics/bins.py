@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardmill.statistics.numbers import Bucket
-from transforms.statistics.sketches import run_starts
+from shardmill.transforms.statistics.sketches import run_starts
 
 MOST_BINS = 2048  # of one feature while it is counted
 MOST_BUCKETS = 32  # of its histogram in stats.json

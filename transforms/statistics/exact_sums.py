@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from transforms.statistics.sketches import run_starts
+from shardmill.transforms.statistics.sketches import run_starts
 
 # Every float32 is a whole multiple of 2**-149, its smallest denormal (IEEE 754 binary32).
 FLOAT32_FRACTION_BITS = 149

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, Self, runtime_checkable
 
 from shardmill.statistics.feature_summary import FeatureSummary
-from transforms.statistics.extremes import Extremes
-from transforms.statistics.gathered import GatheredStats
-from transforms.statistics.number_stats import NumberStats
+from shardmill.transforms.statistics.extremes import Extremes
+from shardmill.transforms.statistics.gathered import GatheredStats
+from shardmill.transforms.statistics.number_stats import NumberStats
 
 ClassNames = Mapping[str, Sequence[str]]  # by feature
 

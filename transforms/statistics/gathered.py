@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.statistics.feature_summary import FeatureSummary
-from transforms.statistics.tables import TableStats
-from transforms.statistics.values import Ties
+from shardmill.transforms.statistics.tables import TableStats
+from shardmill.transforms.statistics.values import Ties
 
 _ROWS = 4096  # examples that are counted at once
 _BYTES = 4 << 20  # of them, if they are large

@@ -6,7 +6,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from shardmill.records import spans
-from transforms.columns.buffers import data_of, offsets_of
+from shardmill.transforms.columns.buffers import data_of, offsets_of
 
 # Of the finalizer of splitmix64 (https://prng.di.unimi.it/splitmix64.c). Its last step, which spreads what is in the
 # highest bits, is left out: hashes are compared, and the highest bits decide.

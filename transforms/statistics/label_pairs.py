@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from transforms.statistics.hashes import hashes_of
+from shardmill.transforms.statistics.hashes import hashes_of
 
 Hashes = NDArray[np.uint64]
 Numbers = NDArray[np.int64]

@@ -4,8 +4,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from shardmill.statistics.feature_summary import FeatureSummary
-from transforms.statistics.files import ClassNames, Located, SplitStats
-from transforms.statistics.gathered import GatheredStats
+from shardmill.transforms.statistics.files import ClassNames, Located, SplitStats
+from shardmill.transforms.statistics.gathered import GatheredStats
 
 
 @dataclass(slots=True)

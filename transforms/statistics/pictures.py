@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.statistics.feature_summary import FeatureSummary
-from transforms.statistics.number_stats import NumberStats
-from transforms.statistics.values import Codes, Ties
+from shardmill.transforms.statistics.number_stats import NumberStats
+from shardmill.transforms.statistics.values import Codes, Ties
 
 _UPRIGHT = 1  # the orientation by EXIF of what need not be turned
 PICTURE = pa.struct(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from shardmill.features.renames import Renames
 from shardmill.statistics.feature_summary import FeatureSummary
-from transforms.statistics.files import ClassNames, SplitStats
+from shardmill.transforms.statistics.files import ClassNames, SplitStats
 
 
 @dataclass(frozen=True, slots=True)

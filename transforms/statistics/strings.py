@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.values import FEWEST_SAMPLED, SAMPLED, TopValue
-from transforms.columns.buffers import offsets_of
-from transforms.statistics.hashes import hash_bytes
-from transforms.statistics.sketches import KEPT, DistinctValues, Sample, unique_hashes
-from transforms.statistics.values import Codes, RangeStats, Ties, distinct_of, most_frequent
+from shardmill.transforms.columns.buffers import offsets_of
+from shardmill.transforms.statistics.hashes import hash_bytes
+from shardmill.transforms.statistics.sketches import KEPT, DistinctValues, Sample, unique_hashes
+from shardmill.transforms.statistics.values import Codes, RangeStats, Ties, distinct_of, most_frequent
 
 SHOWN_BYTES = 48  # of a string, in stats.json
 _FIRST = 2048  # values looked at to tell whether finding equal ones pays

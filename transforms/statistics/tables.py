@@ -12,11 +12,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from shardmill.statistics.feature_summary import FeatureSummary
-from transforms.statistics.hashes import hashes_of, mix
-from transforms.statistics.label_pairs import MOST_PAIRS, LabelPairs, Labels
-from transforms.statistics.pictures import PICTURE, PictureStats
-from transforms.statistics.strings import StringStats
-from transforms.statistics.values import ClassStats, Codes, MixedStats, NumericStats, RangeStats, Ties, ValueStats
+from shardmill.transforms.statistics.hashes import hashes_of, mix
+from shardmill.transforms.statistics.label_pairs import MOST_PAIRS, LabelPairs, Labels
+from shardmill.transforms.statistics.pictures import PICTURE, PictureStats
+from shardmill.transforms.statistics.strings import StringStats
+from shardmill.transforms.statistics.values import (
+    ClassStats,
+    Codes,
+    MixedStats,
+    NumericStats,
+    RangeStats,
+    Ties,
+    ValueStats,
+)
 
 # Values counted at once: what exact sums and `_order` take, and few enough to stay in a processor's cache.
 _AT_ONCE = 1 << 16
@@ -131,7 +139,7 @@ class TableStats:
 
         Args:
           batch: columns of int64, float32, binary or string (large or not), or of lists of these; of images, of
-            transforms.statistics.pictures.PICTURE; null where an example lacks the feature.
+            shardmill.transforms.statistics.pictures.PICTURE; null where an example lacks the feature.
           ties: a hash of each row's position, uint64, shape (rows,), unique in practice. Samples are drawn by it.
           labels: features, of int64, that hold ids of classes: each id is counted, and nothing else.
           label: the feature that is to be predicted, whatever it holds; if None the first of `labels` that is no list,

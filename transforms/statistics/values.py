@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.numbers import Bucket, Numbers
 from shardmill.statistics.values import TOP_VALUES, Distinct, TopValue
-from transforms.statistics.bins import ValueBins
-from transforms.statistics.exact_sums import FLOAT32_FRACTION_BITS, ExactSums
-from transforms.statistics.hashes import mix, unmix
-from transforms.statistics.sketches import DistinctValues, run_starts
+from shardmill.transforms.statistics.bins import ValueBins
+from shardmill.transforms.statistics.exact_sums import FLOAT32_FRACTION_BITS, ExactSums
+from shardmill.transforms.statistics.hashes import mix, unmix
+from shardmill.transforms.statistics.sketches import DistinctValues, run_starts
 
 _PERCENTS = [1, 5, 10, 25, 50, 75, 90, 95, 99]  # of the quantiles in stats.json
 

@@ -20,9 +20,9 @@ from requests import Session
 from requests.adapters import HTTPAdapter
 
 from shardmill.errors import UserError
-from transforms.stores.ahead import one_ahead
-from transforms.stores.protocol import FileStat, Rename
-from transforms.stores.stored import ChangedError, Stored, check_created, check_replaced
+from shardmill.transforms.stores.ahead import one_ahead
+from shardmill.transforms.stores.protocol import FileStat, Rename
+from shardmill.transforms.stores.stored import ChangedError, Stored, check_created, check_replaced
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -105,7 +105,7 @@ def _made(account: str, pipeline_options: "PipelineOptions") -> BlobServiceClien
 
 
 class AzureBlobs:
-    """transforms.stores.protocol.ObjectStore for az://."""
+    """shardmill.transforms.stores.protocol.ObjectStore for az://."""
 
     def __init__(self, options: "PipelineOptions") -> None:
         self._options = options

@@ -50,7 +50,7 @@ class AzureFileSystem(FileSystem):
         compression_type: str = CompressionTypes.AUTO,
     ) -> Any:
         """A file to write, to the account and container of `path`."""
-        from transforms.stores.azure import blob_client
+        from shardmill.transforms.stores.azure import blob_client
 
         kind = compression_type
         if kind == CompressionTypes.AUTO:
@@ -59,7 +59,7 @@ class AzureFileSystem(FileSystem):
         return writer if kind == CompressionTypes.UNCOMPRESSED else CompressedFile(writer, compression_type=kind)
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise OSError("az:// is read and listed by transforms.stores.azure")
+        raise OSError("az:// is read and listed by shardmill.transforms.stores.azure")
 
     _list = open = copy = rename = exists = size = last_updated = metadata = checksum = delete = _refuse
 
@@ -77,7 +77,7 @@ class _Blocks(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         """Upload a block."""
-        from transforms.stores.azure import telling
+        from shardmill.transforms.stores.azure import telling
 
         name, block = uuid.uuid4().hex, bytes(data)
         if block:
@@ -92,7 +92,7 @@ class _Blocks(io.RawIOBase):
             return
         from azure.storage.blob import BlobBlock
 
-        from transforms.stores.azure import telling
+        from shardmill.transforms.stores.azure import telling
 
         super().close()
         with telling(self._url):

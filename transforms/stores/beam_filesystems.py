@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from transforms.stores.protocol import TIME_STAMP, FileStat, Rename
-from transforms.stores.stored import ChangedError, Stored
+from shardmill.transforms.stores.protocol import TIME_STAMP, FileStat, Rename
+from shardmill.transforms.stores.stored import ChangedError, Stored
 
 
 class BeamStore:
-    """transforms.stores.protocol.ObjectStore through FileSystems alone."""
+    """shardmill.transforms.stores.protocol.ObjectStore through FileSystems alone."""
 
     def read(self, url: str) -> bytes:
         """The bytes of a file as they are stored."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from transforms.stores.transient import GivenUpError
+from shardmill.transforms.stores.transient import GivenUpError
 
 SECONDS = 10.0  # for one request, the client's own attempts at it included
 

@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import xxhash
 
-from transforms.stores import storage
-from transforms.stores.error_text import error_text
-from transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.error_text import error_text
+from shardmill.transforms.stores.failures import raise_if_store_failed
 
 _THREADS, _REMOTE_THREADS = 8, 32  # that read files: a disk has a queue, a store answers late
 _BLOCK_BYTES = 8 << 20  # read at once

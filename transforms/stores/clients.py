@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from shardmill.errors import UserError
 from shardmill.installation.extras import install_hint
-from transforms.stores.protocol import ObjectStore, split_url
-from transforms.stores.web import web_reason
+from shardmill.transforms.stores.protocol import ObjectStore, split_url
+from shardmill.transforms.stores.web import web_reason
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 def object_store(url: str) -> ObjectStore:
     """The store that `url` lies on, with the pipeline options that FileSystems was given; within the steps of a job one
-    that is asked again for minutes, see transforms.stores.patience.
+    that is asked again for minutes, see shardmill.transforms.stores.patience.
 
     Raises:
       UserError: there is none for its scheme, or its client library is not installed.
     """
-    from transforms.stores.patient_store import PatientStore
+    from shardmill.transforms.stores.patient_store import PatientStore
 
     if url.startswith("zip://"):
-        from transforms.stores.zip_archive import ZipArchives
+        from shardmill.transforms.stores.zip_archive import ZipArchives
 
         return ZipArchives(object_store)
     return PatientStore(_store(url))
@@ -39,20 +39,20 @@ def _store(url: str) -> ObjectStore:
     scheme = url.partition("://")[0]
     if scheme == "gs":
         try:
-            from transforms.stores.gcs import GoogleStorage
+            from shardmill.transforms.stores.gcs import GoogleStorage
         except ImportError:
             raise UserError(f"{url}: gs:// needs Google's clients; {install_hint('gcp')}") from None
         return GoogleStorage(_options())
     if scheme == "s3":
         prepare_clients()
         try:
-            from transforms.stores.s3 import S3
+            from shardmill.transforms.stores.s3 import S3
         except ModuleNotFoundError:
             raise UserError(f"{url}: s3:// needs boto3 and obstore; {install_hint('aws')}") from None
         return S3(_options())
     if scheme == "az":
         try:
-            from transforms.stores.azure import AzureBlobs
+            from shardmill.transforms.stores.azure import AzureBlobs
         except ImportError:
             raise UserError(f"{url}: az:// needs Azure's clients; {install_hint('azure')}") from None
         return AzureBlobs(_options())
@@ -60,7 +60,7 @@ def _store(url: str) -> ObjectStore:
         raise UserError(f"{url}: {why}")
     from apache_beam.io.filesystems import FileSystems
 
-    from transforms.stores.beam_filesystems import BeamStore
+    from shardmill.transforms.stores.beam_filesystems import BeamStore
 
     try:
         FileSystems.get_filesystem(url)
@@ -78,7 +78,7 @@ def set_options(options: "PipelineOptions") -> None:
 
     FileSystems.set_options(options)
     if options is not None:
-        from transforms.stores.s3_retries import set_retries
+        from shardmill.transforms.stores.s3_retries import set_retries
 
         set_retries(options)
 
@@ -86,7 +86,7 @@ def set_options(options: "PipelineOptions") -> None:
 @contextmanager
 def reaching(options: "PipelineOptions") -> Iterator[None]:
     """Reach object stores as `options` say, and as before when it is done."""
-    from transforms.stores.s3_retries import VARIABLES
+    from shardmill.transforms.stores.s3_retries import VARIABLES
 
     before, variables = _options(), {name: os.environ.get(name) for name in VARIABLES}
     set_options(options)
@@ -103,13 +103,13 @@ def reaching(options: "PipelineOptions") -> Iterator[None]:
 
 def prepare_clients() -> None:
     """Let clients that Beam makes in this process, as it writes shards, repeat requests as ours do."""
-    from transforms.stores.s3_retries import set_retries
+    from shardmill.transforms.stores.s3_retries import set_retries
 
     set_retries(_options())
 
 
 def _options() -> "PipelineOptions":
-    from transforms.stores.process_options import process_options
+    from shardmill.transforms.stores.process_options import process_options
 
     return process_options()
 
@@ -125,6 +125,6 @@ def check_url(url: str) -> None:
     if url.startswith(("gs://", "s3://")):
         split_url(url)
     elif url.startswith("az://"):
-        from transforms.stores.azure import split_az_url
+        from shardmill.transforms.stores.azure import split_az_url
 
         split_az_url(url)

@@ -12,8 +12,8 @@ from typing import BinaryIO, Protocol, cast
 
 import zstandard
 
-from transforms.stores import storage
-from transforms.stores.error_text import error_text
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.error_text import error_text
 
 _INPUT = 16 << 10  # bytes given to a decompressor at once: zstd makes up to 128 KiB of four, and cannot be told to stop
 _OUTPUT = 1 << 20  # bytes asked of one at once, where it can be told

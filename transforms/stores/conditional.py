@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from shardmill.metadata.naming import TEMP_SUFFIX
-from transforms.stores import locks, storage
-from transforms.stores.clients import object_store
-from transforms.stores.stored import ChangedError, Stored
+from shardmill.transforms.stores import locks, storage
+from shardmill.transforms.stores.clients import object_store
+from shardmill.transforms.stores.stored import ChangedError, Stored
 
 
 def read(path: str) -> Stored | None:

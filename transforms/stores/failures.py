@@ -7,8 +7,8 @@ every route; what a store's client raises for which answer is in gcs.py and s3.p
 (a wrong key, a rate that is exceeded) rather than about the object is a store that fails.
 """
 
-from transforms.stores import storage
-from transforms.stores.error_text import NotAFileError
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.error_text import NotAFileError
 
 _ANSWERS = (FileNotFoundError, PermissionError, NotAFileError)  # 404, 403, and a member of an archive that is no good
 

@@ -21,11 +21,11 @@ from google.cloud.storage.retry import DEFAULT_RETRY
 from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
 
-from transforms.stores.ahead import one_ahead
-from transforms.stores.patience import PatienceOptions
-from transforms.stores.protocol import CHECKSUM_STAMP, FileStat, Rename, split_url
-from transforms.stores.stored import ChangedError, Stored, check_created, check_replaced
-from transforms.stores.transient import StatusError
+from shardmill.transforms.stores.ahead import one_ahead
+from shardmill.transforms.stores.patience import PatienceOptions
+from shardmill.transforms.stores.protocol import CHECKSUM_STAMP, FileStat, Rename, split_url
+from shardmill.transforms.stores.stored import ChangedError, Stored, check_created, check_replaced
+from shardmill.transforms.stores.transient import StatusError
 
 # A client each thread: cheap to make, keeps one connection open, and is not promised to be safe to share.
 _thread = threading.local()
@@ -43,7 +43,7 @@ _OF_THE_CALLER = (
 
 
 class GoogleStorage:
-    """transforms.stores.protocol.ObjectStore for gs://."""
+    """shardmill.transforms.stores.protocol.ObjectStore for gs://."""
 
     def __init__(self, options: PipelineOptions) -> None:
         if getattr(_thread, "options", None) is not options:

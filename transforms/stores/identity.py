@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import xxhash
 
-from transforms.stores.protocol import TIME_STAMP
+from shardmill.transforms.stores.protocol import TIME_STAMP
 
 # Within one tick of a disk's clock, 2 s on FAT, a file may change again without a trace.
 _TICK_SECONDS = 2.0
@@ -17,7 +17,7 @@ def identity_of(size: int, stamp: str, modified: float, now: float | None = None
 
     Args:
       size: of the file, in bytes.
-      stamp, modified: as transforms.stores.protocol.FileStat has them.
+      stamp, modified: as shardmill.transforms.stores.protocol.FileStat has them.
       now: the time, in seconds since 1970; by default that of this moment.
     """
     moment = time.time() if now is None else now

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
-from transforms.stores.ahead import one_ahead
-from transforms.stores.protocol import FileStat
+from shardmill.transforms.stores.ahead import one_ahead
+from shardmill.transforms.stores.protocol import FileStat
 
 # What is held ahead of whoever asks: so many pages of each of so many ranges, some ten megabytes
 _RANGES, _PAGES = 8, 4

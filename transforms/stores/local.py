@@ -1,6 +1,6 @@
 """Files on local disks, by names that are taken as they are: they may hold `[`, `*` or bytes that are not UTF-8.
 
-What lies in object stores too goes through transforms.stores.storage, which asks where a path is.
+What lies in object stores too goes through shardmill.transforms.stores.storage, which asks where a path is.
 """
 
 import errno
@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
 from shardmill.metadata.naming import TEMP_SUFFIX
-from transforms.stores.error_text import NotAFileError, of_writing
-from transforms.stores.protocol import TIME_STAMP, FileStat
+from shardmill.transforms.stores.error_text import NotAFileError, of_writing
+from shardmill.transforms.stores.protocol import TIME_STAMP, FileStat
 
 try:
     from shardmill._native import read_files

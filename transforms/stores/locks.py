@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from transforms.stores import storage
+from shardmill.transforms.stores import storage
 
 
 @contextmanager

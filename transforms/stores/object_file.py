@@ -3,9 +3,9 @@ some of them ahead where it is read from one end to the other."""
 
 import io
 
-from transforms.stores.clients import object_store
-from transforms.stores.range_reader import RangeReader
-from transforms.stores.read_ahead import ReadAhead
+from shardmill.transforms.stores.clients import object_store
+from shardmill.transforms.stores.range_reader import RangeReader
+from shardmill.transforms.stores.read_ahead import ReadAhead
 
 _RANGE_BYTES = 8 << 20  # a request takes some ten milliseconds, in which as much could be read
 

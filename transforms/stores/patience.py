@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from transforms.stores.brief import answered
-from transforms.stores.process_options import process_options
-from transforms.stores.transient import GivenUpError, is_transient, told_of
+from shardmill.transforms.stores.brief import answered
+from shardmill.transforms.stores.process_options import process_options
+from shardmill.transforms.stores.transient import GivenUpError, is_transient, told_of
 
 _SECONDS = 600
 _FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 30.0  # waited before operations are repeated; half of that in the worst of luck

@@ -4,10 +4,10 @@ whoever only clears up."""
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from transforms.stores.brief import ask_briefly, is_brief
-from transforms.stores.patience import patiently
-from transforms.stores.protocol import FileStat, ObjectStore, Rename, Upload
-from transforms.stores.stored import ChangedError, Stored
+from shardmill.transforms.stores.brief import ask_briefly, is_brief
+from shardmill.transforms.stores.patience import patiently
+from shardmill.transforms.stores.protocol import FileStat, ObjectStore, Rename, Upload
+from shardmill.transforms.stores.stored import ChangedError, Stored
 
 _DELETED = 1000  # at once: as many as one request of S3 deletes
 
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class PatientStore:
-    """transforms.stores.clients.ObjectStore; each operation has the outcome of one that was done once."""
+    """shardmill.transforms.stores.clients.ObjectStore; each operation has the outcome of one that was done once."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store

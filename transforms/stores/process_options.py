@@ -11,7 +11,7 @@ from apache_beam.io.filesystem import FileSystem
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from transforms.stores import azure_filesystem  # noqa: F401  # which Beam finds once it is imported
+from shardmill.transforms.stores import azure_filesystem  # noqa: F401  # which Beam finds once it is imported
 
 _SCHEME = "shardmill-options"
 

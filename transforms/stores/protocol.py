@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from shardmill.errors import UserError
-from transforms.stores.stored import Stored
+from shardmill.transforms.stores.stored import Stored
 
 CHECKSUM_STAMP = "crc32c:"  # what a stamp begins with that is a checksum of the content
 TIME_STAMP = "time:"  # and one that is the time when the file was written

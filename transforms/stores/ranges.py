@@ -7,7 +7,7 @@ that is in memory: parts of local files are read in one call of the extension mo
 from typing import Any
 
 from shardmill.records.spans import Places
-from transforms.stores import storage
+from shardmill.transforms.stores import storage
 
 try:
     from shardmill._native import read_ranges as _read_some

@@ -5,9 +5,9 @@ import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from transforms.stores import local, storage
-from transforms.stores.clients import object_store
-from transforms.stores.protocol import Rename
+from shardmill.transforms.stores import local, storage
+from shardmill.transforms.stores.clients import object_store
+from shardmill.transforms.stores.protocol import Rename
 
 
 def rename(sources: Sequence[str], destinations: Sequence[str], *, sizes: Mapping[str, int] | None = None) -> None:

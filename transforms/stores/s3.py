@@ -11,13 +11,13 @@ from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
 
-from transforms.stores.listing_at_once import list_at_once
-from transforms.stores.protocol import FileStat, Rename, split_url
-from transforms.stores.s3_clients import Clients
-from transforms.stores.s3_errors import MISSING, code_of, errors
-from transforms.stores.s3_upload import S3Upload
-from transforms.stores.stored import ChangedError, Stored, check_created, check_replaced
-from transforms.stores.transient import StatusError
+from shardmill.transforms.stores.listing_at_once import list_at_once
+from shardmill.transforms.stores.protocol import FileStat, Rename, split_url
+from shardmill.transforms.stores.s3_clients import Clients
+from shardmill.transforms.stores.s3_errors import MISSING, code_of, errors
+from shardmill.transforms.stores.s3_upload import S3Upload
+from shardmill.transforms.stores.stored import ChangedError, Stored, check_created, check_replaced
+from shardmill.transforms.stores.transient import StatusError
 
 _COPIES = 16  # at once
 _DELETIONS = 1000  # in one request: the limit of S3
@@ -33,7 +33,7 @@ _shared: "tuple[PipelineOptions, Clients] | None" = None
 
 
 class S3:
-    """transforms.stores.protocol.ObjectStore for s3://."""
+    """shardmill.transforms.stores.protocol.ObjectStore for s3://."""
 
     def __init__(self, options: PipelineOptions) -> None:
         global _shared
@@ -129,7 +129,7 @@ class S3:
             yield from list_at_once(partial(self._pages, prefix), self._some_folders, prefix)
 
     def _pages(self, prefix: str, first: str, end: str) -> Iterator[list[FileStat]]:
-        """As transforms.stores.listing_at_once has them."""
+        """As shardmill.transforms.stores.listing_at_once has them."""
         bucket, start = split_url(prefix)
         # What comes after the name of the folder without its slash, comes before the folder too: `a.jpg` before `a/`
         more = {"StartAfter": split_url(first)[1].removesuffix("/")} if first else {}

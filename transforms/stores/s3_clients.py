@@ -12,9 +12,9 @@ import boto3
 import botocore.session
 from botocore.httpchecksum import AwsChunkedWrapper
 
-from transforms.stores.s3_pages import parse_pages
-from transforms.stores.s3_reads import Reads, Sent
-from transforms.stores.s3_times import parse_time
+from shardmill.transforms.stores.s3_pages import parse_pages
+from shardmill.transforms.stores.s3_reads import Reads, Sent
+from shardmill.transforms.stores.s3_times import parse_time
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import S3Options

@@ -1,4 +1,4 @@
-"""What S3 says when it refuses a request, as the exceptions that transforms.stores.protocol promises."""
+"""What S3 says when it refuses a request, as the exceptions that shardmill.transforms.stores.protocol promises."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,7 +4,7 @@ page, longer than a store does."""
 from typing import Any
 from xml.etree import ElementTree
 
-from transforms.stores.s3_times import parse_time
+from shardmill.transforms.stores.s3_times import parse_time
 
 _EVENT = "before-parse.s3.ListObjectsV2"
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from transforms.stores.protocol import split_url
-from transforms.stores.s3_clients import Clients
-from transforms.stores.s3_errors import code_of, errors
+from shardmill.transforms.stores.protocol import split_url
+from shardmill.transforms.stores.s3_clients import Clients
+from shardmill.transforms.stores.s3_errors import code_of, errors
 
 # S3 takes parts of 5 MiB to 5 GiB, the last may be smaller, and 10,000 of them: here, objects of up to 78 GiB.
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html

@@ -1,7 +1,7 @@
 """File operations that take names as they are, on local disks and on object stores.
 
 Beam's FileSystems treats a name as a glob in `match` and `delete`, so local paths go to transforms.stores.local, and
-URLs to transforms.stores.clients, which take exact names both.
+URLs to shardmill.transforms.stores.clients, which take exact names both.
 """
 
 import errno
@@ -13,11 +13,11 @@ from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
 from shardmill.filesystems.local import LocalFiles
-from transforms.stores import local
-from transforms.stores.clients import object_store, prepare_clients
-from transforms.stores.error_text import NotAFileError
-from transforms.stores.object_file import open_object
-from transforms.stores.protocol import FileStat, Upload
+from shardmill.transforms.stores import local
+from shardmill.transforms.stores.clients import object_store, prepare_clients
+from shardmill.transforms.stores.error_text import NotAFileError
+from shardmill.transforms.stores.object_file import open_object
+from shardmill.transforms.stores.protocol import FileStat, Upload
 
 _WRITERS = 16  # threads: a write of a small object is a wait of some tens of milliseconds
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from shardmill.metadata.naming import TEMP_SUFFIX
-from transforms.stores import storage
+from shardmill.transforms.stores import storage
 
 _WHOLE_BYTES = 8 << 20  # in one request of an object store
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from transforms.stores import storage
+from shardmill.transforms.stores import storage
 
 
 def together(directory: str, *calls: Callable[[], Any]) -> list[Any]:

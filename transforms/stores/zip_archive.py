@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 from shardmill.errors import UserError
-from transforms.stores import local
-from transforms.stores.error_text import NotAFileError, error_text
-from transforms.stores.protocol import FileStat, ObjectStore, Rename, Upload
-from transforms.stores.range_reader import RangeReader
-from transforms.stores.stored import Stored
+from shardmill.transforms.stores import local
+from shardmill.transforms.stores.error_text import NotAFileError, error_text
+from shardmill.transforms.stores.protocol import FileStat, ObjectStore, Rename, Upload
+from shardmill.transforms.stores.range_reader import RangeReader
+from shardmill.transforms.stores.stored import Stored
 
 SCHEME = "zip://"
 Stores = Callable[[str], ObjectStore]  # that of a URL
@@ -203,7 +203,7 @@ def _archive(path: str, stores: Stores, fresh: bool = False) -> _Archive:
 
 
 class ZipArchives:
-    """A transforms.stores.protocol.ObjectStore."""
+    """A shardmill.transforms.stores.protocol.ObjectStore."""
 
     def __init__(self, stores: Stores) -> None:
         """Args:

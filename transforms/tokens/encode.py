@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.columns.buffers import offsets_of
-from transforms.tokens.known_words import tokens_of
-from transforms.tokens.tokenizer import TokenizerFile
-from transforms.tokens.words import are_apart, cut
+from shardmill.transforms.columns.buffers import offsets_of
+from shardmill.transforms.tokens.known_words import tokens_of
+from shardmill.transforms.tokens.tokenizer import TokenizerFile
+from shardmill.transforms.tokens.words import are_apart, cut
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardmill.errors import UserError
-from transforms.options.declare import Options, flag
-from transforms.options.given_files import read_given
-from transforms.tokens.tokenizer import TokenizerFile
+from shardmill.transforms.options.declare import Options, flag
+from shardmill.transforms.options.given_files import read_given
+from shardmill.transforms.tokens.tokenizer import TokenizerFile
 
 if TYPE_CHECKING:
-    from transforms.tokens.tokenize import Tokenization
+    from shardmill.transforms.tokens.tokenize import Tokenization
 
 # What the tokenizers of published language models call the token behind a text
 _ENDS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "[EOS]", "<|im_end|>")
@@ -108,7 +108,7 @@ class TokenOptions(Options):
         """What becomes of texts; None where they stay as they are."""
         if self.tokenizer is None:
             return None
-        from transforms.tokens.tokenize import Tokenization
+        from shardmill.transforms.tokens.tokenize import Tokenization
 
         end = self.end[1] if self.pack_to is not None else None
         return Tokenization(self.tokenizer, self.tokenized, self.max_length, self.pack_to, end, self.keep_text)

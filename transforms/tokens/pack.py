@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.records.tfrecord import OVERHEAD
-from transforms.columns.buffers import buffer_items, offsets_of
+from shardmill.transforms.columns.buffers import buffer_items, offsets_of
 
 _DTYPE = np.dtype("<u4")  # vocabularies have far fewer than 2**32 tokens
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.tokens.encode import Tokens, encode
-from transforms.tokens.tokenizer import TokenizerFile
+from shardmill.transforms.tokens.encode import Tokens, encode
+from shardmill.transforms.tokens.tokenizer import TokenizerFile
 
 INPUT_IDS = "input_ids"  # as Hugging Face's models call them
 TOKENS, CUT, LOST = "tokens", "cut", "lost"  # what is counted: tokens that are left, texts that are cut, tokens lost

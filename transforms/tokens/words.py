@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from shardmill.records import spans
-from transforms.columns.buffers import text_buffers
+from shardmill.transforms.columns.buffers import text_buffers
 
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _AFTER_NUMBERS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"

@@ -19,8 +19,8 @@ from shardmill.metadata.manifest import Manifest
 from shardmill.metadata.seal import crc32c
 from shardmill.reading.dataset import Dataset
 from shardmill.statistics.stats_file import StatsFile
-from transforms.stores import storage
-from transforms.verification.shards import Fault
+from shardmill.transforms.stores import storage
+from shardmill.transforms.verification.shards import Fault
 
 _REJECTS = f"{naming.REJECTS_DIR}/{naming.REJECTS_FILE}"
 _MANY_REJECTS = 10_000  # which are read as they come, not held

@@ -19,13 +19,13 @@ from shardmill.metadata.naming import ShardName, is_shard
 from shardmill.printable import printable
 from shardmill.reading.dataset import Dataset
 from shardmill.records.example import FeatureValue, decode_example
-from transforms.files.images.codec import check_decodes, measure
-from transforms.files.images.errors import ImageError
-from transforms.files.images.header import check_structure, read_header
-from transforms.files.images.limits import MAX_PIXELS
-from transforms.stores.failures import raise_if_store_failed
-from transforms.workers.spread import Spread
-from transforms.workers.threads import map_in_order
+from shardmill.transforms.files.images.codec import check_decodes, measure
+from shardmill.transforms.files.images.errors import ImageError
+from shardmill.transforms.files.images.header import check_structure, read_header
+from shardmill.transforms.files.images.limits import MAX_PIXELS
+from shardmill.transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.workers.spread import Spread
+from shardmill.transforms.workers.threads import map_in_order
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

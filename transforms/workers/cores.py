@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from transforms.workers.cgroups import CGROUPS, OWN, settings
+from shardmill.transforms.workers.cgroups import CGROUPS, OWN, settings
 
 
 @cache

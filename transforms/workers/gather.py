@@ -6,7 +6,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from transforms.workers.windowed import windowed
+from shardmill.transforms.workers.windowed import windowed
 
 
 class Gather(beam.DoFn):

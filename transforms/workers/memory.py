@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from transforms.workers.budget import Budget
-from transforms.workers.cgroups import CGROUPS, OWN, settings
-from transforms.workers.cores import cores
+from shardmill.transforms.workers.budget import Budget
+from shardmill.transforms.workers.cgroups import CGROUPS, OWN, settings
+from shardmill.transforms.workers.cores import cores
 
 BASE_BYTES = 300 << 20  # of Python, Beam, Arrow and what describes the work, before any record is read
 _LEAST_BYTES = 64 << 20  # that are held at once, or nothing would go on
@@ -17,7 +17,7 @@ _LEAST_BYTES = 64 << 20  # that are held at once, or nothing would go on
 
 def budget() -> Budget:
     """What readers, encoders and mergers of this process take from while they hold records."""
-    from transforms.workers.memory_options import asked_bytes
+    from shardmill.transforms.workers.memory_options import asked_bytes
 
     return _budget(asked_bytes() or container_bytes() // cores())
 

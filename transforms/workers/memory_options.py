@@ -5,9 +5,9 @@ from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from transforms.options.declare import ValueMistake
-from transforms.options.shards import parse_size
-from transforms.stores.process_options import process_options
+from shardmill.transforms.options.declare import ValueMistake
+from shardmill.transforms.options.shards import parse_size
+from shardmill.transforms.stores.process_options import process_options
 
 
 class MemoryOptions(PipelineOptions):

@@ -14,8 +14,8 @@ import apache_beam as beam
 
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.json_values import parse_json
-from transforms.stores import patience, storage
-from transforms.stores.error_text import sentence_of
+from shardmill.transforms.stores import patience, storage
+from shardmill.transforms.stores.error_text import sentence_of
 
 FILE = "failure"  # in the folder that launcher and workers share
 

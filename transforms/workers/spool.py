@@ -5,7 +5,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 
-from transforms.stores import local
+from shardmill.transforms.stores import local
 
 
 class Spool:

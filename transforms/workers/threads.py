@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import apache_beam as beam
 
-from transforms.workers.cores import cores
-from transforms.workers.windowed import windowed
+from shardmill.transforms.workers.cores import cores
+from shardmill.transforms.workers.windowed import windowed
 
 TWICE_THE_CORES = -2  # of the worker: where threads wait for a store about as long as they work
 

@@ -10,7 +10,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filebasedsink import FileBasedSink
 
-from transforms.stores import local, storage
+from shardmill.transforms.stores import local, storage
 
 
 def sink_of(write: beam.io.WriteToTFRecord) -> FileBasedSink:

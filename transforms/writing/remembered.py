@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from transforms.stores import storage
+from shardmill.transforms.stores import storage
 
 PIECE_SUFFIX = ".parquet"
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shardmill.metadata.naming import ShardName
-from transforms.contents.looks import LooksSection
-from transforms.contents.section import Section
-from transforms.preprocessing.gather import Gathered
-from transforms.statistics.files import SplitStats
-from transforms.writing.remembered import Piece
+from shardmill.transforms.contents.looks import LooksSection
+from shardmill.transforms.contents.section import Section
+from shardmill.transforms.preprocessing.gather import Gathered
+from shardmill.transforms.statistics.files import SplitStats
+from shardmill.transforms.writing.remembered import Piece
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,30 +23,30 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsSingleton
 
-import transforms.workers.coder  # noqa: F401, registers the coder of batches
+import shardmill.transforms.workers.coder  # noqa: F401, registers the coder of batches
 from shardmill.codecs.base import Codec
 from shardmill.codecs.registry import PLAIN
 from shardmill.metadata import file_template
 from shardmill.metadata.naming import ShardName, shard_prefix
-from transforms.contents.looks import LooksWriter
-from transforms.contents.of_files import ContentsWriter
-from transforms.preprocessing import gather
-from transforms.preprocessing.gather import Analysis, Gatherer
-from transforms.rejects.part import RejectsWriter
-from transforms.sharding.divisions import Divisions
-from transforms.sharding.shards import ShardKey
-from transforms.statistics.files import Located, SplitStats
-from transforms.stores import storage
-from transforms.stores.clients import prepare_clients
-from transforms.stores.patience import patiently
-from transforms.workers.cores import cores
-from transforms.workers.progress import ProgressReporter
-from transforms.workers.threads import ThreadedFlatMap, map_in_order
-from transforms.workers.windowed import windowed
-from transforms.writing.beam_sink import TemporaryFile, sink_of
-from transforms.writing.remembered import PIECE_SUFFIX, PieceWriter
-from transforms.writing.shard_info import ShardInfo
-from transforms.writing.source import ShardSource
+from shardmill.transforms.contents.looks import LooksWriter
+from shardmill.transforms.contents.of_files import ContentsWriter
+from shardmill.transforms.preprocessing import gather
+from shardmill.transforms.preprocessing.gather import Analysis, Gatherer
+from shardmill.transforms.rejects.part import RejectsWriter
+from shardmill.transforms.sharding.divisions import Divisions
+from shardmill.transforms.sharding.shards import ShardKey
+from shardmill.transforms.statistics.files import Located, SplitStats
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.clients import prepare_clients
+from shardmill.transforms.stores.patience import patiently
+from shardmill.transforms.workers.cores import cores
+from shardmill.transforms.workers.progress import ProgressReporter
+from shardmill.transforms.workers.threads import ThreadedFlatMap, map_in_order
+from shardmill.transforms.workers.windowed import windowed
+from shardmill.transforms.writing.beam_sink import TemporaryFile, sink_of
+from shardmill.transforms.writing.remembered import PIECE_SUFFIX, PieceWriter
+from shardmill.transforms.writing.shard_info import ShardInfo
+from shardmill.transforms.writing.source import ShardSource
 
 REJECTS = "rejects"
 # Local disks want large writes. What is this large is not copied to others before.

@@ -1,4 +1,4 @@
-"""Where the records of a shard come from: what transforms.writing.shards asks of each route."""
+"""Where the records of a shard come from: what shardmill.transforms.writing.shards asks of each route."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from shardmill.metadata.rejects import Reject
-from transforms.contents.looks import Looks
-from transforms.contents.of_files import FileContents
-from transforms.statistics.files import SplitStats
+from shardmill.transforms.contents.looks import Looks
+from shardmill.transforms.contents.of_files import FileContents
+from shardmill.transforms.statistics.files import SplitStats
 
 
 @dataclass(slots=True)

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
-from pipelines.reports.figures import share
 from shardmill.checks.limits import LOOKS_LIKE_LABEL
 from shardmill.checks.profile import number_of_values
+from shardmill.pipelines.reports.figures import share
 from shardmill.statistics.feature_summary import FeatureSummary
 
 _MOSTLY = 0.5  # of the examples

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pipelines.reports.entries import near_duplicates_entry, split_entry
-from pipelines.reports.html.alerts import alerts
-from pipelines.reports.html.pictures import Picture, Pictures
 from shardmill.checks.difference import differences, since
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult, worst
 from shardmill.errors import CorruptDataError
 from shardmill.features.feature import Feature
 from shardmill.kinds.registry import kind_of
+from shardmill.pipelines.reports.entries import near_duplicates_entry, split_entry
+from shardmill.pipelines.reports.html.alerts import alerts
+from shardmill.pipelines.reports.html.pictures import Picture, Pictures
+from shardmill.transforms.rejects.reasons import MOST_REASONS, ReasonCounter
 from shardmill.versions.build_record import BuildRecord
-from transforms.rejects.reasons import MOST_REASONS, ReasonCounter
 
 FORMAT = 1  # raised when a program that reads the former format would misread it
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.reports.figures import figure, human_size
+from shardmill.pipelines.reports.figures import figure, human_size
 
 _NAMES = {"size_bytes": "size", "in_examples": "records in examples"}  # by the key in manifest.json
 _SIZES = ("size_bytes", "shard_size")  # in bytes

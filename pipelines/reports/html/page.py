@@ -10,15 +10,15 @@ from unicodedata import bidirectional
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
-from pipelines.reports.figures import figure, human_size, share
-from pipelines.reports.html.charts import HEIGHT, WIDTH
-from pipelines.reports.html.check_rows import check_rows
-from pipelines.reports.html.compiled import CompiledTemplates
-from pipelines.reports.html.content import Sources
-from pipelines.reports.html.made_rows import made_rows
-from pipelines.reports.html.picture_rows import PictureRows, picture_rows
-from pipelines.reports.html.rows import feature_row, label_rows
 from shardmill.checks.profile import Profile
+from shardmill.pipelines.reports.figures import figure, human_size, share
+from shardmill.pipelines.reports.html.charts import HEIGHT, WIDTH
+from shardmill.pipelines.reports.html.check_rows import check_rows
+from shardmill.pipelines.reports.html.compiled import CompiledTemplates
+from shardmill.pipelines.reports.html.content import Sources
+from shardmill.pipelines.reports.html.made_rows import made_rows
+from shardmill.pipelines.reports.html.picture_rows import PictureRows, picture_rows
+from shardmill.pipelines.reports.html.rows import feature_row, label_rows
 from shardmill.printable import printable
 from shardmill.statistics.feature_summary import FeatureSummary
 
@@ -64,7 +64,7 @@ _MANY_FEATURES = 500  # from which a page with the figures of several splits is 
 
 
 def page(content: Mapping[str, Any], sources: Sources) -> str:
-    """The HTML of what `pipelines.reports.html.content` gave of these `sources`."""
+    """The HTML of what `shardmill.pipelines.reports.html.content` gave of these `sources`."""
     text = ""
     pictures = picture_rows(sources.pictures)
     for room in _ROOMS[1:] if len(content["features"]) > _MANY_FEATURES else _ROOMS:
@@ -109,7 +109,7 @@ def _summaries(profile: Profile, feature: str) -> dict[str, FeatureSummary]:
 @cache
 def _environment(letters: int) -> Environment:
     """What fills in the page, with the template once it is compiled: a process that builds many compiles one."""
-    folder = files("pipelines.reports.html")
+    folder = files("shardmill.pipelines.reports.html")
     template, css = (folder / "page.html").read_text("utf-8"), (folder / "page.css").read_text("utf-8")
     made = Environment(
         loader=DictLoader({"page": template, "css": css}),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.reports.html.pictures import Picture, Pictures
+from shardmill.pipelines.reports.html.pictures import Picture, Pictures
 
 _BYTES = 450_000  # of all images on a page, as text
 _WHY_NONE = {
@@ -38,7 +38,7 @@ def _apart(bits: int) -> str:
 
 
 def _images(shown: Sequence[Picture], left: int) -> tuple[list[dict[str, Any]], int]:
-    from pipelines.reports.html.thumbnails import thumbnail  # Pillow only where there are images
+    from shardmill.pipelines.reports.html.thumbnails import thumbnail  # Pillow only where there are images
 
     images = []
     for picture in shown:

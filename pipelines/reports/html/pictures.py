@@ -13,18 +13,18 @@ from functools import partial
 from itertools import islice, zip_longest
 from typing import NamedTuple, TypeVar, cast
 
-from pipelines.reports.objects import Drawn, objects_of, words_of
 from shardmill.checks.profile import Profile
 from shardmill.errors import CorruptDataError
 from shardmill.features.feature import of_kind
 from shardmill.features.renames import Renames
 from shardmill.metadata.manifest import ShardEntry
+from shardmill.pipelines.reports.objects import Drawn, objects_of, words_of
 from shardmill.reading.dataset import Dataset
 from shardmill.records.example import FeatureValue, decode_example
 from shardmill.statistics.extremes import Extreme
 from shardmill.statistics.near_duplicates import Seen
-from transforms.stores import storage
-from transforms.stores.together import together
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.together import together
 
 CLASSES = 24  # shown at most
 OF_A_CLASS = 6  # pictures

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.reports.figures import QUANTILES, distinct_words, figure, measured, share
-from pipelines.reports.html.charts import bars, shares_of_bins
 from shardmill.checks.profile import number_of_values
+from shardmill.pipelines.reports.figures import QUANTILES, distinct_words, figure, measured, share
+from shardmill.pipelines.reports.html.charts import bars, shares_of_bins
 from shardmill.statistics.feature_summary import FeatureSummary
 
 _MANY_CLASSES = 50  # more are shown by their ends

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from shardmill.checks.result import CheckResult
 from shardmill.reading.dataset import Dataset
-from transforms.stores import storage
+from shardmill.transforms.stores import storage
 
 CHECK = "damaged_shards"
 _NAMED = 3  # shards, in a sentence

@@ -4,20 +4,20 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pipelines.reports.html.content import Sources
-from pipelines.reports.html.pictures import find_pictures
-from pipelines.reports.html.shards import damaged_shards
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
 from shardmill.checks.run import run_checks
 from shardmill.errors import CorruptDataError, UserError
 from shardmill.metadata import naming
+from shardmill.pipelines.reports.html.content import Sources
+from shardmill.pipelines.reports.html.pictures import find_pictures
+from shardmill.pipelines.reports.html.shards import damaged_shards
 from shardmill.reading.dataset import Dataset, open_dataset
+from shardmill.transforms.options.checks import CheckOptions
+from shardmill.transforms.publishing.build_records import read_record
+from shardmill.transforms.stores import storage
 from shardmill.versions.build_record import BuildRecord, record_path
 from shardmill.versions.tags import find_version
-from transforms.options.checks import CheckOptions
-from transforms.publishing.build_records import read_record
-from transforms.stores import storage
 
 
 def read_sources(dataset: Dataset, against: str | None) -> Sources:

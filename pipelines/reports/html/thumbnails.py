@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from PIL import Image, ImageOps
 
-from pipelines.reports.beside import draw_masks, side_by_side
-from pipelines.reports.boxes import draw_objects
-from pipelines.reports.objects import Drawn
 from shardmill.media.image_limits import MAX_PIXELS
 from shardmill.media.image_pixels import open_image, to_rgb
+from shardmill.pipelines.reports.beside import draw_masks, side_by_side
+from shardmill.pipelines.reports.boxes import draw_objects
+from shardmill.pipelines.reports.objects import Drawn
 
 SIDE = 96  # pixels of the longest side, on the page
 _CRISP = SIDE // 2  # an image up to so long is enlarged by whole factors, so that its pixels stay pixels

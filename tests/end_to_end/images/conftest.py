@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import cli
+from shardmill.pipelines import cli
 from tests.support.command import Contents, read_back, write_files
 from tests.support.image_jobs import SPLITS, TREE
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.config import pixels
+from shardmill.pipelines.config import pixels
 from tests.support.command import Run, write_files
 from tests.support.photographs import CHANGES, encoded, photograph
 
@@ -125,7 +125,7 @@ def test_the_next_build_takes_hashes_from_the_former_and_counts_the_same(
 
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        from transforms.files.images import look
+        from shardmill.transforms.files.images import look
 
         patch.setattr(look, "look_of", counting(look.look_of))
         for version, expected in (("1.1.0", 20), ("1.2.0", 0)):

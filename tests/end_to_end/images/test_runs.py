@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pipelines import cli
-from pipelines.reports.figures import from_to
+from shardmill.pipelines import cli
+from shardmill.pipelines.reports.figures import from_to
 from tests.support.command import (
     Contents,
     Run,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import cli
+from shardmill.pipelines import cli
 from tests.support.nights import recipe, rows, write
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.rebuilding import planning
-from pipelines.rebuilding.inputs import find_inputs
+from shardmill.pipelines.rebuilding import planning
+from shardmill.pipelines.rebuilding.inputs import find_inputs
 from shardmill.versions.build_record import BuildRecord
 from tests.support.command import Run
 from tests.support.nights import KINDS, recipe, rows, write

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.publishing import lease
 from shardmill.versions.build_record import BuildRecord
 from tests.support.command import Process, Run
 from tests.support.faults import kill
 from tests.support.nights import rows, write
 from tests.support.small_disk import SmallDisk
-from transforms.publishing import lease
 
 
 def test_two_builders(run: Run, here: Path) -> None:
@@ -75,11 +75,11 @@ def dies_at(moment: str) -> None:
 @pytest.mark.parametrize(
     ("moment", "latest", "says"),
     [
-        ("pipelines.rebuilding.planning.find_inputs", "1.0.0", "events 1.0.1 is published"),
-        ("transforms.publishing.lease.Lease", "1.0.0", "events 1.0.1 is published"),
-        ("transforms.publishing.checking.check", "1.0.0", "events 1.0.1 is published"),
-        ("transforms.publishing.publication.announce", "1.0.0", "unchanged since 1.0.1"),
-        ("pipelines.rebuilding.build.retain", "1.0.1", "unchanged since 1.0.1"),
+        ("shardmill.pipelines.rebuilding.planning.find_inputs", "1.0.0", "events 1.0.1 is published"),
+        ("shardmill.transforms.publishing.lease.Lease", "1.0.0", "events 1.0.1 is published"),
+        ("shardmill.transforms.publishing.checking.check", "1.0.0", "events 1.0.1 is published"),
+        ("shardmill.transforms.publishing.publication.announce", "1.0.0", "unchanged since 1.0.1"),
+        ("shardmill.pipelines.rebuilding.build.retain", "1.0.1", "unchanged since 1.0.1"),
     ],
 )
 def test_killed(run: Run, here: Path, moment: str, latest: str, says: str) -> None:

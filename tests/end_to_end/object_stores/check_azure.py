@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from shardmill.transforms.stores import patience
+from shardmill.transforms.stores.clients import set_options
 from tests.end_to_end.object_stores.test_faults import store, test_every_operation
 from tests.end_to_end.object_stores.test_images import (
     test_failed_job_leaves_its_rejects_and_nothing_else,
@@ -47,8 +49,6 @@ from tests.support.command import Run, check_mistake
 from tests.support.faulty_store import FaultyStore
 from tests.support.golden_cases import CASES, DIGESTS
 from tests.support.golden_inputs import write_inputs
-from transforms.stores import patience
-from transforms.stores.clients import set_options
 
 GOLDEN = json.loads(DIGESTS.read_text())
 NAME_THE_INPUT = ("d/1.0.0/_SUCCESS", "d/1.0.0/dataset_info.json", "d/1.0.0/manifest.json")  # a URL here

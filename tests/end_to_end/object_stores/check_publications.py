@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.running import taking_up
-from pipelines.running.taking_up import repair
 from shardmill.errors import JobError
 from shardmill.metadata import naming
+from shardmill.pipelines.running import taking_up
+from shardmill.pipelines.running.taking_up import repair
+from shardmill.transforms.publishing.describe import Build, PublishOptions
+from shardmill.transforms.publishing.owner import Owner
+from shardmill.transforms.publishing.publish import prepare, publish
+from shardmill.transforms.stores.clients import set_options
+from shardmill.transforms.stores.s3_retries import VARIABLES
 from tests.end_to_end.test_publication import NEW, OLD, published, start
 from tests.support.buckets import Bucket, Files, below, local_files
 from tests.support.builds import FEATURES, options
 from tests.support.request_faults import STRIKES, Killed, struck
-from transforms.publishing.describe import Build, PublishOptions
-from transforms.publishing.owner import Owner
-from transforms.publishing.publish import prepare, publish
-from transforms.stores.clients import set_options
-from transforms.stores.s3_retries import VARIABLES
 
 VERSION = "flowers/1.0.0"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from shardmill.transforms.stores.clients import set_options
 from tests.support.buckets import (
     Bucket,
     Files,
@@ -21,7 +22,6 @@ from tests.support.buckets import (
     server,
 )
 from tests.support.command import write_files
-from transforms.stores.clients import set_options
 
 CLASSES = ("daisy", "rose", "tulip wild")
 ODD_NAMES = (

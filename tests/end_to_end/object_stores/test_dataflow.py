@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 from apache_beam.runners.dataflow import dataflow_runner
 
+from shardmill.transforms.publishing import lease
 from tests.support.buckets import Bucket, GoogleBucket, below, free_port, local_files, wait_for_port
-from tests.support.command import PROGRESS, REPOSITORY, Process, Run, check_mistake
+from tests.support.command import PROGRESS, REPOSITORY, SOURCE, Process, Run, check_mistake
 from tests.support.dataflow_server import REFUSED
 from tests.support.golden_cases import CASES, DIGESTS, of_any_input
 from tests.support.golden_inputs import write_inputs
-from transforms.publishing import lease
 
 GOLDEN = json.loads(DIGESTS.read_text())
 LAUNCH = str(REPOSITORY / "deploy" / "dataflow" / "launch.py")
@@ -107,7 +107,7 @@ def test_a_template_is_written_and_run_later(dataflow: Dataflow, run: Run) -> No
     directory = f"{dataflow.bucket.url}/launched/d/1.0.0"
     before = len(dataflow.ask("/jobs"))
     program = [sys.executable, LAUNCH, *as_parameters(words)]
-    here = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    here = {**os.environ, "PYTHONPATH": str(SOURCE)}
     launched = subprocess.run(program, cwd=REPOSITORY, env=here, capture_output=True, text=True)
     said = [json.loads(line) for line in launched.stderr.splitlines() if line.startswith("{")]
     assert launched.returncode == 0, launched.stderr

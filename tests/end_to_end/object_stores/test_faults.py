@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from shardmill.transforms.stores import conditional, patience, storage
+from shardmill.transforms.stores.clients import object_store, set_options
+from shardmill.transforms.stores.protocol import Rename
 from tests.support.buckets import Bucket, Files, below, flags_by, make_images, without_source
 from tests.support.faulty_store import FAULTS, FaultyStore, attempts_unsaid, faulty
-from transforms.stores import conditional, patience, storage
-from transforms.stores.clients import object_store, set_options
-from transforms.stores.protocol import Rename
 
 TIMES = 2  # that each request fails
 _OF_THE_BUCKET = re.compile(r"GET /storage/v1/b/[^/?]+\?")

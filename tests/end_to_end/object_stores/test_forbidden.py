@@ -14,11 +14,11 @@ import pytest
 
 from shardmill.records import tfrecord
 from shardmill.records.example import encode_example
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.failures import raise_if_store_failed
 from tests.support.buckets import Bucket, S3Bucket, jpeg, upload
 from tests.support.command import Run
 from tests.support.object_store_server import FORBIDDEN, OF_THE_CALLER
-from transforms.stores import storage
-from transforms.stores.failures import raise_if_store_failed
 
 
 @pytest.mark.parametrize("operation", [storage.read_bytes, partial(storage.read_range, offset=0, length=1)])

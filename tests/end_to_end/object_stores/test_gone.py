@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from shardmill.transforms.stores import brief
 from tests.support.buckets import Bucket, flags_by
 from tests.support.command import Process, Run
 from tests.support.faulty_store import faulty
-from transforms.stores import brief
 
 FOREVER = 10**9
 

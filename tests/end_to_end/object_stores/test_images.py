@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import cli
+from shardmill.pipelines import cli
+from shardmill.transforms.stores import storage
 from tests.support.buckets import (
     Bucket,
     Files,
@@ -28,7 +29,6 @@ from tests.support.buckets import (
 from tests.support.command import Process, write_files
 from tests.support.masks import write_pairs
 from tests.support.zips import zipped
-from transforms.stores import storage
 
 SPLIT_FLAGS = ("--splits", "train=0.8,test=0.2", "--num_shards", "train=2,test=1")
 

@@ -11,11 +11,11 @@ import pytest
 
 from shardmill.errors import LockedError
 from shardmill.metadata import naming
+from shardmill.transforms.publishing import lease, publish
+from shardmill.transforms.stores import conditional
+from shardmill.transforms.stores.stored import ChangedError
 from tests.support.buckets import Bucket, make_images
 from tests.support.pairs import make_source, race
-from transforms.publishing import lease, publish
-from transforms.stores import conditional
-from transforms.stores.stored import ChangedError
 
 
 def test_a_change_needs_what_was_read(bucket: Bucket) -> None:

@@ -9,11 +9,11 @@ from urllib.parse import unquote
 
 import pytest
 
+from shardmill.transforms.inputs.masks import Masks
 from tests.support.buckets import Bucket, local_files, make_images, upload
 from tests.support.command import write_files
 from tests.support.detection import scenes, write_coco, write_masks
 from tests.support.masks import encoded, values
-from transforms.inputs.masks import Masks
 
 
 def requests_of_masks(bucket: Bucket) -> Counter[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import cli
+from shardmill.pipelines import cli
 from shardmill.versions.build_record import BuildRecord
 from tests.end_to_end.object_stores.conftest import a_new_bucket
 from tests.support.buckets import Bucket, Disk, without_source
@@ -124,7 +124,7 @@ STEPS = {
         ["0 files new, 1 changed, 0 gone"],
         "1.0.1",
         [partial(put, number=110, kinds=_MORE_KINDS)],
-        dies="transforms.publishing.publication._check_placed",
+        dies="shardmill.transforms.publishing.publication._check_placed",
     ),
     "what was killed is completed first, of its own input": Step(
         _REBUILD,

@@ -11,14 +11,14 @@ from shardmill.codecs.registry import PLAIN
 from shardmill.metadata import naming
 from shardmill.metadata.naming import ShardName
 from shardmill.metadata.rejects import Reject
+from shardmill.transforms.inputs.listing import Found, Listed, list_input
+from shardmill.transforms.options.checks import CheckOptions
+from shardmill.transforms.publishing import checking
+from shardmill.transforms.publishing.describe import PublishOptions
+from shardmill.transforms.stores import renames, storage
+from shardmill.transforms.writing.shard_info import ShardInfo
 from tests.support.buckets import Bucket, Files, upload
 from tests.support.rejects import rejects_of
-from transforms.inputs.listing import Found, Listed, list_input
-from transforms.options.checks import CheckOptions
-from transforms.publishing import checking
-from transforms.publishing.describe import PublishOptions
-from transforms.stores import renames, storage
-from transforms.writing.shard_info import ShardInfo
 
 
 def test_listing_finds_what_a_local_one_finds(bucket: Bucket, photos: Files, local_photos: Path) -> None:

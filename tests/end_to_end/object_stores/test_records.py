@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import cli
 from shardmill.metadata.naming import TEMP_PREFIX
+from shardmill.pipelines import cli
 from tests.support.buckets import Bucket, Files, below, local_files, upload, without_source
 from tests.support.command import write_files
 

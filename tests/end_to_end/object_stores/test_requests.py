@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import cli
-from pipelines.rebuilding.versions import version_to_build
+from shardmill.pipelines import cli
+from shardmill.pipelines.rebuilding.versions import version_to_build
 from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.stores import storage
 from shardmill.versions.build_record import BuildRecord, Status
 from tests.support.buckets import Bucket, jpeg, make_images, upload
 from tests.support.command import tree_bytes
 from tests.support.versions import make_version
-from transforms.stores import storage
 
 # Of a rebuild with one shard in which one image changed; one more is for what is yet to be written
 _REQUESTS = {"gs": 96, "s3": 92}

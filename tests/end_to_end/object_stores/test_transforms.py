@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from pipelines import cli
+from shardmill.pipelines import cli
 from tests.support import houses
 from tests.support.buckets import Bucket, below, local_files, upload, without_source
 from tests.support.command import write_files

@@ -11,14 +11,14 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 from botocore.awsrequest import AWSResponse
 
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.clients import set_options
+from shardmill.transforms.stores.s3_clients import Clients
+from shardmill.transforms.stores.s3_retries import VARIABLES
+from shardmill.transforms.stores.s3_upload import PART_BYTES, S3Upload
 from tests.support.buckets import Bucket, S3Bucket, below, jpeg, local_files, make_images, upload, without_source
 from tests.support.command import write_files
 from tests.support.request_faults import struck
-from transforms.stores import storage
-from transforms.stores.clients import set_options
-from transforms.stores.s3_clients import Clients
-from transforms.stores.s3_retries import VARIABLES
-from transforms.stores.s3_upload import PART_BYTES, S3Upload
 
 
 @pytest.fixture

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.kinds.registry import KINDS
-from pipelines.rebuilding.decide import decide, to_bytes
-from pipelines.rebuilding.inputs import find_inputs
-from pipelines.rebuilding.retain import retain
-from pipelines.recipes.sections import RetainOptions
 from shardmill.metadata import naming
+from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.pipelines.rebuilding.decide import decide, to_bytes
+from shardmill.pipelines.rebuilding.inputs import find_inputs
+from shardmill.pipelines.rebuilding.retain import retain
+from shardmill.pipelines.recipes.sections import RetainOptions
 from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.publishing import lease
+from shardmill.transforms.publishing.catalog import versions_in
+from shardmill.transforms.publishing.deletion import delete_version
+from shardmill.transforms.stores import storage
 from tests.support.buckets import Bucket
 from tests.support.command import Run, tree_bytes
 from tests.support.versions import make_version
-from transforms.publishing import lease
-from transforms.publishing.catalog import versions_in
-from transforms.publishing.deletion import delete_version
-from transforms.stores import storage
 
 
 @pytest.fixture

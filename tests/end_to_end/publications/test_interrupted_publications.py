@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.running import recorded
+from shardmill.pipelines.running import recorded
 from tests.support.command import Run, tree_bytes
 from tests.support.publications import OTHER, command, stopped, strike_at_rename, version_of
 

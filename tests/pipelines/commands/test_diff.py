@@ -21,7 +21,7 @@ NIGHT = [(["buy", "click", "view"][index % 3], 9 + index % 3) for index in range
 @pytest.fixture(scope="module")
 def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """1.0.0, and 1.0.1 of a bad night: no one buys, and amounts are in cents."""
-    from pipelines import cli
+    from shardmill.pipelines import cli
 
     folder = tmp_path_factory.mktemp("diff")
     nights = (

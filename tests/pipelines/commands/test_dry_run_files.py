@@ -3,14 +3,14 @@
 from collections import Counter
 from dataclasses import replace
 
-from pipelines.config.images import ImagesConfig
-from pipelines.graphs.files_plan import DryRun, describe
 from shardmill.metadata.labels import ClassNames
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.folders import SPLITS_OF_CLASSES
-from transforms.inputs.summary import InputSummary
-from transforms.layout.files import Layout
-from transforms.rejects.part import parts_of
+from shardmill.pipelines.config.images import ImagesConfig
+from shardmill.pipelines.graphs.files_plan import DryRun, describe
+from shardmill.transforms.inputs.folders import SPLITS_OF_CLASSES
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.files import Layout
+from shardmill.transforms.rejects.part import parts_of
 
 CONFIG = ImagesConfig(input="photos", output="out", name="flowers")
 PLAN = DryRun(

@@ -11,11 +11,11 @@ import pytest
 from PIL import Image
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from pipelines.cli import main
-from pipelines.commands.inspect import features_table
-from pipelines.reports.example_text import show
 from shardmill.features.feature import Feature
 from shardmill.metadata.seal import crc32c
+from shardmill.pipelines.cli import main
+from shardmill.pipelines.commands.inspect import features_table
+from shardmill.pipelines.reports.example_text import show
 from shardmill.reading.dataset import open_dataset
 
 _LONG = "ein_sehr_langer_Name_" * 4

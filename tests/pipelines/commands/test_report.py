@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli import main
+from shardmill.pipelines.cli import main
 from tests.support.command import Run
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipelines import cli
-from pipelines.kinds.registry import KINDS
+from shardmill.pipelines import cli
+from shardmill.pipelines.kinds.registry import KINDS
 from tests.support.command import Result, Run, write_files
 
 CALLS: dict[str, list[str]] = {

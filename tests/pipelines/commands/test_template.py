@@ -9,11 +9,11 @@ import pytest
 from google.cloud.dataflow_v1beta3.types import ParameterType, TemplateMetadata
 from google.protobuf import json_format
 
-from pipelines.commands.convert import parser_of
-from pipelines.commands.template import command_line, metadata
-from pipelines.flags.beam import beam_parser
-from pipelines.kinds.registry import KINDS
 from shardmill.errors import UserError
+from shardmill.pipelines.commands.convert import parser_of
+from shardmill.pipelines.commands.template import command_line, metadata
+from shardmill.pipelines.flags.beam import beam_parser
+from shardmill.pipelines.kinds.registry import KINDS
 from tests.support.command import REPOSITORY
 
 FILE = REPOSITORY / "deploy" / "dataflow" / "metadata.json"

@@ -7,14 +7,14 @@ from threading import Barrier
 
 import pytest
 
-from pipelines.rebuilding.names import delete_tag, set_tag
 from shardmill.errors import JobError, UserError
+from shardmill.pipelines.rebuilding.names import delete_tag, set_tag
+from shardmill.transforms.publishing import lease
+from shardmill.transforms.stores import conditional
+from shardmill.transforms.stores.stored import Stored
 from shardmill.versions.build_record import BuildRecord
 from tests.support.command import Run, check_mistake, tree_bytes, write_files
 from tests.support.versions import make_version
-from transforms.publishing import lease
-from transforms.stores import conditional
-from transforms.stores.stored import Stored
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ def test_a_tag_that_another_moved_meanwhile_stands(parent: Path, monkeypatch: py
         (parent / "TAGS/good").write_text("1.0.2\n")
         return found
 
-    monkeypatch.setattr("transforms.stores.conditional.read", read)
+    monkeypatch.setattr("shardmill.transforms.stores.conditional.read", read)
     with pytest.raises(JobError, match=r"the tag good of .* was written by another meanwhile, and stands"):
         set_tag(str(parent), "1.0.1", "good", move=True)
     (parent / "TAGS/good").write_text("1.0.1\n")

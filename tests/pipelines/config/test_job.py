@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pipelines.config.images import ImagesConfig
 from shardmill.errors import UserError
-from transforms.files.images.codec import Reencode
-from transforms.options.shards import DEFAULT_SHARD_SIZE
-from transforms.sharding.balance import ShardCount
+from shardmill.pipelines.config.images import ImagesConfig
+from shardmill.transforms.files.images.codec import Reencode
+from shardmill.transforms.options.shards import DEFAULT_SHARD_SIZE
+from shardmill.transforms.sharding.balance import ShardCount
 
 HALVES = (("train", Fraction(1, 2)), ("test", Fraction(1, 2)))
 

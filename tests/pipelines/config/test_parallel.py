@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.config.parallel import parse_inputs
-from transforms.options.declare import ValueMistake
+from shardmill.pipelines.config.parallel import parse_inputs
+from shardmill.transforms.options.declare import ValueMistake
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipelines.config.records import RecordsConfig
-from pipelines.kinds.registry import KINDS
-from transforms.workers.threads import TWICE_THE_CORES
+from shardmill.pipelines.config.records import RecordsConfig
+from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.transforms.workers.threads import TWICE_THE_CORES
 
 LOCAL, REMOTE = "/data/rows.csv", "gs://bucket/rows.csv"
 

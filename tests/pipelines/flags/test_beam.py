@@ -2,7 +2,7 @@
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.flags.beam import beam_parser, flags_of_clusters
+from shardmill.pipelines.flags.beam import beam_parser, flags_of_clusters
 
 
 def test_it_knows_what_beam_takes_and_gives_back_the_rest() -> None:

@@ -9,10 +9,10 @@ import pytest
 from apache_beam.options.pipeline_options import PortableOptions
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 
-from pipelines.commands.convert import parser_of
-from pipelines.flags.options import beam_options
-from pipelines.kinds.registry import KINDS
 from shardmill.errors import UserError
+from shardmill.pipelines.commands.convert import parser_of
+from shardmill.pipelines.flags.options import beam_options
+from shardmill.pipelines.kinds.registry import KINDS
 
 OF_FLINK = ("number_of_execution_retries", "execution_retry_delay", "max_bundle_size", "parallelism")
 PARSER = parser_of(KINDS["images"])

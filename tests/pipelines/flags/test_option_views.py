@@ -6,9 +6,9 @@ import pickle
 
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions, TypeOptions
 
-from pipelines.flags.option_views import RememberingOptions
-from pipelines.flags.options import beam_options
-from pipelines.running import launch
+from shardmill.pipelines.flags.option_views import RememberingOptions
+from shardmill.pipelines.flags.options import beam_options
+from shardmill.pipelines.running import launch
 
 
 def test_a_view_is_made_once_and_shares_its_values() -> None:

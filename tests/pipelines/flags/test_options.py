@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, GoogleCloudOptions, StandardOptions
 
-from pipelines.commands.convert import parser_of
-from pipelines.commands.inspect import inspect_parser
-from pipelines.commands.verify import verify_parser
-from pipelines.config.images import ImagesConfig
-from pipelines.config.pixels import parse_resolution
-from pipelines.flags.options import OF_SAYING, Parser, beam_options
-from pipelines.flags.say import BuildSayOptions
-from pipelines.kinds.registry import KINDS
 from shardmill.errors import UserError
+from shardmill.pipelines.commands.convert import parser_of
+from shardmill.pipelines.commands.inspect import inspect_parser
+from shardmill.pipelines.commands.verify import verify_parser
+from shardmill.pipelines.config.images import ImagesConfig
+from shardmill.pipelines.config.pixels import parse_resolution
+from shardmill.pipelines.flags.options import OF_SAYING, Parser, beam_options
+from shardmill.pipelines.flags.say import BuildSayOptions
+from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.transforms.options.declare import ValueMistake, options_of
+from shardmill.transforms.options.shards import parse_num_shards, parse_size
+from shardmill.transforms.options.splits import parse_splits
 from tests.support.command import Run, check_mistake
-from transforms.options.declare import ValueMistake, options_of
-from transforms.options.shards import parse_num_shards, parse_size
-from transforms.options.splits import parse_splits
 
 MINIMAL = ["--input", "photos", "--output", "out", "--name", "flowers"]
 

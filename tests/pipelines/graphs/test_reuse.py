@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pipelines.config.images import ImagesConfig
-from pipelines.graphs.reuse import Reuse, find_reuse
 from shardmill.errors import UserError
-from transforms.publishing.file_index import FileIndex, files_folder, index_name
+from shardmill.pipelines.config.images import ImagesConfig
+from shardmill.pipelines.graphs.reuse import Reuse, find_reuse
+from shardmill.transforms.publishing.file_index import FileIndex, files_folder, index_name
 
 ENCODING = {"verify": "header", "pillow": "1"}
 MANIFEST = b"{}"

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from pipelines.config.job import JobConfig
-from pipelines.kinds.registry import KINDS
-from pipelines.rebuilding.decide import Changed, Unchanged, decide, difference, from_bytes, to_bytes
-from pipelines.rebuilding.inputs import find_inputs
 from shardmill.errors import CorruptDataError, UserError
+from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.pipelines.rebuilding.decide import Changed, Unchanged, decide, difference, from_bytes, to_bytes
+from shardmill.pipelines.rebuilding.inputs import find_inputs
 from tests.support.command import REPOSITORY, write_files
 from tests.support.versions import make_version
 
@@ -270,9 +270,10 @@ def test_a_list_of_inputs_is_read_as_it_was_written(folder: Path) -> None:
 def test_nothing_to_do_takes_no_beam(folder: Path) -> None:
     """Which takes longer to import than all the rest."""
     program = (
-        "import sys; from pipelines.kinds.registry import KINDS;"
+        "import sys; from shardmill.pipelines.kinds.registry import KINDS;"
         f"config = KINDS['images'].make_config({{'input': {str(folder / 'in')!r}, 'output': '/o', 'name': 'n'}});"
-        "from pipelines.rebuilding.inputs import find_inputs; from pipelines.rebuilding.decide import decide;"
+        "from shardmill.pipelines.rebuilding.inputs import find_inputs; "
+        "from shardmill.pipelines.rebuilding.decide import decide;"
         "print(decide(config, find_inputs(config))); assert not {'apache_beam', 'tensorflow'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True)

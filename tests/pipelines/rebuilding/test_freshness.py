@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipelines.rebuilding.freshness import check_freshness
-from pipelines.recipes.sections import FreshnessOptions
 from shardmill.errors import ChecksError
+from shardmill.pipelines.rebuilding.freshness import check_freshness
+from shardmill.pipelines.recipes.sections import FreshnessOptions
 
 HOUR = 3600.0
 NOW = 500_000 * HOUR

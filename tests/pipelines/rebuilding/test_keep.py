@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.rebuilding.keep import Kept, keep, kept_of
-from pipelines.recipes.load import load_recipes
-from pipelines.recipes.recipe import Recipe
-from pipelines.running.api import convert
 from shardmill.errors import UserError
 from shardmill.metadata.manifest import Manifest
 from shardmill.metadata.seal import seal
+from shardmill.pipelines.rebuilding.keep import Kept, keep, kept_of
+from shardmill.pipelines.recipes.load import load_recipes
+from shardmill.pipelines.recipes.recipe import Recipe
+from shardmill.pipelines.running.api import convert
 from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run, write_files
 

@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from pipelines.rebuilding.names import rollback, set_tag
-from pipelines.rebuilding.retain import deletable, retain
-from pipelines.recipes.sections import RetainOptions
 from shardmill.errors import JobError, UserError
+from shardmill.pipelines.rebuilding.names import rollback, set_tag
+from shardmill.pipelines.rebuilding.retain import deletable, retain
+from shardmill.pipelines.recipes.sections import RetainOptions
 from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.publishing import lease
+from shardmill.transforms.publishing.catalog import VersionState
+from shardmill.transforms.publishing.whole import why_not_whole
+from shardmill.transforms.stores import conditional, storage
 from tests.support.buckets import Disk
 from tests.support.command import write_files
 from tests.support.faults import fail, faulty, in_child, kill
 from tests.support.retained import CASES, check_retained
 from tests.support.versions import make_version
-from transforms.publishing import lease
-from transforms.publishing.catalog import VersionState
-from transforms.publishing.whole import why_not_whole
-from transforms.stores import conditional, storage
 
 DAY = 86_400.0
 
@@ -141,7 +141,7 @@ def test_wherever_it_is_killed_the_next_leaves_nothing(parent: Path, tmp_path: P
 
 
 def test_the_folder_of_a_build_that_begins_stays(parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.rebuilding.retain.builder_of", lambda parent: "")
+    monkeypatch.setattr("shardmill.pipelines.rebuilding.retain.builder_of", lambda parent: "")
     with lease.held(str(parent / "1.0.5"), "beam-temp-n-0123", "0123"):
         retain(str(parent), RetainOptions(min_versions=4, max_age=DAY))
         assert lease.is_held(str(parent / "1.0.5"), "0123")
@@ -162,7 +162,7 @@ def test_a_disk_that_fails_is_told_and_the_next_build_goes_on(parent: Path) -> N
 def test_a_version_that_a_job_begins_to_build_is_not_deleted(parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A backfill that takes the lease after it was looked whether anybody builds."""
     directory = str(parent / "1.0.0")
-    monkeypatch.setattr("pipelines.rebuilding.retain.builder_of", lambda parent: "")
+    monkeypatch.setattr("shardmill.pipelines.rebuilding.retain.builder_of", lambda parent: "")
     with lease.held(directory, "beam-temp-n-0123", "0123"):
         (said,) = retain(str(parent), RetainOptions(min_versions=4, max_age=DAY))
 

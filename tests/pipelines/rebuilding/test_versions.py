@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.rebuilding.versions import next_patch, version_to_build
+from shardmill.pipelines.rebuilding.versions import next_patch, version_to_build
+from shardmill.transforms.publishing.build_records import write_record
 from shardmill.versions.build_record import BuildRecord, Status
-from transforms.publishing.build_records import write_record
 
 
 def publish(parent: Path, *versions: str) -> None:

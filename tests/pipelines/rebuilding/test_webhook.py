@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from pipelines.rebuilding.webhook import notify
+from shardmill.pipelines.rebuilding.webhook import notify
 from shardmill.versions.build_record import BuildRecord
 
 RECORD = BuildRecord("n", "1.0.0", "failed", "2026-11-20T03:00:00Z", reason="no such file")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.recipes.dates import dated_glob, dated_version, odd_word, parse_date, window
+from shardmill.pipelines.recipes.dates import dated_glob, dated_version, odd_word, parse_date, window
+from shardmill.transforms.options.declare import ValueMistake
 from tests.support.later import Later
-from transforms.options.declare import ValueMistake
 
 tfds_version = Later("tensorflow_datasets.core.utils.version")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipelines.recipes.durations import parse_days, parse_duration, shown
-from transforms.options.declare import ValueMistake
+from shardmill.pipelines.recipes.durations import parse_days, parse_duration, shown
+from shardmill.transforms.options.declare import ValueMistake
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pipelines.kinds.registry import KINDS
-from pipelines.recipes.load import Mistaken, load_recipes
-from pipelines.recipes.recipe import Recipe
 from shardmill.errors import UserError
+from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.pipelines.recipes.load import Mistaken, load_recipes
+from shardmill.pipelines.recipes.recipe import Recipe
 
 DAY = date(2026, 11, 20)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.recipes.sections import BuildOptions, FailureOptions, FreshnessOptions, RetainOptions
 from shardmill.errors import UserError
+from shardmill.pipelines.recipes.sections import BuildOptions, FailureOptions, FreshnessOptions, RetainOptions
 
 
 @pytest.mark.parametrize(

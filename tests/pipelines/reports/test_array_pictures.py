@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.reports.array_pictures import is_drawable, picture
 from shardmill.features.feature import Feature
+from shardmill.pipelines.reports.array_pictures import is_drawable, picture
 
 
 def feature(element: str, *shape: int) -> Feature:

@@ -2,9 +2,9 @@
 
 from PIL import Image, ImageChops
 
-from pipelines.reports.boxes import draw_objects
-from pipelines.reports.objects import Drawn
-from transforms.files.images.boxes import Box
+from shardmill.pipelines.reports.boxes import draw_objects
+from shardmill.pipelines.reports.objects import Drawn
+from shardmill.transforms.files.images.boxes import Box
 
 
 def drawn(name: str, left: float, right: float) -> Image.Image:

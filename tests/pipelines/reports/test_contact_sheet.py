@@ -9,11 +9,19 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFont
 
-from pipelines.reports.contact_sheet import Sample, contact_sheet, count_turned, fit, pick_samples, readable, to_sample
 from shardmill.errors import CorruptDataError
 from shardmill.features.feature import Feature
 from shardmill.filesystems.local import LocalFiles
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.pipelines.reports.contact_sheet import (
+    Sample,
+    contact_sheet,
+    count_turned,
+    fit,
+    pick_samples,
+    readable,
+    to_sample,
+)
 from shardmill.reading.dataset import Dataset
 from shardmill.records.example import encode_example
 from shardmill.records.tfrecord import frame

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pipelines.reports.figures import distinct_words, figure, from_to, human_size, measured, share, so_many
+from shardmill.pipelines.reports.figures import distinct_words, figure, from_to, human_size, measured, share, so_many
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.numbers import Numbers
 from shardmill.statistics.values import Distinct

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.reports import log
+from shardmill.pipelines.reports import log
 
 
 def test_what_is_said_of_data_cannot_move_a_terminal_s_cursor(capsys: pytest.CaptureFixture[str]) -> None:

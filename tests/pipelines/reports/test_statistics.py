@@ -1,6 +1,6 @@
 """The table of what is in the features of a split."""
 
-from pipelines.reports.statistics import statistics_table
+from shardmill.pipelines.reports.statistics import statistics_table
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.numbers import Numbers
 from shardmill.statistics.stats_file import SplitSummary

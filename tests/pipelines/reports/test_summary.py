@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from pipelines.config.images import ImagesConfig
-from pipelines.reports.figures import human_size
-from pipelines.reports.summary import class_lines, reading_code, shortened, splits_table, summary
 from shardmill.features.feature import Feature, Features
 from shardmill.metadata import naming
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.pipelines.config.images import ImagesConfig
+from shardmill.pipelines.reports.figures import human_size
+from shardmill.pipelines.reports.summary import class_lines, reading_code, shortened, splits_table, summary
 from shardmill.reading.dataset import open_dataset
-from transforms.files.images.features import animation_notices
-from transforms.stores.storage import write_text
+from shardmill.transforms.files.images.features import animation_notices
+from shardmill.transforms.stores.storage import write_text
 
 LABEL = Feature("label", "int64", "class_label", class_names=("a",), role="label")
 

@@ -3,7 +3,7 @@
 import pytest
 from rich.table import Table
 
-from pipelines.reports.text_table import text_of
+from shardmill.pipelines.reports.text_table import text_of
 
 
 def test_a_table_has_neither_colours_nor_markup(monkeypatch: pytest.MonkeyPatch) -> None:

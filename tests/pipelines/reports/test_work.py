@@ -1,6 +1,6 @@
 """What a job is to do, in words."""
 
-from pipelines.reports.work import Work
+from shardmill.pipelines.reports.work import Work
 
 
 def test_whole_files() -> None:

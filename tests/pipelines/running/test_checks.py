@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.kinds.registry import KINDS
-from pipelines.running.checks import check_baseline, check_input
 from shardmill.errors import UserError
+from shardmill.pipelines.kinds.registry import KINDS
+from shardmill.pipelines.running.checks import check_baseline, check_input
+from shardmill.transforms.options.checks import CheckOptions
 from tests.support.versions import make_version
-from transforms.options.checks import CheckOptions
 
 
 @pytest.mark.parametrize(

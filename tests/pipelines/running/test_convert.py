@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-import pipelines
-from pipelines.running import launch, runner
+import shardmill
 from shardmill.errors import JobError, UserError
+from shardmill.pipelines.running import launch, runner
+from shardmill.transforms.publishing import lease
+from shardmill.transforms.publishing.build_records import read_record
 from tests.support.command import Run, image_tree, tree_bytes, write_files
-from transforms.publishing import lease
-from transforms.publishing.build_records import read_record
 
 
 def rows(folder: Path) -> Path:
@@ -36,7 +36,7 @@ def test_the_bytes_are_those_of_the_command_line(run: Run, tmp_path: Path, capsy
     source = rows(tmp_path / "in")
     flags = ("--label", "city", "--splits", "train=0.75,test=0.25", "--num_shards", "2")
     assert run("csv", "--input", source, "--output", tmp_path / "there", "--name", "d", *flags).status == 0
-    config = pipelines.configure(
+    config = shardmill.configure(
         "csv",
         input=str(source),
         output=str(tmp_path / "here"),
@@ -48,7 +48,7 @@ def test_the_bytes_are_those_of_the_command_line(run: Run, tmp_path: Path, capsy
     capsys.readouterr()
     before = settings()
 
-    published = pipelines.convert(config)
+    published = shardmill.convert(config)
 
     assert settings() == before
     assert capsys.readouterr() == ("", "")
@@ -64,9 +64,9 @@ def test_rejects_and_notices_are_told(tmp_path: Path) -> None:
     source = write_files(
         tmp_path / "in", {**image_tree(("cat", "dog"), 4), "cat/broken.jpg": b"no", "cat/notes.txt": b""}
     )
-    config = pipelines.configure("images", input=str(source), output=str(tmp_path), name="d", max_reject_fraction="0.5")
+    config = shardmill.configure("images", input=str(source), output=str(tmp_path), name="d", max_reject_fraction="0.5")
 
-    published = pipelines.convert(config)
+    published = shardmill.convert(config)
 
     assert (published.splits, published.rejected) == ({"train": 8}, 1)
     assert any("notes.txt" in notice for notice in published.notices)
@@ -75,26 +75,26 @@ def test_rejects_and_notices_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("configure", "sentence"),
     [
-        (lambda: pipelines.configure("cvs"), "^unknown command 'cvs'"),
+        (lambda: shardmill.configure("cvs"), "^unknown command 'cvs'"),
         (
-            lambda: pipelines.configure("csv", output="x", name="d", inptu="y"),
+            lambda: shardmill.configure("csv", output="x", name="d", inptu="y"),
             "^unknown option 'inptu'; did you mean input\\?$",
         ),
-        (lambda: pipelines.configure("csv", input="x"), "^--output is required$"),
+        (lambda: shardmill.configure("csv", input="x"), "^--output is required$"),
         (
-            lambda: pipelines.configure("csv", input="x", output="y", name="d", balance="byte"),
+            lambda: shardmill.configure("csv", input="x", output="y", name="d", balance="byte"),
             "^--balance byte: expected one of",
         ),
         (
-            lambda: pipelines.configure("csv", input="x", output="y", name="d", splits={"train": 0.5}),
+            lambda: shardmill.configure("csv", input="x", output="y", name="d", splits={"train": 0.5}),
             "^--splits: the fractions add up to 0.5; expected 1$",
         ),
         (
-            lambda: pipelines.configure("parquet", input="x", output="y", name="d", delimiter=";"),
+            lambda: shardmill.configure("parquet", input="x", output="y", name="d", delimiter=";"),
             "^unknown option 'delimiter'",
         ),
         (
-            lambda: pipelines.configure("images", input="x", output="y", name="d", image_format="gif"),
+            lambda: shardmill.configure("images", input="x", output="y", name="d", image_format="gif"),
             "^--image_format gif: expected",
         ),
     ],
@@ -111,7 +111,7 @@ def test_a_cluster_s_job_keeps_its_version_when_its_launcher_is_interrupted(
 ) -> None:
     """As on a cluster whose workers do not end with the launcher."""
     source = rows(tmp_path / "in")
-    config = pipelines.configure("csv", input=str(source), output=str(tmp_path / "out"), name="d")
+    config = shardmill.configure("csv", input=str(source), output=str(tmp_path / "out"), name="d")
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -120,7 +120,7 @@ def test_a_cluster_s_job_keeps_its_version_when_its_launcher_is_interrupted(
         patch.setattr(runner, "works_here", lambda options: False)
         patch.setattr(launch, "run", interrupted)
         with pytest.raises(KeyboardInterrupt, match=r"goes on, .*; 1\.0\.0 stays its own until it has written"):
-            pipelines.convert(config)
+            shardmill.convert(config)
 
     owner = lease.holder(str(tmp_path / "out/d/1.0.0"))
     assert owner is not None
@@ -128,21 +128,21 @@ def test_a_cluster_s_job_keeps_its_version_when_its_launcher_is_interrupted(
 
 
 def test_failures_are_raised(tmp_path: Path) -> None:
-    config = pipelines.configure("csv", input=str(tmp_path / "gone"), output=str(tmp_path / "out"), name="d")
+    config = shardmill.configure("csv", input=str(tmp_path / "gone"), output=str(tmp_path / "out"), name="d")
     with pytest.raises(UserError, match="no such file or folder"):
-        pipelines.convert(config)
+        shardmill.convert(config)
 
     source = write_files(tmp_path / "in", {"cat/1.jpg": b"no"})
-    config = pipelines.configure("images", input=str(source), output=str(tmp_path / "out"), name="d")
+    config = shardmill.configure("images", input=str(source), output=str(tmp_path / "out"), name="d")
     with pytest.raises(JobError, match="nothing was published"):
-        pipelines.convert(config)
+        shardmill.convert(config)
     assert not (tmp_path / "out/d/1.0.0").exists()
 
 
 def test_a_configuration_says_of_what_kind_it_is(tmp_path: Path) -> None:
     source = write_files(tmp_path / "in", {"a.txt": b"one\ntwo\n", "b.txt": b"three\n"})
-    lines = pipelines.configure("text", input=str(source), output=str(tmp_path / "out"), name="lines")
-    files = pipelines.configure("text", input=str(source), output=str(tmp_path / "out"), name="files", record="file")
+    lines = shardmill.configure("text", input=str(source), output=str(tmp_path / "out"), name="lines")
+    files = shardmill.configure("text", input=str(source), output=str(tmp_path / "out"), name="files", record="file")
 
-    assert pipelines.convert(lines).splits == {"train": 3}
-    assert pipelines.convert(files).splits == {"train": 2}
+    assert shardmill.convert(lines).splits == {"train": 3}
+    assert shardmill.convert(files).splits == {"train": 2}

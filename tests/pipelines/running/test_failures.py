@@ -3,9 +3,9 @@ ones."""
 
 import pytest
 
-from pipelines.running.failures import to_raise
 from shardmill.errors import KINDS, JobError, UserError
-from transforms.workers.reported import Failure
+from shardmill.pipelines.running.failures import to_raise
+from shardmill.transforms.workers.reported import Failure
 
 TEXT = "Traceback\n  File\nshardmill.errors.UserError: of a step before\n\nRuntimeError: bundle failed\n"
 

@@ -11,8 +11,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.running import launch
 from shardmill.errors import JobError, UserError
+from shardmill.pipelines.running import launch
 
 
 def raise_(error: Exception) -> Callable[[object], None]:

@@ -13,10 +13,10 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.utils import retry
 
-from pipelines.running.reachable import check_job_server
-from pipelines.running.runner import check_runner
 from shardmill.errors import UserError
-from tests.support.command import REPOSITORY, Process, Run, check_mistake, write_files
+from shardmill.pipelines.running.reachable import check_job_server
+from shardmill.pipelines.running.runner import check_runner
+from tests.support.command import REPOSITORY, SOURCE, Process, Run, check_mistake, write_files
 
 RUNNER = ("--runner", "PortableRunner", "--environment_type", "LOOPBACK")
 
@@ -116,14 +116,14 @@ def test_dataflow_without_credentials(folder: Path, tmp_path: Path, key_file: st
 @pytest.mark.parametrize(
     "program",
     [
-        ("-m", "pipelines.cli", "images"),
-        ("-m", "pipelines", "verify", "none"),
-        ("-c", "import pipelines.commands.verify"),
+        ("-m", "shardmill.pipelines.cli", "images"),
+        ("-m", "shardmill.pipelines", "verify", "none"),
+        ("-c", "import shardmill.pipelines.commands.verify"),
     ],
 )
 def test_beam_without_googles_clients_says_nothing_of_them(tmp_path: Path, program: tuple[str, ...]) -> None:
     write_files(tmp_path, {"apitools/__init__.py": b"raise ImportError('as where it is not installed')"})
-    path = os.pathsep.join([str(tmp_path), str(REPOSITORY)])
+    path = os.pathsep.join([str(tmp_path), str(SOURCE)])
     done = subprocess.run(
         [sys.executable, "-X", "importtime", *program],
         cwd=REPOSITORY,

@@ -9,7 +9,7 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
 
-from pipelines.running.signatures import remembered_signatures
+from shardmill.pipelines.running.signatures import remembered_signatures
 
 KEPT = beam.DoFn.StateParam(userstate.ReadModifyWriteStateSpec("count", VarIntCoder()))
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.running import watch
-from pipelines.running.failures import to_raise
-from pipelines.running.watch import Watch
 from shardmill.errors import JobError, UserError
-from transforms.workers.reported import Failure, begun_path, report
+from shardmill.pipelines.running import watch
+from shardmill.pipelines.running.failures import to_raise
+from shardmill.pipelines.running.watch import Watch
+from shardmill.transforms.workers.reported import Failure, begun_path, report
 
 FLAGS = ["--runner", "PortableRunner", "--environment_type", "EXTERNAL", "--environment_config", "here:50000"]
 

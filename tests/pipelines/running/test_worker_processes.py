@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.running.worker import HOST
-from pipelines.running.worker_processes import WorkerProcesses
-from tests.support.command import REPOSITORY, Process, image, write_files
+from shardmill.pipelines.running.worker import HOST
+from shardmill.pipelines.running.worker_processes import WorkerProcesses
+from tests.support.command import REPOSITORY, SOURCE, Process, image, write_files
 
 PROGRESS = "n: "  # every ten seconds where stderr is no terminal
 SAID = "shardmill: interrupted; nothing was published"
@@ -58,7 +58,7 @@ def lead(folder: Path, moment: str) -> None:
     """Let the workers of this process hang, and lack Google's clients."""
     lacking = b"raise ImportError('as where it is not installed')"
     write_files(folder, {"path/sitecustomize.py": HANGS.encode(), "path/apitools/__init__.py": lacking})
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder / "path"), str(REPOSITORY)])
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder / "path"), str(SOURCE)])
     os.environ["MOMENT"] = moment
     os.environ["SIGN"] = str(folder / "sign")
 
@@ -111,7 +111,9 @@ def test_killed_alone_it_takes_them_with_it(tmp_path: Path, hanging: Process) ->
 def test_one_without_a_launcher_ends_at_once() -> None:
     with socket.create_server((HOST, 0)) as server:
         port = server.getsockname()[1]
-    done = subprocess.run([sys.executable, "-m", "pipelines.running.worker", str(port)], cwd=REPOSITORY, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-m", "shardmill.pipelines.running.worker", str(port)], cwd=REPOSITORY, timeout=300
+    )
 
     assert done.returncode == 0  # Beam's would fail: it is not told of any job
 

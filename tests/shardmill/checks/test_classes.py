@@ -7,8 +7,8 @@ from shardmill.checks import classes
 from shardmill.checks.limits import Limits
 from shardmill.checks.profile import Profile
 from shardmill.statistics.stats_file import StatsFile
+from shardmill.transforms.options.checks import CheckOptions
 from tests.support.profiles import profile
-from transforms.options.checks import CheckOptions
 
 LIMITS = CheckOptions().limits
 

@@ -4,8 +4,8 @@ import pytest
 
 from shardmill.checks import columns
 from shardmill.checks.result import CheckResult
+from shardmill.transforms.options.checks import CheckOptions
 from tests.support.profiles import profile
-from transforms.options.checks import CheckOptions
 
 LIMITS = CheckOptions().limits
 OLD = {"x": [1] * 100, "text": ["a"] * 100, "boxes": [[1.0, 2.0]] * 100}

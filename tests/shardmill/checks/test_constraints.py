@@ -6,8 +6,8 @@ from google.protobuf.text_format import ParseError
 from shardmill.checks.asked import Constraints
 from shardmill.checks.profile import Profile
 from shardmill.checks.run import run_checks
+from shardmill.transforms.options.checks import CheckOptions
 from tests.support.profiles import profile
-from transforms.options.checks import CheckOptions
 
 LIMITS = CheckOptions().limits
 NIGHT: dict[str, Any] = {"x": [1.0, 2.0, 3.0, 4.0] * 500, "country": ["de", "de", "fr", None] * 500}

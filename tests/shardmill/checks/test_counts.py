@@ -5,8 +5,8 @@ import pytest
 from shardmill.checks import counts
 from shardmill.checks.limits import Limits
 from shardmill.checks.profile import Profile
+from shardmill.transforms.options.checks import CheckOptions
 from tests.support.profiles import profile
-from transforms.options.checks import CheckOptions
 
 LIMITS = CheckOptions().limits
 

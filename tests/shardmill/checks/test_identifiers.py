@@ -8,8 +8,8 @@ import pytest
 from shardmill.checks.limits import OFF
 from shardmill.checks.result import CheckResult
 from shardmill.checks.run import run_checks
+from shardmill.transforms.options.checks import CheckOptions
 from tests.support.profiles import profile
-from transforms.options.checks import CheckOptions
 
 LIMITS = CheckOptions().limits
 DAY = 86_400

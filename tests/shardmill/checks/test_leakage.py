@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.reports.html.alerts import alerts
 from shardmill.checks.difference import differences
 from shardmill.checks.limits import ByFeature
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
 from shardmill.checks.run import run_checks
+from shardmill.pipelines.reports.html.alerts import alerts
+from shardmill.transforms.options.checks import CheckOptions, parse_columns
 from tests.support.profiles import profile
-from transforms.options.checks import CheckOptions, parse_columns
 
 LABELS = np.arange(600) % 3
 CLASSES = {"label": ("a", "b", "c")}

@@ -12,8 +12,8 @@ from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult, worst
 from shardmill.checks.run import failures, run_checks
 from shardmill.features.feature import Feature
+from shardmill.transforms.options.checks import CheckOptions
 from tests.support.profiles import profile
-from transforms.options.checks import CheckOptions
 
 LIMITS = CheckOptions().limits
 ACTIONS = ("buy", "click", "share", "view")

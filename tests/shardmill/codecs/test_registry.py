@@ -78,7 +78,9 @@ def test_the_lines_for_others_read_the_shards(codec: Codec, tmp_path: Path) -> N
 def test_nobody_else_asks_which_format_it_is() -> None:
     """Another format is one more module: no code compares a codec's name, or that of its option, with a text."""
     names = (set(CODECS) | set(BY_OPTION)) - {"", "none"}
-    paths = [path for package in ("shardmill", "transforms", "pipelines") for path in (ROOT / package).rglob("*.py")]
+    paths = [
+        path for package in ("src/shardmill", "transforms", "pipelines") for path in (ROOT / package).rglob("*.py")
+    ]
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in paths

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import shardmill
-from pipelines.reports.contact_sheet import pick_samples
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature
 from shardmill.features.renames import Renames
+from shardmill.pipelines.reports.contact_sheet import pick_samples
 from shardmill.reading.dataset import open_dataset
 from shardmill.reading.selection import supervised_of
 from tests.support.command import Run, check_mistake, image, image_tree, write_files

@@ -74,6 +74,8 @@ def test_who_lacks_tensorflow_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_sentence_names_a_project_of_an_index() -> None:
     """The name is only in the requirement of a repository, which has the address beside it."""
     root = Path(__file__).resolve().parents[2]
-    for file in (path for folder in ("shardmill", "transforms", "pipelines") for path in (root / folder).rglob("*.py")):
+    for file in (
+        path for folder in ("src/shardmill", "transforms", "pipelines") for path in (root / folder).rglob("*.py")
+    ):
         for line in file.read_text().splitlines():
             assert "shardmill[" not in line or " @ " in line, f"{file}: {line}"

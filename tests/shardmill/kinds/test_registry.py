@@ -16,7 +16,7 @@ from shardmill.metadata.schema import from_pbtxt, to_pbtxt
 from shardmill.metadata.tfds_metadata import supervised_keys, to_features_json
 from shardmill.reading.example_decoder import ExampleDecoder
 from shardmill.records.example import FeatureValue, encode_example
-from transforms.verification.shards import check_example
+from shardmill.transforms.verification.shards import check_example
 
 FEATURES = (
     Feature("a", "float32", shape=(None, 4)),

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import shardmill
-from pipelines.commands.inspect import describe
 from shardmill.errors import CorruptDataError, UserError
+from shardmill.pipelines.commands.inspect import describe
 from shardmill.reading.dataset import open_dataset
 from tests.shardmill.metadata.test_manifest import content_at, places
 from tests.support.reading import make_rows

@@ -13,8 +13,8 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines import cli
 from shardmill import __version__, _native
+from shardmill.pipelines import cli
 from shardmill.records import python_spans, spans, tfrecord
 from tests.support.command import REPOSITORY, tree_bytes, write_files
 
@@ -202,9 +202,9 @@ def test_a_job_without_the_compiled_module(tmp_path: Path) -> None:
     )
     program = (
         "import sys; sys.modules['shardmill._native'] = None\n"
-        "import pipelines.cli, shardmill.records.spans, shardmill\n"
-        "pipelines.cli.main(['--version'])\n"
-        "status = pipelines.cli.main(sys.argv[2:])\n"
+        "import shardmill.pipelines.cli, shardmill.records.spans, shardmill\n"
+        "shardmill.pipelines.cli.main(['--version'])\n"
+        "status = shardmill.pipelines.cli.main(sys.argv[2:])\n"
         "assert sum(1 for _ in shardmill.examples(sys.argv[1])) > 2000\n"
         "sys.exit(status)"
     )

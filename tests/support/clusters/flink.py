@@ -231,7 +231,7 @@ class FlinkCluster:
         return {
             "RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT": "1",
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": str(Path(__file__).resolve().parents[3]),
+            "PYTHONPATH": str(Path(__file__).resolve().parents[3] / "src"),
             _OURS: str(self.folder),
         }
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from transforms.columns.codes import narrow
+from shardmill.transforms.columns.codes import narrow
 
 
 @pytest.mark.parametrize(("groups", "size"), [(0, 1), (1, 1), (256, 1), (257, 2), (1 << 16, 2), ((1 << 16) + 1, 4)])

@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.transforms.columns.json_values import array_of, column_array, column_type, convert
+from shardmill.transforms.columns.nested import ColumnError
+from shardmill.transforms.columns.types import ColumnType, Spelled, merge_types, value_type
 from tests.support.json_strategies import VALUES
-from transforms.columns.json_values import array_of, column_array, column_type, convert
-from transforms.columns.nested import ColumnError
-from transforms.columns.types import ColumnType, Spelled, merge_types, value_type
 
 BOXES = st.lists(st.floats(-5, 5), min_size=2, max_size=2)
 COLUMNS = st.one_of(

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from shardmill.records import tfrecord
 from shardmill.records.example import encode_example
-from transforms.columns.key_texts import key_texts, key_texts_of_values, without_leading_zeros
-from transforms.columns.types import ColumnType
-from transforms.examples.decode import decode_parts, key_feature
-from transforms.formats.base import FileRef, KeyColumn, RecordFormat, key_column
-from transforms.formats.csv.format import CsvFormat
-from transforms.formats.json_lines import JsonLinesFormat
-from transforms.formats.parquet.format import ParquetFormat
-from transforms.formats.tfrecords import TFRecordFormat
+from shardmill.transforms.columns.key_texts import key_texts, key_texts_of_values, without_leading_zeros
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.examples.decode import decode_parts, key_feature
+from shardmill.transforms.formats.base import FileRef, KeyColumn, RecordFormat, key_column
+from shardmill.transforms.formats.csv.format import CsvFormat
+from shardmill.transforms.formats.json_lines import JsonLinesFormat
+from shardmill.transforms.formats.parquet.format import ParquetFormat
+from shardmill.transforms.formats.tfrecords import TFRecordFormat
 
 _DAY = datetime(2024, 1, 2)
 _MOMENT = datetime(2024, 1, 2, 3, 4, 5, 600_000)

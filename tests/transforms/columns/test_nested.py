@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.columns.nested import MAX_RANK, ColumnError, in_words, leaves, shape_and_values, shown
-from transforms.columns.types import ColumnType, check_shape, value_type
+from shardmill.transforms.columns.nested import MAX_RANK, ColumnError, in_words, leaves, shape_and_values, shown
+from shardmill.transforms.columns.types import ColumnType, check_shape, value_type
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from transforms.columns.separated import parts_of, split_texts
+from shardmill.transforms.columns.separated import parts_of, split_texts
 
 
 def test_parts_are_stripped_and_none_is_empty() -> None:

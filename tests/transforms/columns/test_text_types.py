@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.columns.text_types import infer_type
-from transforms.columns.types import ColumnType, Spelled, value_spelled, widest
+from shardmill.transforms.columns.text_types import infer_type
+from shardmill.transforms.columns.types import ColumnType, Spelled, value_spelled, widest
 
 BOOL = ["true", "True", "TRUE", "false", "False", "FALSE"]
 INT64 = [

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.columns.text_values import misfit, parse_values
-from transforms.columns.types import Spelled, value_spelled
+from shardmill.transforms.columns.text_values import misfit, parse_values
+from shardmill.transforms.columns.types import Spelled, value_spelled
 
 LARGEST = (1 << 63) - 1
 STORED = {"bool": pa.int64(), "int64": pa.int64(), "float32": pa.float32(), "bytes": pa.large_binary()}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.columns.timestamps import Times, read_times
-from transforms.options.timestamps import UNITS
+from shardmill.transforms.columns.timestamps import Times, read_times
+from shardmill.transforms.options.timestamps import UNITS
 
 
 def times(*texts: str | None, unit: str = "ms") -> Times:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from shardmill.features.feature import Feature
 from shardmill.records import example
-from transforms.columns.nested import ColumnError, leaves
-from transforms.columns.types import ColumnType, merge_types, value_type
-from transforms.files.manifest_columns import encode_columns
+from shardmill.transforms.columns.nested import ColumnError, leaves
+from shardmill.transforms.columns.types import ColumnType, merge_types, value_type
+from shardmill.transforms.files.manifest_columns import encode_columns
 
 CSV, JSON = True, False
 

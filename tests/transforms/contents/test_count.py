@@ -11,12 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.statistics.duplicates import SHOWN, Duplicates, Member, Repeated
-from transforms.contents.count import repeated_values
-from transforms.contents.find import find_duplicates
-from transforms.contents.hashes import Contents, digest, of_digests
-from transforms.contents.places import place_of
-from transforms.contents.section import Section, in_parts, layout_section, names_blob, number_of_ranges, range_of
-from transforms.stores import storage
+from shardmill.transforms.contents.count import repeated_values
+from shardmill.transforms.contents.find import find_duplicates
+from shardmill.transforms.contents.hashes import Contents, digest, of_digests
+from shardmill.transforms.contents.places import place_of
+from shardmill.transforms.contents.section import (
+    Section,
+    in_parts,
+    layout_section,
+    names_blob,
+    number_of_ranges,
+    range_of,
+)
+from shardmill.transforms.stores import storage
 
 SPLITS = ("test", "train", "validation")
 Row = tuple[str, str, int]  # split, content, line of the file that is called like the split

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from shardmill.statistics.duplicates import SHOWN
-from transforms.contents.count_near import Near, Pictures, count_near
-from transforms.contents.near import distances, near_pairs
+from shardmill.transforms.contents.count_near import Near, Pictures, count_near
+from shardmill.transforms.contents.near import distances, near_pairs
 
 hashes = st.lists(st.integers(0, 2**64 - 1), max_size=12)
 flips = st.lists(st.tuples(st.integers(0, 11), st.lists(st.integers(0, 63), max_size=6)), max_size=12)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.contents.places import find_places, hashes_of, place_of, places_of
+from shardmill.transforms.contents.places import find_places, hashes_of, place_of, places_of
 
 
 @given(

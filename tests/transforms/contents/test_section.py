@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.contents.hashes import Contents
-from transforms.contents.section import BITS, in_parts, layout_section
+from shardmill.transforms.contents.hashes import Contents
+from shardmill.transforms.contents.section import BITS, in_parts, layout_section
 
 ROW = st.tuples(st.integers(0, 299), st.integers(0, (1 << 64) - 1))  # more splits than a byte counts
 

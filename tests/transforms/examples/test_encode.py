@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.records import example
+from shardmill.transforms.examples.encode import encode_examples, encode_framed, example_sizes
 from tests.support.later import Later
 from tests.support.plain_examples import check, one_column, row_values
-from transforms.examples.encode import encode_examples, encode_framed, example_sizes
 
 tf = Later("tensorflow")
 

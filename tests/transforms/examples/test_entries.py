@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from shardmill.records import example
 from shardmill.records.example import varint
-from transforms.examples.entries import FeatureEntries, Payload
-from transforms.examples.pieces import PieceWriter
-from transforms.examples.varints import Sizes
+from shardmill.transforms.examples.entries import FeatureEntries, Payload
+from shardmill.transforms.examples.pieces import PieceWriter
+from shardmill.transforms.examples.varints import Sizes
 
 # Around the sizes at which one of the sizes in a header takes another byte.
 LENGTH = st.one_of(st.integers(0, 140), st.integers((1 << 14) - 160, (1 << 14) + 3))

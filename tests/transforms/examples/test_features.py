@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from shardmill.records import example
-from transforms.examples.features import feature_columns
-from transforms.examples.pieces import PieceWriter
+from shardmill.transforms.examples.features import feature_columns
+from shardmill.transforms.examples.pieces import PieceWriter
 
 INTS, FLOATS, TEXTS = [1, -1, 300, 1 << 40], [0.5, -1.0, 2.0, 0.0], ["a", "", "x" * 200, "é"]
 FEATURES: dict[str, tuple[Callable[[list[Any]], bytes], list[Any], pa.DataType]] = {

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.records import tfrecord
+from shardmill.transforms.examples.framing import Framing, frame, payload_hashes
 from tests.support.later import Later
-from transforms.examples.framing import Framing, frame, payload_hashes
 
 tf = Later("tensorflow")
 

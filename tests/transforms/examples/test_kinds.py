@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.features.feature import DType
+from shardmill.transforms.examples.decode import decode_parts, sequence_examples
+from shardmill.transforms.examples.kinds import Held, Kinds, kinds_of, merge_kinds, misfits, mixed_kinds, most_frequent
 from tests.support.later import Later
-from transforms.examples.decode import decode_parts, sequence_examples
-from transforms.examples.kinds import Held, Kinds, kinds_of, merge_kinds, misfits, mixed_kinds, most_frequent
 
 tf = Later("tensorflow")
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.records.example import varint
-from transforms.examples.pieces import PieceWriter, tiles
+from shardmill.transforms.examples.pieces import PieceWriter, tiles
 
 # On both sides of each limit: items NumPy copies fast, padded values, values similar in size, copies one by one.
 LENGTHS = st.sampled_from([0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 100, 127, 128, 129, 255, 256, 600, 1024, 2047, 2048, 5000])

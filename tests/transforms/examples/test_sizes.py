@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from shardmill.records import example
+from shardmill.transforms.examples.encode import MAX_RECORD_BYTES, encode_examples, example_sizes
 from tests.support.plain_examples import check, one_column
-from transforms.examples.encode import MAX_RECORD_BYTES, encode_examples, example_sizes
 
 
 @pytest.mark.parametrize("limit", [1 << 7, 1 << 14])

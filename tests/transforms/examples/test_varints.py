@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.records.example import varint
-from transforms.examples.varints import encode_varints, largest, varint_widths
+from shardmill.transforms.examples.varints import encode_varints, largest, varint_widths
 
 LIMITS = [*(1 << bits for bits in range(0, 64, 7)), (1 << 32), (1 << 64) - 1]
 NUMBERS = st.one_of(

@@ -11,16 +11,16 @@ import pytest
 
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.records.tfrecord import OVERHEAD
-from transforms.files import encode
-from transforms.files.arrays.encode import ArrayEncoder
-from transforms.files.arrays.npy import ArrayType
-from transforms.files.audio.encode import AudioEncoder
-from transforms.files.encode import Encoded, FileEncoder
-from transforms.files.images.encode import ImageEncoder
-from transforms.files.references import PLANNED
-from transforms.files.texts import TextFileEncoder, TextStats
-from transforms.stores import storage
-from transforms.workers.batches import to_batch
+from shardmill.transforms.files import encode
+from shardmill.transforms.files.arrays.encode import ArrayEncoder
+from shardmill.transforms.files.arrays.npy import ArrayType
+from shardmill.transforms.files.audio.encode import AudioEncoder
+from shardmill.transforms.files.encode import Encoded, FileEncoder
+from shardmill.transforms.files.images.encode import ImageEncoder
+from shardmill.transforms.files.references import PLANNED
+from shardmill.transforms.files.texts import TextFileEncoder, TextStats
+from shardmill.transforms.stores import storage
+from shardmill.transforms.workers.batches import to_batch
 
 
 class Refused(Exception):

@@ -13,14 +13,14 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that
 
-from pipelines.running.runner import make_runner
-from transforms.files.plan import AssignStrata, KeepOrder, PlanShards, distribute
-from transforms.files.references import PLANNED, sorted_by_key
-from transforms.sharding.balance import ShardCount
-from transforms.sharding.divisions import Division
-from transforms.sharding.key_histogram import to_cuts
-from transforms.sharding.shards import ShardKey, shard_count
-from transforms.workers.batches import to_batch
+from shardmill.pipelines.running.runner import make_runner
+from shardmill.transforms.files.plan import AssignStrata, KeepOrder, PlanShards, distribute
+from shardmill.transforms.files.references import PLANNED, sorted_by_key
+from shardmill.transforms.sharding.balance import ShardCount
+from shardmill.transforms.sharding.divisions import Division
+from shardmill.transforms.sharding.key_histogram import to_cuts
+from shardmill.transforms.sharding.shards import ShardKey, shard_count
+from shardmill.transforms.workers.batches import to_batch
 
 Row = dict[str, Any]
 SPLITS, FRACTIONS = ("train", "validation", "test"), (Fraction(8, 10), Fraction(1, 10), Fraction(1, 10))

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.files.references import PLANNED, sorted_by_key
-from transforms.inputs.found import FOUND
-from transforms.workers.batches import batches, to_batch
-from transforms.workers.coder import RecordBatchCoder
+from shardmill.transforms.files.references import PLANNED, sorted_by_key
+from shardmill.transforms.inputs.found import FOUND
+from shardmill.transforms.workers.batches import batches, to_batch
+from shardmill.transforms.workers.coder import RecordBatchCoder
 
 NAME = st.text(max_size=10)
 FOUND_ROWS = st.lists(

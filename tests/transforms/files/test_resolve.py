@@ -10,16 +10,16 @@ import pytest
 
 from shardmill.metadata.labels import ClassNames
 from shardmill.metadata.rejects import Reject
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.files.manifest_columns import encode_columns
+from shardmill.transforms.files.references import PLANNED
+from shardmill.transforms.files.resolve import ResolveOptions, resolve
+from shardmill.transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES
+from shardmill.transforms.inputs.found import FOUND
+from shardmill.transforms.layout.files import Layout
+from shardmill.transforms.sharding import keys
+from shardmill.transforms.workers.batches import batches
 from tests.support.grouped import grouped
-from transforms.columns.types import ColumnType
-from transforms.files.manifest_columns import encode_columns
-from transforms.files.references import PLANNED
-from transforms.files.resolve import ResolveOptions, resolve
-from transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES
-from transforms.inputs.found import FOUND
-from transforms.layout.files import Layout
-from transforms.sharding import keys
-from transforms.workers.batches import batches
 
 FRACTIONS = (Fraction(8, 10), Fraction(2, 10))
 TREE = Layout(("train", "test"), FRACTIONS, CLASSES, ClassNames(("ant", "bee")))

@@ -15,22 +15,22 @@ from hypothesis import strategies as st
 
 from shardmill.metadata.labels import ClassNames
 from shardmill.metadata.rejects import Reject
-from transforms.examples.encode import MAX_RECORD_BYTES
-from transforms.files.former import Former
-from transforms.files.references import SHARD
-from transforms.files.resolve import ResolveOptions, resolve
-from transforms.files.reuse import ReusingShards
-from transforms.files.source import FileShards
-from transforms.files.texts import TextFileEncoder
-from transforms.inputs.file_kind import FileKind
-from transforms.inputs.folders import CLASSES
-from transforms.inputs.list_files import index_listing
-from transforms.inputs.listing import list_input
-from transforms.layout.files import Layout
-from transforms.options.splits import SplitOptions
-from transforms.publishing.file_index import FileIndex, IndexedPiece
-from transforms.workers.batches import concatenate
-from transforms.writing.remembered import PieceWriter
+from shardmill.transforms.examples.encode import MAX_RECORD_BYTES
+from shardmill.transforms.files.former import Former
+from shardmill.transforms.files.references import SHARD
+from shardmill.transforms.files.resolve import ResolveOptions, resolve
+from shardmill.transforms.files.reuse import ReusingShards
+from shardmill.transforms.files.source import FileShards
+from shardmill.transforms.files.texts import TextFileEncoder
+from shardmill.transforms.inputs.file_kind import FileKind
+from shardmill.transforms.inputs.folders import CLASSES
+from shardmill.transforms.inputs.list_files import index_listing
+from shardmill.transforms.inputs.listing import list_input
+from shardmill.transforms.layout.files import Layout
+from shardmill.transforms.options.splits import SplitOptions
+from shardmill.transforms.publishing.file_index import FileIndex, IndexedPiece
+from shardmill.transforms.workers.batches import concatenate
+from shardmill.transforms.writing.remembered import PieceWriter
 
 TEXTS = FileKind("text files", "txt")
 SPLITS = ("train", "test")

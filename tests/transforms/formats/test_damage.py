@@ -19,12 +19,12 @@ import zstandard
 
 from shardmill.metadata.rejects import Reject
 from shardmill.records import example, tfrecord
+from shardmill.transforms.formats.damage import of_compressed, unread_file
+from shardmill.transforms.rejects.losses import Losses
+from shardmill.transforms.stores.compressed import TruncatedError, open_decompressed
 from tests.support.bad_tables import check_consistent
 from tests.support.command import Result, Run, write_files
 from tests.support.table_results import Table, convert
-from transforms.formats.damage import of_compressed, unread_file
-from transforms.rejects.losses import Losses
-from transforms.stores.compressed import TruncatedError, open_decompressed
 
 BAD = Reject("a.csv", 3, "read", "the row has 2 fields")
 GROUP = Reject("b.parquet", 101, "read", "row group 1", 900, 5000)

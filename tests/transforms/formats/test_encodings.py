@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shardmill.transforms.formats.encodings import Utf8Stream, encoding_name, is_utf8, keeps_bytes, to_utf8
 from tests.support.command import REPOSITORY, Run, check_mistake, write_files
-from transforms.formats.encodings import Utf8Stream, encoding_name, is_utf8, keeps_bytes, to_utf8
 
 ENCODINGS = [
     "utf-8",
@@ -134,7 +134,7 @@ def test_one_name_stands_for_one_error_handler() -> None:
     """A handler is the whole process's: a second one registered under its name would take the place of the first."""
     sources = [
         path.read_text()
-        for folder in ("shardmill", "transforms", "pipelines")
+        for folder in ("src/shardmill", "transforms", "pipelines")
         for path in (REPOSITORY / folder).rglob("*.py")
     ]
 

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.metadata.rejects import Reject
+from shardmill.transforms.columns.arrow import arrow_type, parse_fill
+from shardmill.transforms.columns.inferred import Inferred, ValuesOf
+from shardmill.transforms.columns.json_values import convert
+from shardmill.transforms.columns.nested import ColumnError
+from shardmill.transforms.columns.types import ColumnType, merge_types, value_type
+from shardmill.transforms.formats.base import FileRef, Rows
+from shardmill.transforms.formats.json_lines import JsonLinesFormat
 from tests.support.json_strategies import VALUES
-from transforms.columns.arrow import arrow_type, parse_fill
-from transforms.columns.inferred import Inferred, ValuesOf
-from transforms.columns.json_values import convert
-from transforms.columns.nested import ColumnError
-from transforms.columns.types import ColumnType, merge_types, value_type
-from transforms.formats.base import FileRef, Rows
-from transforms.formats.json_lines import JsonLinesFormat
 
 Types = Mapping[str, ColumnType]
 Row = dict[str, Any]

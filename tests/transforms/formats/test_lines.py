@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.metadata.rejects import Reject
-from transforms.columns.inferred import MAX_VALUES, Inferred, ValuesOf
-from transforms.columns.types import ColumnType
-from transforms.formats.base import FileRef, Rows
-from transforms.formats.lines import LinesFormat
+from shardmill.transforms.columns.inferred import MAX_VALUES, Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.base import FileRef, Rows
+from shardmill.transforms.formats.lines import LinesFormat
 
 TEXT = ColumnType("bytes", None, 0)
 NUMBER = ColumnType("int64", None, 0)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.columns.types import ColumnType
-from transforms.formats.base import FileRef
-from transforms.formats.lines import LinesFormat
-from transforms.formats.parallel import ParallelFormat
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.base import FileRef
+from shardmill.transforms.formats.lines import LinesFormat
+from shardmill.transforms.formats.parallel import ParallelFormat
 
 TYPES = {name: ColumnType("bytes", None, 0) for name in ("de", "en")} | {"line_number": ColumnType("int64", None, 0)}
 Row = tuple[int, bytes, bytes]
@@ -134,7 +134,7 @@ def test_a_compressed_file_that_is_cut(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transforms.formats.line_blocks.MAX_TEXT_BYTES", 100)
+    monkeypatch.setattr("shardmill.transforms.formats.line_blocks.MAX_TEXT_BYTES", 100)
     file = refs(tmp_path, b"a\n" + b"x" * 300 + b"\nc\n", b"A\nB\nC\n")
 
     rows, (reject,), _ = read(file, 1 << 20)

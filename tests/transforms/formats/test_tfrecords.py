@@ -16,12 +16,12 @@ from shardmill.metadata.rejects import Reject
 from shardmill.records import tfrecord
 from shardmill.records.example import decode_example, encode_example
 from shardmill.records.tfrecord import OVERHEAD
+from shardmill.transforms.columns.inferred import Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.examples.decode import decode_examples, infer_examples
+from shardmill.transforms.formats.base import BlockRef, FileRef, Rows
+from shardmill.transforms.formats.tfrecords import TFRecordFormat
 from tests.support.later import Later
-from transforms.columns.inferred import Inferred, ValuesOf
-from transforms.columns.types import ColumnType
-from transforms.examples.decode import decode_examples, infer_examples
-from transforms.formats.base import BlockRef, FileRef, Rows
-from transforms.formats.tfrecords import TFRecordFormat
 
 tf = Later("tensorflow")
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.inputs.folders import FolderError, FolderRoles, folder_key, guess_roles, parse_roles
 from tests.support.command import Run, check_mistake, image, write_files
-from transforms.inputs.folders import FolderError, FolderRoles, folder_key, guess_roles, parse_roles
 
 
 def array() -> bytes:

@@ -10,19 +10,19 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 
-from pipelines.running.runner import make_runner
 from shardmill.metadata.rejects import Reject
+from shardmill.pipelines.running.runner import make_runner
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.inputs.found import FOUND
+from shardmill.transforms.inputs.list_files import ListFiles, index_listing
+from shardmill.transforms.inputs.listing import Found, Listed, Skipped
+from shardmill.transforms.inputs.manifests.given import ManifestFile
+from shardmill.transforms.inputs.measure import measure
+from shardmill.transforms.inputs.read_manifests import ReadManifest
+from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
+from shardmill.transforms.stores.protocol import FileStat
+from shardmill.transforms.workers.batches import to_batch
 from tests.support.rejects import rejects_in
-from transforms.columns.types import ColumnType
-from transforms.inputs.found import FOUND
-from transforms.inputs.list_files import ListFiles, index_listing
-from transforms.inputs.listing import Found, Listed, Skipped
-from transforms.inputs.manifests.given import ManifestFile
-from transforms.inputs.measure import measure
-from transforms.inputs.read_manifests import ReadManifest
-from transforms.inputs.summary import InputSummary, summarize_batch
-from transforms.stores.protocol import FileStat
-from transforms.workers.batches import to_batch
 
 REJECT = Reject("bad.jpg", None, "index", "why")
 
@@ -140,7 +140,7 @@ def test_a_store_that_fails_is_asked_again_and_a_disk_is_not(monkeypatch: pytest
     def fails(path: str) -> FileStat:
         raise error
 
-    monkeypatch.setattr("transforms.inputs.measure.storage.stat_file", fails)
+    monkeypatch.setattr("shardmill.transforms.inputs.measure.storage.stat_file", fails)
     row = {"name": "a.jpg", "line": 2, "columns": "{}"}
     batch = to_batch([[row.get(field.name)] for field in FOUND], FOUND)
 

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.inputs.label_lists import as_text, count_lists, is_reserved, names_in
+from shardmill.transforms.inputs.label_lists import as_text, count_lists, is_reserved, names_in
 
 
 @given(st.lists(st.text()))

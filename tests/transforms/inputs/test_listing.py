@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from shardmill.metadata.rejects import Reject
-from tests.support.command import Run, write_files
-from transforms.inputs.file_kind import FileKind
-from transforms.inputs.listing import (
+from shardmill.transforms.inputs.file_kind import FileKind
+from shardmill.transforms.inputs.listing import (
     NO_MATCH,
     Found,
     Listed,
@@ -20,6 +19,7 @@ from transforms.inputs.listing import (
     list_input,
     matches,
 )
+from tests.support.command import Run, write_files
 
 
 def touch(root: Path, *names: str) -> Path:

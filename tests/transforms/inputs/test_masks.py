@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from shardmill.errors import UserError
+from shardmill.transforms.inputs.masks import Masks
 from tests.support.command import write_files
-from transforms.inputs.masks import Masks
 
 
 def masks(folder: Path, *names: str) -> Masks:

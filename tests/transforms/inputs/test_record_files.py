@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from shardmill.errors import UserError
+from shardmill.transforms.formats.base import FileRef
+from shardmill.transforms.inputs.file_kind import FileKind
+from shardmill.transforms.inputs.listing import Skipped
+from shardmill.transforms.inputs.record_files import OneInput, ParallelInput
 from tests.support.command import write_files
-from transforms.formats.base import FileRef
-from transforms.inputs.file_kind import FileKind
-from transforms.inputs.listing import Skipped
-from transforms.inputs.record_files import OneInput, ParallelInput
 
 KIND = FileKind("text files", "txt")
 

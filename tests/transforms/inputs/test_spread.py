@@ -1,8 +1,8 @@
 """The rows of a manifest, dealt out by name: equal ones meet, whatever batches they come in."""
 
-from transforms.inputs.found import FOUND
-from transforms.inputs.spread import PARSED, deal_out, number_of_parts, rows_at_once, without_duplicates
-from transforms.workers.batches import batches, concatenate
+from shardmill.transforms.inputs.found import FOUND
+from shardmill.transforms.inputs.spread import PARSED, deal_out, number_of_parts, rows_at_once, without_duplicates
+from shardmill.transforms.workers.batches import batches, concatenate
 
 ROWS = [(f"{n % 90}.jpg", 0, None, "cat", None, n + 2, "{}", None, bytes([n % 90, n >= 180] * 8)) for n in range(200)]
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.columns.types import ColumnType
-from transforms.inputs.found import FOUND
-from transforms.inputs.summary import InputSummary, summarize_batch, summarize_skipped
-from transforms.workers.batches import batches
-from transforms.workers.merging import Merging
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.inputs.found import FOUND
+from shardmill.transforms.inputs.summary import InputSummary, summarize_batch, summarize_skipped
+from shardmill.transforms.workers.batches import batches
+from shardmill.transforms.workers.merging import Merging
 
 Row = tuple[Any, ...]
 

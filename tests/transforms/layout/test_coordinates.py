@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from pipelines.config.pixels import parse_coordinates
 from shardmill.errors import UserError
+from shardmill.pipelines.config.pixels import parse_coordinates
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.layout.coordinates import check_coordinates, looks_like_coordinates
 from tests.support.command import Run, image, read_back, write_files
-from transforms.columns.types import ColumnType
-from transforms.layout.coordinates import check_coordinates, looks_like_coordinates
 
 BOXES = ColumnType("float32", -1, 3, (4,))
 

@@ -7,13 +7,13 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.metadata.labels import ClassNames
+from shardmill.transforms.columns.inferred import MAX_VALUES
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES, FolderRoles, split_name
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.file_options import LayoutOptions
+from shardmill.transforms.layout.files import Layout, make_layout
 from tests.support.grouped import grouped
-from transforms.columns.inferred import MAX_VALUES
-from transforms.columns.types import ColumnType
-from transforms.inputs.folders import CLASSES, SPLITS_OF_CLASSES, FolderRoles, split_name
-from transforms.inputs.summary import InputSummary
-from transforms.layout.file_options import LayoutOptions
-from transforms.layout.files import Layout, make_layout
 
 OPTIONS = LayoutOptions("--input photos")
 HALVES = (("train", Fraction(1, 2)), ("test", Fraction(1, 2)))

@@ -8,19 +8,19 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature
+from shardmill.transforms.columns.inferred import Inferred
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.base import KeyColumn
+from shardmill.transforms.inputs.summary import InputSummary, summarize_files, summarize_header, summarize_skipped
+from shardmill.transforms.layout.columns import wanted_columns
+from shardmill.transforms.layout.label import names_beside_schema
+from shardmill.transforms.layout.lines import make_line_layout
+from shardmill.transforms.layout.records import make_record_layout
+from shardmill.transforms.layout.table_layout import TableLayout
+from shardmill.transforms.layout.table_options import TableOptions
+from shardmill.transforms.layout.tables import make_table_layout
+from shardmill.transforms.options.labels import LabelOptions
 from tests.support.grouped import grouped
-from transforms.columns.inferred import Inferred
-from transforms.columns.types import ColumnType
-from transforms.formats.base import KeyColumn
-from transforms.inputs.summary import InputSummary, summarize_files, summarize_header, summarize_skipped
-from transforms.layout.columns import wanted_columns
-from transforms.layout.label import names_beside_schema
-from transforms.layout.lines import make_line_layout
-from transforms.layout.records import make_record_layout
-from transforms.layout.table_layout import TableLayout
-from transforms.layout.table_options import TableOptions
-from transforms.layout.tables import make_table_layout
-from transforms.options.labels import LabelOptions
 
 HEADER = ("id", "age", "city", "ok", "empty")
 TYPES = {

@@ -5,7 +5,7 @@ import pytest
 
 from shardmill.checks.limits import OFF, Limits
 from shardmill.errors import UserError
-from transforms.options.checks import CheckOptions, parse_constraints, parse_limits
+from shardmill.transforms.options.checks import CheckOptions, parse_constraints, parse_limits
 
 
 @pytest.mark.parametrize(

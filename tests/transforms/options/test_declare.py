@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import pytest
 
 from shardmill.errors import UserError
-from transforms.options.declare import Options, ValueMistake, flag, options_of
+from shardmill.transforms.options.declare import Options, ValueMistake, flag, options_of
 
 
 def parse_pair(value: Any) -> tuple[str, str]:

@@ -3,8 +3,8 @@
 import pytest
 
 from shardmill.errors import UserError
+from shardmill.transforms.options.output import OutputOptions
 from tests.support.later import Later
-from transforms.options.output import OutputOptions
 
 tfds_version = Later("tensorflow_datasets.core.utils.version")
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.errors import JobError
-from transforms.preprocessing import counted, gather, quantiles, spill
-from transforms.preprocessing.constants import Constants, find_constants
-from transforms.preprocessing.gather import Analysis, Gathered, Gatherer
-from transforms.preprocessing.parse import parse_transform
+from shardmill.transforms.preprocessing import counted, gather, quantiles, spill
+from shardmill.transforms.preprocessing.constants import Constants, find_constants
+from shardmill.transforms.preprocessing.gather import Analysis, Gathered, Gatherer
+from shardmill.transforms.preprocessing.parse import parse_transform
 
 TRANSFORM = b"""\
 x: z_score
@@ -176,7 +176,7 @@ def test_what_cannot_be_a_line_is_no_entry(tmp_path: Path) -> None:
 def test_parts_are_merged_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = examples()
     _, at_once = found(analysis(), tmp_path / "a", batch)
-    monkeypatch.setattr("transforms.preprocessing.constants._AT_ONCE", 1)
+    monkeypatch.setattr("shardmill.transforms.preprocessing.constants._AT_ONCE", 1)
 
     gathered, in_parts = found(analysis(), tmp_path / "b", batch)
 

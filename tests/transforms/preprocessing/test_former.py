@@ -3,9 +3,9 @@
 import pyarrow as pa
 
 from shardmill.metadata.transform_file import TransformedOutput, TransformFile
-from transforms.preprocessing.constants import Constants
-from transforms.preprocessing.counted import SCHEMA
-from transforms.preprocessing.former import drift, drift_sentences
+from shardmill.transforms.preprocessing.constants import Constants
+from shardmill.transforms.preprocessing.counted import SCHEMA
+from shardmill.transforms.preprocessing.former import drift, drift_sentences
 
 
 def entries(*values: bytes) -> pa.Table:

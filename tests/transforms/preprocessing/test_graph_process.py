@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from shardmill.errors import JobError
+from shardmill.transforms.preprocessing.graph_process import GraphProcess, begun_ahead, graph_process
 from tests.support.processes import is_there
-from transforms.preprocessing.graph_process import GraphProcess, begun_ahead, graph_process
 
 FOLDERS = "shardmill-transform-*"
 
@@ -35,7 +35,10 @@ def test_one_that_nobody_takes_is_ended(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_it_ends_with_whoever_began_it(tmp_path: Path) -> None:
-    program = "import time; from transforms.preprocessing.graph_process import GraphProcess as G; p = G(); print(p.pid)"
+    program = (
+        "import time; from shardmill.transforms.preprocessing.graph_process import GraphProcess as G; "
+        "p = G(); print(p.pid)"
+    )
     launcher = subprocess.Popen(
         [sys.executable, "-u", "-c", f"{program}; time.sleep(600)"],
         stdout=subprocess.PIPE,

@@ -7,8 +7,8 @@ import pytest
 
 from shardmill.features.feature import Feature
 from shardmill.metadata.schema import to_pbtxt
-from transforms.examples.encode import encode_examples
-from transforms.preprocessing.materialize import Apply, transformed
+from shardmill.transforms.examples.encode import encode_examples
+from shardmill.transforms.preprocessing.materialize import Apply, transformed
 
 RAW = (Feature("x", "float32"), Feature("maybe", "int64", required=False), Feature("text", "bytes"))
 OUTPUTS = (
@@ -24,7 +24,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Apply:
     """One that asserts of x that it is not negative."""
     import tensorflow as tf
 
-    from transforms.preprocessing.tensorflow_apply import SavedGraph
+    from shardmill.transforms.preprocessing.tensorflow_apply import SavedGraph
 
     class Module(tf.Module):
         @tf.function(  # type: ignore[untyped-decorator]

@@ -8,9 +8,9 @@ import pytest
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature
 from shardmill.features.renames import Renames
-from transforms.preprocessing import steps
-from transforms.preprocessing.declaration import Declaration, check_transform
-from transforms.preprocessing.parse import parse_transform
+from shardmill.transforms.preprocessing import steps
+from shardmill.transforms.preprocessing.declaration import Declaration, check_transform
+from shardmill.transforms.preprocessing.parse import parse_transform
 
 WHOLE = """\
 age: z_score

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+from shardmill.transforms.publishing.build_records import newest_built, put_in_place, read_record, stage, write_record
 from shardmill.versions.build_record import BuildRecord
-from transforms.publishing.build_records import newest_built, put_in_place, read_record, stage, write_record
 
 GOOD = BuildRecord("n", "1.0.0", "published", "2026-11-20T03:00:00Z")
 BAD = replace(GOOD, status="failed", started="2026-11-21T03:00:00Z")

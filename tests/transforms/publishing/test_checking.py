@@ -14,12 +14,12 @@ from shardmill.checks.result import CheckResult
 from shardmill.errors import ChecksError, UserError
 from shardmill.metadata import naming
 from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.options.checks import CheckOptions
+from shardmill.transforms.publishing import checking
+from shardmill.transforms.publishing.describe import PublishOptions
+from shardmill.transforms.publishing.publish import prepare, publish
+from shardmill.transforms.rejects.gathered import Rejects
 from tests.support.builds import FEATURES, build, contents, options, own
-from transforms.options.checks import CheckOptions
-from transforms.publishing import checking
-from transforms.publishing.describe import PublishOptions
-from transforms.publishing.publish import prepare, publish
-from transforms.rejects.gathered import Rejects
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

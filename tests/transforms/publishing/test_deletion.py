@@ -8,12 +8,12 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.publishing.catalog import published, versions_in
+from shardmill.transforms.publishing.deletion import delete_version
+from shardmill.transforms.publishing.whole import why_not_whole
 from tests.support.command import tree_bytes, write_files
 from tests.support.faults import fail, faulty, in_child, kill
 from tests.support.versions import make_version
-from transforms.publishing.catalog import published, versions_in
-from transforms.publishing.deletion import delete_version
-from transforms.publishing.whole import why_not_whole
 
 BESIDE = {
     "builds/1.0.0.json": b"{}",

@@ -16,8 +16,7 @@ from shardmill.metadata.manifest import Manifest
 from shardmill.metadata.naming import ShardName
 from shardmill.metadata.rejects import Reject
 from shardmill.metadata.seal import crc32c
-from tests.support.rejects import rejects_of
-from transforms.publishing.describe import (
+from shardmill.transforms.publishing.describe import (
     Build,
     PublishOptions,
     make_manifest,
@@ -26,11 +25,12 @@ from transforms.publishing.describe import (
     rejects_files,
     stats_file,
 )
-from transforms.sharding.balance import ShardCount
-from transforms.sharding.divisions import Division
-from transforms.sharding.key_histogram import to_cuts
-from transforms.statistics.files import ImageStats, merge_by_split
-from transforms.writing.shard_info import ShardInfo
+from shardmill.transforms.sharding.balance import ShardCount
+from shardmill.transforms.sharding.divisions import Division
+from shardmill.transforms.sharding.key_histogram import to_cuts
+from shardmill.transforms.statistics.files import ImageStats, merge_by_split
+from shardmill.transforms.writing.shard_info import ShardInfo
+from tests.support.rejects import rejects_of
 
 FEATURES = (
     Feature("image", "bytes", "image"),

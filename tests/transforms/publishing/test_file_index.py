@@ -7,10 +7,10 @@ import pytest
 
 from shardmill.errors import CorruptDataError
 from shardmill.metadata.naming import ShardName
-from transforms.publishing.file_index import FileIndex, IndexedPiece, index_name, read_index
-from transforms.publishing.keep_files import RememberOptions, forget_others, keep_files
-from transforms.writing.remembered import Piece
-from transforms.writing.shard_info import ShardInfo
+from shardmill.transforms.publishing.file_index import FileIndex, IndexedPiece, index_name, read_index
+from shardmill.transforms.publishing.keep_files import RememberOptions, forget_others, keep_files
+from shardmill.transforms.writing.remembered import Piece
+from shardmill.transforms.writing.shard_info import ShardInfo
 
 PIECE = IndexedPiece("train-0.parquet", 7, "n-train.tfrecord-00000-of-00001", 0, (1 << 64) - 1)
 INDEX = FileIndex("/in", (1 << 64) - 1, {"pillow": "1"}, "", "1.0.0", "", 100_000, 98_990, 0, (PIECE,))

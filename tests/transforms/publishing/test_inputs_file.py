@@ -4,11 +4,11 @@ import shutil
 from pathlib import Path
 
 from shardmill.metadata import naming
+from shardmill.transforms.publishing import inputs_file
+from shardmill.transforms.publishing.describe import Build
+from shardmill.transforms.publishing.publish import publish
 from tests.support.builds import FEATURES, build, options
 from tests.support.faults import faulty, in_child, kill
-from transforms.publishing import inputs_file
-from transforms.publishing.describe import Build
-from transforms.publishing.publish import publish
 
 SHARDS = {"train": 1, "test": 1}
 

@@ -10,8 +10,8 @@ import pytest
 
 from shardmill.errors import CorruptDataError
 from shardmill.metadata import naming
-from transforms.publishing.job_folder import read_journal
-from transforms.publishing.journal import Journal, Move
+from shardmill.transforms.publishing.job_folder import read_journal
+from shardmill.transforms.publishing.journal import Journal, Move
 
 TEMPORARY = naming.temporary_folder("n", "j")
 MANIFEST = Move(f"{TEMPORARY}/metadata/manifest.json", "manifest.json", 2, "00000000")

@@ -7,9 +7,9 @@ import pytest
 
 from shardmill.metadata import naming
 from shardmill.metadata.naming import SUCCESS
-from transforms.publishing import latest
-from transforms.stores import conditional
-from transforms.stores.stored import Stored
+from shardmill.transforms.publishing import latest
+from shardmill.transforms.stores import conditional
+from shardmill.transforms.stores.stored import Stored
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ import pytest
 
 from shardmill.errors import LockedError
 from shardmill.metadata import naming
+from shardmill.transforms.publishing import lease
+from shardmill.transforms.publishing.owner import Owner
+from shardmill.transforms.stores import local, storage
 from tests.support.faults import in_child
-from transforms.publishing import lease
-from transforms.publishing.owner import Owner
-from transforms.stores import local, storage
 
 ELSEWHERE = {"host": "web7", "boot": "another kernel"}
 

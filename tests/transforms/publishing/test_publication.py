@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.running import taking_up
 from shardmill.errors import JobError
 from shardmill.metadata import naming
+from shardmill.pipelines.running import taking_up
+from shardmill.transforms.publishing import lease
+from shardmill.transforms.publishing.job_folder import read_journal
+from shardmill.transforms.publishing.journal import Journal
+from shardmill.transforms.publishing.publication import LostFilesError, complete, settle
+from shardmill.transforms.publishing.publish import publish
+from shardmill.transforms.stores import local, renames
 from tests.support.builds import FEATURES, build, contents, options, own
 from tests.support.recording_os import RecordingOs
-from transforms.publishing import lease
-from transforms.publishing.job_folder import read_journal
-from transforms.publishing.journal import Journal
-from transforms.publishing.publication import LostFilesError, complete, settle
-from transforms.publishing.publish import publish
-from transforms.stores import local, renames
 
 SHARDS = {"train": 2, "test": 1}
 
@@ -97,7 +97,7 @@ def begun(tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, move
     with monkeypatch.context() as patch:
         patch.setattr(renames, "rename", rename_some)
         if not moved:
-            patch.setattr("transforms.publishing.publication._place", stop)
+            patch.setattr("shardmill.transforms.publishing.publication._place", stop)
         with pytest.raises(
             JobError, match=r"was begun but failed: stopped; the next run, or `shardmill verify --repair"
         ):

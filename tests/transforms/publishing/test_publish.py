@@ -11,12 +11,12 @@ from shardmill.metadata import naming
 from shardmill.metadata.naming import ShardName
 from shardmill.metadata.rejects import Reject
 from shardmill.reading.dataset import open_dataset
+from shardmill.transforms.publishing import job_folder, lease, publication
+from shardmill.transforms.publishing.describe import Build
+from shardmill.transforms.publishing.publish import check_complete, check_counts, prepare, publish
+from shardmill.transforms.stores import storage
 from tests.support.builds import FEATURES, REJECT, SHARDS, build, contents, options, own
 from tests.support.rejects import rejects_of
-from transforms.publishing import job_folder, lease, publication
-from transforms.publishing.describe import Build
-from transforms.publishing.publish import check_complete, check_counts, prepare, publish
-from transforms.stores import storage
 
 
 @pytest.fixture

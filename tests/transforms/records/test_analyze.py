@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from shardmill.errors import JobError
 from shardmill.records import tfrecord
-from transforms.records.analyze import check_examples, records_of
-from transforms.records.run_file import KeyedRecords, sort_records, write_sorted
-from transforms.records.stage import Staged
-from transforms.statistics.tables import TableStats
+from shardmill.transforms.records.analyze import check_examples, records_of
+from shardmill.transforms.records.run_file import KeyedRecords, sort_records, write_sorted
+from shardmill.transforms.records.stage import Staged
+from shardmill.transforms.statistics.tables import TableStats
 
 NAMES = ("test", "train", "validation")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from transforms.records.fetch import Range, fetch
+from shardmill.transforms.records.fetch import Range, fetch
 
 
 def test_ranges_lie_behind_each_other(tmp_path: Path) -> None:

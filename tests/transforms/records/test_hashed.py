@@ -4,13 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from transforms.contents.hashes import SEEDS
-from transforms.examples.encode import encode_framed
-from transforms.formats.base import FileRef
-from transforms.options.splits import SplitOptions
-from transforms.records.encode import EncodedRows, PreparedRows
-from transforms.records.keyed import KeyOptions, hashed
-from transforms.records.keys import position_ties
+from shardmill.transforms.contents.hashes import SEEDS
+from shardmill.transforms.examples.encode import encode_framed
+from shardmill.transforms.formats.base import FileRef
+from shardmill.transforms.options.splits import SplitOptions
+from shardmill.transforms.records.encode import EncodedRows, PreparedRows
+from shardmill.transforms.records.keyed import KeyOptions, hashed
+from shardmill.transforms.records.keys import position_ties
 
 FILE = FileRef("a.csv", "a.csv", 1000, 0, 1 << 60)
 ROWS = pa.RecordBatch.from_pydict({"id": pa.array([1, 2, 3, 1]), "text": pa.array([b"x", b"y", b"x", b"x"])})

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 import xxhash
 
-from transforms.formats.base import FileRef
-from transforms.inputs.listing import Found
-from transforms.inputs.record_files import to_refs, with_keys
-from transforms.records.keys import hash_keys, input_order, position_ties
+from shardmill.transforms.formats.base import FileRef
+from shardmill.transforms.inputs.listing import Found
+from shardmill.transforms.inputs.record_files import to_refs, with_keys
+from shardmill.transforms.records.keys import hash_keys, input_order, position_ties
 
 
 def test_hashes_of_keys() -> None:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.records import tfrecord
-from transforms.records.merge import Piece, RunFile, RunShards, segments
-from transforms.records.run_file import (
+from shardmill.transforms.records.merge import Piece, RunFile, RunShards, segments
+from shardmill.transforms.records.run_file import (
     KeyedRecords,
     Part,
     Run,
@@ -22,11 +22,11 @@ from transforms.records.run_file import (
     write_keys,
     write_sorted,
 )
-from transforms.records.self_contained import ENTRY, entries_of
-from transforms.records.slice import SLICE, Slice, slice_run
-from transforms.sharding.divisions import Division
-from transforms.sharding.key_histogram import Cuts, to_cuts
-from transforms.workers.batches import to_batch
+from shardmill.transforms.records.self_contained import ENTRY, entries_of
+from shardmill.transforms.records.slice import SLICE, Slice, slice_run
+from shardmill.transforms.sharding.divisions import Division
+from shardmill.transforms.sharding.key_histogram import Cuts, to_cuts
+from shardmill.transforms.workers.batches import to_batch
 
 Key = tuple[int, int]  # (key, tie)
 

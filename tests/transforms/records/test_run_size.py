@@ -4,9 +4,9 @@ from functools import partial
 
 import pytest
 
-from transforms.records.run_size import MOST_BYTES, MOST_SLICES, RunSize
-from transforms.sharding.balance import ShardCount
-from transforms.sharding.shards import about_how_many
+from shardmill.transforms.records.run_size import MOST_BYTES, MOST_SLICES, RunSize
+from shardmill.transforms.sharding.balance import ShardCount
+from shardmill.transforms.sharding.shards import about_how_many
 
 MIB, GIB, TIB = 1 << 20, 1 << 30, 1 << 40
 DEFAULT = 16 * MIB

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.records import tfrecord
+from shardmill.transforms.records import run_size
+from shardmill.transforms.records.run_file import KeyedRecords, sort_records, write_sorted
+from shardmill.transforms.records.run_writer import RunWriter
 from tests.support.command import write_files
 from tests.support.table_results import contents, convert
-from transforms.records import run_size
-from transforms.records.run_file import KeyedRecords, sort_records, write_sorted
-from transforms.records.run_writer import RunWriter
 
 Row = tuple[int, int, int]  # key, tie, group
 

@@ -9,18 +9,18 @@ import pyarrow as pa
 import pytest
 
 from shardmill.metadata.rejects import Reject
+from shardmill.transforms.columns.inferred import Inferred
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.examples.kinds import Held
+from shardmill.transforms.formats.base import Rows, split_rows
+from shardmill.transforms.records import run_writer
+from shardmill.transforms.records import stage as stage_runs
+from shardmill.transforms.records.run_file import Run, SortedRecords, write_sorted
+from shardmill.transforms.records.stage import Staged
+from shardmill.transforms.statistics.tables import TableStats
+from shardmill.transforms.workers.merging import Merging
 from tests.support.command import write_files
 from tests.support.table_results import contents, convert
-from transforms.columns.inferred import Inferred
-from transforms.columns.types import ColumnType
-from transforms.examples.kinds import Held
-from transforms.formats.base import Rows, split_rows
-from transforms.records import run_writer
-from transforms.records import stage as stage_runs
-from transforms.records.run_file import Run, SortedRecords, write_sorted
-from transforms.records.stage import Staged
-from transforms.statistics.tables import TableStats
-from transforms.workers.merging import Merging
 
 
 def staged(value: int) -> Staged:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from shardmill.metadata.rejects import Reject
-from transforms.rejects import gathered, sorted_lines
-from transforms.rejects import part as part_module
-from transforms.rejects.gathered import gather
-from transforms.rejects.part import FOLDER, RejectsPart, RejectsWriter, first_of, lines, parts_of
-from transforms.rejects.sorted_lines import SortedLines
+from shardmill.transforms.rejects import gathered, sorted_lines
+from shardmill.transforms.rejects import part as part_module
+from shardmill.transforms.rejects.gathered import gather
+from shardmill.transforms.rejects.part import FOLDER, RejectsPart, RejectsWriter, first_of, lines, parts_of
+from shardmill.transforms.rejects.sorted_lines import SortedLines
 
 REJECTS = [Reject(f"{n % 7}.csv", n or None, "read", f"why {n % 3} \u2028 \u00f6") for n in range(500)]
 

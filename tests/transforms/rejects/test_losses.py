@@ -1,10 +1,10 @@
 """What could not be read, summed up in any order."""
 
 from shardmill.metadata.rejects import Reject
-from transforms.formats.damage import Damage, unread_file
-from transforms.rejects.gathered import gather
-from transforms.rejects.losses import Losses, failure, losses_of
-from transforms.rejects.part import parts_of
+from shardmill.transforms.formats.damage import Damage, unread_file
+from shardmill.transforms.rejects.gathered import gather
+from shardmill.transforms.rejects.losses import Losses, failure, losses_of
+from shardmill.transforms.rejects.part import parts_of
 
 BAD = Reject("a.csv", 3, "read", "the row has 2 fields")
 GROUP = Reject("b.parquet", 101, "read", "row group 1", 900, 5000)

@@ -1,4 +1,4 @@
-"""transforms.sequences.rows: what is read back of rows is what was laid out."""
+"""shardmill.transforms.sequences.rows: what is read back of rows is what was laid out."""
 
 import numpy as np
 import pyarrow as pa
@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.features.feature import Feature
-from transforms.columns.buffers import data_of, offsets_of
-from transforms.sequences.rows import ReadRows, row_records, widths_of
+from shardmill.transforms.columns.buffers import data_of, offsets_of
+from shardmill.transforms.sequences.rows import ReadRows, row_records, widths_of
 
 FEATURES = (
     Feature("n", "int64", shape=(None,)),

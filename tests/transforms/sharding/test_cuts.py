@@ -10,13 +10,13 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that
 
-from pipelines.running.runner import make_runner
-from transforms.sharding import cut_bins
-from transforms.sharding import cuts as find_cuts
-from transforms.sharding.balance import example_cuts
-from transforms.sharding.cuts import FindByteCuts, FindExampleCuts
-from transforms.sharding.divisions import Division, Divisions, Grouped, divide_by_bytes
-from transforms.sharding.key_histogram import Cuts, histogram, pick_keys, to_cuts
+from shardmill.pipelines.running.runner import make_runner
+from shardmill.transforms.sharding import cut_bins
+from shardmill.transforms.sharding import cuts as find_cuts
+from shardmill.transforms.sharding.balance import example_cuts
+from shardmill.transforms.sharding.cuts import FindByteCuts, FindExampleCuts
+from shardmill.transforms.sharding.divisions import Division, Divisions, Grouped, divide_by_bytes
+from shardmill.transforms.sharding.key_histogram import Cuts, histogram, pick_keys, to_cuts
 
 Rows = list[tuple[str, int, int, int]]  # (group, key, tie, size)
 

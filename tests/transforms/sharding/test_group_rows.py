@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.sharding.group_rows import rows_of
+from shardmill.transforms.sharding.group_rows import rows_of
 
 
 @given(st.lists(st.integers(0, 4)), st.integers(5, 7))

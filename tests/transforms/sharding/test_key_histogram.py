@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.sharding.balance import example_cuts
-from transforms.sharding.cut_bins import FoundKeys, keys_in_bins, locate, pick_cuts
-from transforms.sharding.divisions import Grouped
-from transforms.sharding.key_histogram import BIN_BITS, Cuts, Histogram, bin_of, histogram, merge, to_cuts
+from shardmill.transforms.sharding.balance import example_cuts
+from shardmill.transforms.sharding.cut_bins import FoundKeys, keys_in_bins, locate, pick_cuts
+from shardmill.transforms.sharding.divisions import Grouped
+from shardmill.transforms.sharding.key_histogram import BIN_BITS, Cuts, Histogram, bin_of, histogram, merge, to_cuts
 
 TOP = (1 << 64) - 1
 BIN = 1 << 64 - BIN_BITS

@@ -9,7 +9,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.sharding import keys
+from shardmill.transforms.sharding import keys
 
 EIGHTY_TEN_TEN = (Fraction(8, 10), Fraction(1, 10), Fraction(1, 10))
 NAMES = [f"class/{index:06}.jpg" for index in range(20_000)]

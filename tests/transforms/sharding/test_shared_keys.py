@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transforms.sharding.shared_keys import shared_keys
+from shardmill.transforms.sharding.shared_keys import shared_keys
 
 
 def keys_of(*keys: int) -> np.ndarray:

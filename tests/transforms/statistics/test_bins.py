@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.statistics.numbers import Bucket
-from transforms.statistics.bins import MOST_BINS, MOST_BUCKETS, ValueBins
+from shardmill.transforms.statistics.bins import MOST_BINS, MOST_BUCKETS, ValueBins
 
 GENERATOR = np.random.default_rng(0)
 SAMPLES: dict[str, Any] = {

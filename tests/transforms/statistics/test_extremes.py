@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from shardmill.statistics.extremes import Extreme
-from transforms.statistics.extremes import ELONGATED, KEPT, LARGEST, SMALLEST, Extremes, Measured
+from shardmill.transforms.statistics.extremes import ELONGATED, KEPT, LARGEST, SMALLEST, Extremes, Measured
 
 
 def extremes(images: Sequence[Extreme]) -> Extremes:

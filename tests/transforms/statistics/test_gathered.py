@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from shardmill.transforms.statistics.gathered import GatheredStats
+from shardmill.transforms.statistics.hashes import mix
+from shardmill.transforms.statistics.tables import TableStats
 from tests.support.summaries import as_json
-from transforms.statistics.gathered import GatheredStats
-from transforms.statistics.hashes import mix
-from transforms.statistics.tables import TableStats
 
 NAMES = {"label": ["cat", "dog"]}
 

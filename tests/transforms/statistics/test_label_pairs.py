@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.statistics.tables import TableStats
+from shardmill.transforms.statistics.tables import TableStats
 
 ROWS = 2000
 LABELS = np.arange(ROWS) % 4

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.statistics.values import SAMPLED
-from transforms.statistics.hashes import mix
-from transforms.statistics.sketches import KEPT, DistinctValues, Sample, run_starts
+from shardmill.transforms.statistics.hashes import mix
+from shardmill.transforms.statistics.sketches import KEPT, DistinctValues, Sample, run_starts
 
 
 def hashes_of(numbers: np.ndarray) -> np.ndarray:

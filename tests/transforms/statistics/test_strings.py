@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.statistics.hashes import mix
-from transforms.statistics.strings import SHOWN_BYTES, StringStats
+from shardmill.transforms.statistics.hashes import mix
+from shardmill.transforms.statistics.strings import SHOWN_BYTES, StringStats
 
 
 def strings(values: list[bytes]) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.statistics.feature_summary import FeatureSummary
+from shardmill.transforms.statistics.hashes import mix
+from shardmill.transforms.statistics.tables import TableStats
 from tests.support.summaries import as_json
-from transforms.statistics.hashes import mix
-from transforms.statistics.tables import TableStats
 
 NAMES = {"label": ["cat", "dog", "bird"]}
 

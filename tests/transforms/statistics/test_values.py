@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.statistics.hashes import mix
-from transforms.statistics.values import ClassStats, NumericStats, ValueStats
+from shardmill.transforms.statistics.hashes import mix
+from shardmill.transforms.statistics.values import ClassStats, NumericStats, ValueStats
 
 PERCENTS = [1, 5, 10, 25, 50, 75, 90, 95, 99]
 GENERATOR = np.random.default_rng(0)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from transforms.stores.ahead import one_ahead
+from shardmill.transforms.stores.ahead import one_ahead
 
 
 def test_all_in_order() -> None:

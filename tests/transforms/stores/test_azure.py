@@ -6,9 +6,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from azure.core.exceptions import HttpResponseError, IncompleteReadError, ServiceRequestError
 
 from shardmill.errors import UserError
-from transforms.stores.azure import blob_client, split_az_url, telling
-from transforms.stores.clients import check_url
-from transforms.stores.transient import is_transient
+from shardmill.transforms.stores.azure import blob_client, split_az_url, telling
+from shardmill.transforms.stores.clients import check_url
+from shardmill.transforms.stores.transient import is_transient
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.localfilesystem import LocalFileSystem
 from PIL import Image
 
-from pipelines.cli import main
 from shardmill.errors import UserError
-from transforms.stores import renames, storage
+from shardmill.pipelines.cli import main
+from shardmill.transforms.stores import renames, storage
 
 _PREFIX = "shardmilltest://"
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from transforms.stores import brief, storage
-from transforms.stores.brief import ask_briefly, briefly, is_brief
-from transforms.stores.clients import set_options
-from transforms.stores.transient import GivenUpError
+from shardmill.transforms.stores import brief, storage
+from shardmill.transforms.stores.brief import ask_briefly, briefly, is_brief
+from shardmill.transforms.stores.clients import set_options
+from shardmill.transforms.stores.transient import GivenUpError
 
 
 @pytest.fixture(autouse=True)

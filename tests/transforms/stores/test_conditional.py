@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from transforms.stores import conditional, locks
-from transforms.stores.stored import ChangedError
+from shardmill.transforms.stores import conditional, locks
+from shardmill.transforms.stores.stored import ChangedError
 
 
 def test_each_change_needs_what_was_read(tmp_path: Path) -> None:

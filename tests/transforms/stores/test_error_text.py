@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from shardmill.errors import JobError, UserError
-from transforms.stores import storage
-from transforms.stores.error_text import error_text, of_output, of_writing, sentence_of
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.error_text import error_text, of_output, of_writing, sentence_of
 
 
 class Nameless:

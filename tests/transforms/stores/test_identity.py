@@ -2,7 +2,7 @@
 
 import pytest
 
-from transforms.stores.identity import identity_of
+from shardmill.transforms.stores.identity import identity_of
 
 NOW = 1e9
 

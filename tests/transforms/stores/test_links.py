@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from shardmill.transforms.stores.links import LinksInside
 from tests.support.command import Run, image, read_back, write_files
-from transforms.stores.links import LinksInside
 
 INSIDE = ("a/one.jpg", "same.jpg", "folder/two.jpg")
 OUTSIDE = ("there.jpg", "up.jpg", "way/secret.jpg", "way/deep/secret.jpg", "b/again.jpg", "near.jpg")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.stores.listing_at_once import Page, find_cuts, list_at_once
-from transforms.stores.protocol import FileStat
+from shardmill.transforms.stores.listing_at_once import Page, find_cuts, list_at_once
+from shardmill.transforms.stores.protocol import FileStat
 
 
 class Store:

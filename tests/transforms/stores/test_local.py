@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from shardmill.transforms.stores import local
 from tests.support.command import bind_root_to_permissions
 from tests.support.faults import in_child
 from tests.support.recording_os import RecordingOs
-from transforms.stores import local
 
 
 def test_a_file_larger_than_it_says() -> None:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from shardmill.transforms.stores import patience
+from shardmill.transforms.stores.clients import set_options
+from shardmill.transforms.stores.patience import patiently
+from shardmill.transforms.stores.transient import GivenUpError
 from tests.support.command import REPOSITORY, Run, check_mistake
-from transforms.stores import patience
-from transforms.stores.clients import set_options
-from transforms.stores.patience import patiently
-from transforms.stores.transient import GivenUpError
 
 
 class Failing:
@@ -78,7 +78,9 @@ def test_a_number_that_is_none_is_a_mistake(run: Run, value: str) -> None:
 def test_the_command_knows_the_flag() -> None:
     """In a process that has imported nothing yet."""
     words = ("images", "--input", "a", "--output", "b", "--name", "n", "--store_patience=x")
-    said = subprocess.run([sys.executable, "-m", "pipelines", *words], cwd=REPOSITORY, capture_output=True, text=True)
+    said = subprocess.run(
+        [sys.executable, "-m", "shardmill.pipelines", *words], cwd=REPOSITORY, capture_output=True, text=True
+    )
     assert (said.returncode, said.stderr) == (
         2,
         "shardmill: error: argument --store_patience: expected seconds, 0 or more, not 'x'\n",

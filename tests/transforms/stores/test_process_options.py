@@ -8,9 +8,9 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 
-from pipelines.running import launch
-from transforms.stores.clients import set_options
-from transforms.stores.process_options import process_options
+from shardmill.pipelines.running import launch
+from shardmill.transforms.stores.clients import set_options
+from shardmill.transforms.stores.process_options import process_options
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transforms.stores import ranges
-from transforms.stores.ranges import read_ranges
+from shardmill.transforms.stores import ranges
+from shardmill.transforms.stores.ranges import read_ranges
 
 
 @pytest.fixture(params=["at once", "each alone"])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from transforms.stores import renames, storage
+from shardmill.transforms.stores import renames, storage
 
 
 def test_rename_twice(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 from botocore.httpchecksum import AwsChunkedWrapper, Crc32Checksum
 
+from shardmill.transforms.stores.s3_clients import Clients
 from tests.support.buckets import S3Bucket, server
-from transforms.stores.s3_clients import Clients
 
 CONTENT = bytes(1_000_000)
 

@@ -3,7 +3,7 @@
 import botocore.session
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from transforms.stores.s3 import S3
+from shardmill.transforms.stores.s3 import S3
 
 
 def test_sessions_share_a_loader() -> None:

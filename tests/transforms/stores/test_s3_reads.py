@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 
+from shardmill.transforms.stores import s3, s3_reads, storage
+from shardmill.transforms.stores.clients import object_store, set_options
+from shardmill.transforms.stores.s3_clients import Clients
 from tests.support.buckets import S3Bucket, flags_by, server
 from tests.support.faults import in_child
 from tests.support.faulty_store import FAULTS, FaultyStore, attempts_unsaid, faulty
-from transforms.stores import s3, s3_reads, storage
-from transforms.stores.clients import object_store, set_options
-from transforms.stores.s3_clients import Clients
 
 CONTENT = bytes(range(250)) * 20
 READS: dict[str, Callable[[str], bytes]] = {

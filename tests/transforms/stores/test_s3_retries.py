@@ -13,12 +13,12 @@ from typing import ClassVar
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.clients import set_options
+from shardmill.transforms.stores.process_options import process_options
+from shardmill.transforms.stores.s3 import S3
 from tests.support.command import Run, check_mistake
 from tests.support.faulty_store import attempts_unsaid
-from transforms.stores import storage
-from transforms.stores.clients import set_options
-from transforms.stores.process_options import process_options
-from transforms.stores.s3 import S3
 
 
 class _Busy(BaseHTTPRequestHandler):

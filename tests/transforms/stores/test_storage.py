@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from transforms.stores import storage
+from shardmill.transforms.stores import storage
 
 ODD = ["[x]*?.jpg", "a b%20#.jpg", "new\nline", "ü.jpg"]
 

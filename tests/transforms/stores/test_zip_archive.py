@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from shardmill.errors import UserError
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.clients import object_store
+from shardmill.transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.stores.zip_archive import MemberError, archive_of, folder_in
 from tests.support.zips import zipped
-from transforms.stores import storage
-from transforms.stores.clients import object_store
-from transforms.stores.failures import raise_if_store_failed
-from transforms.stores.zip_archive import MemberError, archive_of, folder_in
 
 FILES = {"a/1.txt": b"one" * 1000, "a/b/2.txt": b"", "é/3 [x].txt": b"three", "a.txt": b"x"}
 

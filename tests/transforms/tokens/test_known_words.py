@@ -1,10 +1,10 @@
-"""transforms.tokens.known_words: a word is tokenized once in a process, and what is kept is bounded."""
+"""shardmill.transforms.tokens.known_words: a word is tokenized once in a process, and what is kept is bounded."""
 
 import pyarrow as pa
 import pytest
 
-from transforms.tokens import known_words
-from transforms.tokens.known_words import tokens_of
+from shardmill.transforms.tokens import known_words
+from shardmill.transforms.tokens.known_words import tokens_of
 
 
 @pytest.fixture(autouse=True)

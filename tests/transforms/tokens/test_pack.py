@@ -1,4 +1,4 @@
-"""transforms.tokens.pack: blocks, and the documents that shards of them begin and end in."""
+"""shardmill.transforms.tokens.pack: blocks, and the documents that shards of them begin and end in."""
 
 import numpy as np
 import pyarrow as pa
@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.examples.framing import frame
-from transforms.records.run_file import sizes_of
-from transforms.tokens.pack import documents, shares, token_ids, tokens_in, tokens_of
+from shardmill.transforms.examples.framing import frame
+from shardmill.transforms.records.run_file import sizes_of
+from shardmill.transforms.tokens.pack import documents, shares, token_ids, tokens_in, tokens_of
 
 LISTS = [[5, 70_000], [1], [2, 3, 4]]
 

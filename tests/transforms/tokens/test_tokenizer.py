@@ -1,4 +1,4 @@
-"""transforms.tokens: the tokens that the library makes, and tokenizer files that are none."""
+"""shardmill.transforms.tokens: the tokens that the library makes, and tokenizer files that are none."""
 
 import pickle
 from pathlib import Path
@@ -8,9 +8,9 @@ import pytest
 from tokenizers import Tokenizer
 
 from shardmill.errors import UserError
+from shardmill.transforms.tokens.encode import encode
+from shardmill.transforms.tokens.tokenizer import TokenizerFile
 from tests.support.tokenizer_files import END, texts, tokenizer_json
-from transforms.tokens.encode import encode
-from transforms.tokens.tokenizer import TokenizerFile
 
 AROUND = tokenizer_json(("[CLS]", "[SEP]"), ("[CLS]", "[SEP]"))
 

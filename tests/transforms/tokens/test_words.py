@@ -14,10 +14,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from transforms.tokens import words
-from transforms.tokens.encode import encode
-from transforms.tokens.tokenizer import TokenizerFile
-from transforms.tokens.words import are_apart, cut
+from shardmill.transforms.tokens import words
+from shardmill.transforms.tokens.encode import encode
+from shardmill.transforms.tokens.tokenizer import TokenizerFile
+from shardmill.transforms.tokens.words import are_apart, cut
 
 END = "<|endoftext|>"
 _LLAMA_3, _QWEN_2 = words._EXPRESSIONS

@@ -11,8 +11,8 @@ from PIL import Image
 from shardmill.features.feature import Feature
 from shardmill.metadata.manifest import Manifest
 from shardmill.records.example import encode_example
+from shardmill.transforms.verification.shards import check_example
 from tests.support.command import image
-from transforms.verification.shards import check_example
 
 FEATURES = (
     Feature("image", "bytes", "image"),

@@ -16,17 +16,17 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from PIL import Image
 
-from pipelines.cli import main
-from pipelines.running.runner import make_runner
 from shardmill.errors import CorruptDataError
 from shardmill.features.feature import Feature
 from shardmill.filesystems.local import LocalFiles
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.pipelines.cli import main
+from shardmill.pipelines.running.runner import make_runner
 from shardmill.reading.dataset import Dataset, open_dataset
 from shardmill.records.example import encode_example
 from shardmill.records.tfrecord import OVERHEAD, frame
+from shardmill.transforms.verification.shards import RECORD_FAULTS_SHOWN, Fault, VerifyShards, verify_shard
 from tests.support.small_data_set import edit_manifest
-from transforms.verification.shards import RECORD_FAULTS_SHOWN, Fault, VerifyShards, verify_shard
 
 _SHARD = "digits-train.tfrecord-00000-of-00002"
 _GZIP_SHARD = "digits-train.tfrecord-00000-of-00001.gz"

@@ -6,15 +6,15 @@ import ast
 import apache_beam as beam
 import pyarrow as pa
 
+from shardmill.transforms.workers.coder import RecordBatchCoder
 from tests.test_architecture import EVERY, imported, parsed
-from transforms.workers.coder import RecordBatchCoder
 
 
 def makes_batches(module: str) -> bool:
     """Whether a module of PTransforms says anything of batches."""
     libraries = {name.split(".")[0] for name in imported(module)}
     return (
-        module != "transforms.workers.coder"
+        module != "shardmill.transforms.workers.coder"
         and "pa.RecordBatch" in ast.unparse(parsed(module))
         and "apache_beam" in libraries
     )
@@ -32,8 +32,12 @@ def brought(module: str) -> set[str]:
 def test_every_module_that_makes_batches_registers_their_coder() -> None:
     makers = {module for module in EVERY if makes_batches(module)}
 
-    assert {"transforms.inputs.list_files", "transforms.files.plan", "transforms.records.slices"} <= makers
-    assert [module for module in sorted(makers) if "transforms.workers.coder" not in brought(module)] == []
+    assert {
+        "shardmill.transforms.inputs.list_files",
+        "shardmill.transforms.files.plan",
+        "shardmill.transforms.records.slices",
+    } <= makers
+    assert [module for module in sorted(makers) if "shardmill.transforms.workers.coder" not in brought(module)] == []
 
 
 def test_the_coder_is_that_of_batches() -> None:

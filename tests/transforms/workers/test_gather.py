@@ -12,8 +12,8 @@ from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.running.runner import make_runner
-from transforms.workers.gather import Gather
+from shardmill.pipelines.running.runner import make_runner
+from shardmill.transforms.workers.gather import Gather
 
 
 def as_tuple(elements: list[int], *side: int) -> Iterator[tuple[int, ...]]:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from shardmill.transforms.workers import memory
+from shardmill.transforms.workers.budget import Budget
+from shardmill.transforms.workers.memory import container_bytes
 from tests.support.command import Run, check_mistake, write_files
-from transforms.workers import memory
-from transforms.workers.budget import Budget
-from transforms.workers.memory import container_bytes
 
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 

@@ -8,8 +8,8 @@ from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.running.runner import make_runner
-from transforms.workers.merging import Merging
+from shardmill.pipelines.running.runner import make_runner
+from shardmill.transforms.workers.merging import Merging
 
 
 def extend(one: list[int], other: list[int]) -> list[int]:

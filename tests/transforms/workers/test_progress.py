@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.running import progress as display
-from transforms.workers.progress import Progress, ProgressReporter, read_progress, report_plan
+from shardmill.pipelines.running import progress as display
+from shardmill.transforms.workers.progress import Progress, ProgressReporter, read_progress, report_plan
 
 
 def test_counts_of_all_workers_add_up(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import AsSingleton
 from apache_beam.testing.util import assert_that, equal_to
 
-from pipelines.running.runner import make_runner
 from shardmill.errors import ChecksError, UserError
-from transforms.workers import reported
-from transforms.workers.gather import Gather
-from transforms.workers.reported import Failure, ReportingFn
+from shardmill.pipelines.running.runner import make_runner
+from shardmill.transforms.workers import reported
+from shardmill.transforms.workers.gather import Gather
+from shardmill.transforms.workers.reported import Failure, ReportingFn
 
 
 class Doubled(beam.DoFn):

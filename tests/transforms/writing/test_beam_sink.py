@@ -8,7 +8,7 @@ import pytest
 from apache_beam.io.filebasedsink import FileBasedSink
 from apache_beam.io.filesystem import CompressionTypes
 
-from transforms.writing.beam_sink import TemporaryFile, sink_of
+from shardmill.transforms.writing.beam_sink import TemporaryFile, sink_of
 
 
 def write_to(path: Path) -> beam.io.WriteToTFRecord:

@@ -10,18 +10,18 @@ import pyarrow.parquet as pq
 from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.running.runner import make_runner
+from shardmill.pipelines.running.runner import make_runner
 from shardmill.records.tfrecord import is_whole
-from transforms.files.former import Former
-from transforms.files.references import PLANNED
-from transforms.files.reuse import ReusingShards
-from transforms.files.texts import TextFileEncoder
-from transforms.publishing.file_index import FileIndex, IndexedPiece
-from transforms.sharding.divisions import Division
-from transforms.sharding.key_histogram import to_cuts
-from transforms.workers.batches import to_batch
-from transforms.writing.shard_info import ShardInfo
-from transforms.writing.shards import WriteShards
+from shardmill.transforms.files.former import Former
+from shardmill.transforms.files.references import PLANNED
+from shardmill.transforms.files.reuse import ReusingShards
+from shardmill.transforms.files.texts import TextFileEncoder
+from shardmill.transforms.publishing.file_index import FileIndex, IndexedPiece
+from shardmill.transforms.sharding.divisions import Division
+from shardmill.transforms.sharding.key_histogram import to_cuts
+from shardmill.transforms.workers.batches import to_batch
+from shardmill.transforms.writing.shard_info import ShardInfo
+from shardmill.transforms.writing.shards import WriteShards
 
 NAMES = ("a.txt", "b.txt", "empty.txt", "young.txt")
 

@@ -17,25 +17,25 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from PIL import Image
 
-from pipelines.running.runner import make_runner
 from shardmill.codecs.base import Codec
 from shardmill.codecs.registry import CODECS, PLAIN
 from shardmill.metadata.naming import TEMP_PREFIX, ShardName
+from shardmill.pipelines.running.runner import make_runner
 from shardmill.records.example import decode_example
+from shardmill.transforms.files.images.encode import ImageEncoder
+from shardmill.transforms.files.references import PLANNED
+from shardmill.transforms.files.source import FileShards
+from shardmill.transforms.sharding.divisions import Division
+from shardmill.transforms.sharding.key_histogram import to_cuts
+from shardmill.transforms.statistics.files import ImageStats
+from shardmill.transforms.stores import storage
+from shardmill.transforms.workers.batches import to_batch
+from shardmill.transforms.workers.progress import Progress, read_progress
+from shardmill.transforms.writing import shards as writing
+from shardmill.transforms.writing.shard_info import ShardInfo
+from shardmill.transforms.writing.shards import REJECTS, WriteShards
+from shardmill.transforms.writing.source import EncodedChunk
 from tests.support.rejects import rejects_in
-from transforms.files.images.encode import ImageEncoder
-from transforms.files.references import PLANNED
-from transforms.files.source import FileShards
-from transforms.sharding.divisions import Division
-from transforms.sharding.key_histogram import to_cuts
-from transforms.statistics.files import ImageStats
-from transforms.stores import storage
-from transforms.workers.batches import to_batch
-from transforms.workers.progress import Progress, read_progress
-from transforms.writing import shards as writing
-from transforms.writing.shard_info import ShardInfo
-from transforms.writing.shards import REJECTS, WriteShards
-from transforms.writing.source import EncodedChunk
 
 FILES = 40
 DIVISIONS = {"train": Division(30, 0, to_cuts([(15, 0)])), "test": Division(FILES - 30, 0, to_cuts([]))}
@@ -315,7 +315,7 @@ def test_the_error_of_closing_does_not_hide_why_it_is_closed(
         closed.append(file)
         raise OSError("closing failed, too")
 
-    monkeypatch.setattr("transforms.writing.beam_sink.TemporaryFile.close", close)
+    monkeypatch.setattr("shardmill.transforms.writing.beam_sink.TemporaryFile.close", close)
     with pytest.raises(ValueError, match="why the shard failed") as caught:
         write_two(FailingSource(), tmp_path, threads)
     assert closed

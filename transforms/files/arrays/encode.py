@@ -9,14 +9,14 @@ import numpy as np
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.numbers import Numbers
-from transforms.files.arrays.layout import ArrayLayout
-from transforms.files.arrays.npy import ArrayType, NpyError, read_array
-from transforms.files.encode import Encoded, FileEncoder
-from transforms.files.noted_columns import Columns
-from transforms.layout.files import Layout
-from transforms.statistics.files import ClassNames, label_summaries
-from transforms.statistics.number_stats import NumberStats
-from transforms.stores import storage
+from shardmill.transforms.files.arrays.layout import ArrayLayout
+from shardmill.transforms.files.arrays.npy import ArrayType, NpyError, read_array
+from shardmill.transforms.files.encode import Encoded, FileEncoder
+from shardmill.transforms.files.noted_columns import Columns
+from shardmill.transforms.layout.files import Layout
+from shardmill.transforms.statistics.files import ClassNames, label_summaries
+from shardmill.transforms.statistics.number_stats import NumberStats
+from shardmill.transforms.stores import storage
 
 
 @dataclass(slots=True)

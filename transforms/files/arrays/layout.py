@@ -4,15 +4,15 @@ from dataclasses import dataclass, fields, replace
 
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature, Features
-from transforms.examples.encode import MAX_RECORD_BYTES
-from transforms.files.arrays.npy import HEADER_BYTES, ArrayType, NpyError, read_header
-from transforms.files.features import file_features
-from transforms.inputs.summary import InputSummary
-from transforms.layout.file_options import LayoutOptions
-from transforms.layout.files import Layout, make_layout
-from transforms.stores import storage
-from transforms.stores.error_text import error_text
-from transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.examples.encode import MAX_RECORD_BYTES
+from shardmill.transforms.files.arrays.npy import HEADER_BYTES, ArrayType, NpyError, read_header
+from shardmill.transforms.files.features import file_features
+from shardmill.transforms.inputs.summary import InputSummary
+from shardmill.transforms.layout.file_options import LayoutOptions
+from shardmill.transforms.layout.files import Layout, make_layout
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.error_text import error_text
+from shardmill.transforms.stores.failures import raise_if_store_failed
 
 _REMEDY = "give --shape and --dtype, such as --shape 64,64 --dtype float32"
 _ROOM = 1 << 20  # in a record, for what is beside the array
@@ -80,7 +80,7 @@ def _with_array(layout: Layout, array: ArrayType, example: str) -> ArrayLayout:
 
 
 def array_features(layout: ArrayLayout, rows: int, feature: str) -> Features:
-    """The features, in the order in which transforms.files.arrays.encode writes them; `rows` are planned."""
+    """The features, in the order in which shardmill.transforms.files.arrays.encode writes them; `rows` are planned."""
     array = Feature(feature, "bytes", "array", layout.array.shape, element=layout.array.element)
     return file_features(layout, rows, array)
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib import format as npy
 
-from transforms.columns.nested import in_words
-from transforms.files.arrays.limits import ELEMENTS, MAX_DIMENSIONS
-from transforms.stores.error_text import error_text
+from shardmill.transforms.columns.nested import in_words
+from shardmill.transforms.files.arrays.limits import ELEMENTS, MAX_DIMENSIONS
+from shardmill.transforms.stores.error_text import error_text
 
 HEADER_BYTES = 1 << 16  # a header of numbers is 128; one of 10,000 is refused by NumPy
 _SHOWN = 20  # bytes of what is no .npy file

@@ -9,12 +9,12 @@ from dataclasses import astuple, dataclass
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.media.wav import Wav, WavError, read_header, samples
 from shardmill.records import example
-from transforms.examples.encode import MAX_RECORD_BYTES
-from transforms.files.audio.decodable import is_decodable
-from transforms.files.audio.stats import AudioStats
-from transforms.files.encode import Encoded, FileEncoder
-from transforms.files.noted_columns import Columns
-from transforms.stores import storage
+from shardmill.transforms.examples.encode import MAX_RECORD_BYTES
+from shardmill.transforms.files.audio.decodable import is_decodable
+from shardmill.transforms.files.audio.stats import AudioStats
+from shardmill.transforms.files.encode import Encoded, FileEncoder
+from shardmill.transforms.files.noted_columns import Columns
+from shardmill.transforms.stores import storage
 
 
 @dataclass(frozen=True)

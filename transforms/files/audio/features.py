@@ -4,16 +4,16 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from shardmill.features.feature import Feature, Features
-from transforms.files.audio.stats import AudioStats
-from transforms.files.features import TFDS_CANNOT, file_features
-from transforms.layout.files import Layout
+from shardmill.transforms.files.audio.stats import AudioStats
+from shardmill.transforms.files.features import TFDS_CANNOT, file_features
+from shardmill.transforms.layout.files import Layout
 
 T = TypeVar("T")
 REMEDY = "--decode_audio stores float32 samples, which every reader takes"
 
 
 def audio_features(layout: Layout, rows: int, stats: AudioStats, decoded: bool) -> Features:
-    """The features, in the order in which transforms.files.audio.encode writes them.
+    """The features, in the order in which shardmill.transforms.files.audio.encode writes them.
 
     Args:
       layout: class names and a manifest's columns.

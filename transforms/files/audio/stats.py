@@ -6,8 +6,8 @@ from fractions import Fraction
 
 from shardmill.media.wav import Wav
 from shardmill.statistics.feature_summary import FeatureSummary
-from transforms.statistics.files import ClassNames, label_summaries
-from transforms.statistics.number_stats import NumberStats
+from shardmill.transforms.statistics.files import ClassNames, label_summaries
+from shardmill.transforms.statistics.number_stats import NumberStats
 
 
 @dataclass(slots=True)

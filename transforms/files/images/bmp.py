@@ -6,7 +6,7 @@ copies rows of 1, 3 or 4 bytes a pixel, blue first, whatever they mean, if the s
 
 import struct
 
-from transforms.files.images.errors import ImageError, UnreadableError
+from shardmill.transforms.files.images.errors import ImageError, UnreadableError
 
 _FILE_HEADER, _CORE_HEADER, _INFO_HEADER = 14, 12, 40  # bytes; the core header is OS/2's
 _MASKS = (0xFF0000, 0xFF00, 0xFF)  # of red, green and blue in four bytes that lie blue first

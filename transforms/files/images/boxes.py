@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transforms.files.images.errors import ImageError
-from transforms.files.images.exif import UPRIGHT
+from shardmill.transforms.files.images.errors import ImageError
+from shardmill.transforms.files.images.exif import UPRIGHT
 
 _SIDEWAYS = (5, 6, 7, 8)  # orientations by which width and height change places
 _INVERSE = {6: 8, 8: 6}  # of quarter turns; every other orientation undoes itself
@@ -128,7 +128,7 @@ class Fitting(NamedTuple):
 
 
 def fitting(size: tuple[int, int], target: tuple[int, int] | None, mode: str) -> Fitting:
-    """How transforms.files.images.codec resizes a picture.
+    """How shardmill.transforms.files.images.codec resizes a picture.
 
     Args:
       size: width and height of the upright picture.

@@ -1,7 +1,7 @@
 """An image's header, once the image is seen to be whole and not too large. Pure."""
 
-from transforms.files.images.errors import ImageError
-from transforms.files.images.header import ImageHeader, check_structure, read_header
+from shardmill.transforms.files.images.errors import ImageError
+from shardmill.transforms.files.images.header import ImageHeader, check_structure, read_header
 
 
 def checked_image(data: bytes, verify: str, max_pixels: int) -> ImageHeader:
@@ -15,7 +15,9 @@ def checked_image(data: bytes, verify: str, max_pixels: int) -> ImageHeader:
     check_pixels(header, max_pixels)
     header = check_structure(data, header)
     if verify == "decode":
-        from transforms.files.images.codec import check_decodes  # Pillow, which tables without images do without
+        from shardmill.transforms.files.images.codec import (
+            check_decodes,  # Pillow, which tables without images do without
+        )
 
         check_decodes(data)
     return header

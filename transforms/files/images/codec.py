@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from shardmill.media.image_pixels import open_image, to_rgb
-from transforms.files.images import foreign as foreign_files
-from transforms.files.images import png as png_file
-from transforms.files.images.errors import ImageError
-from transforms.formats.image_heads import PNG, is_deep_png
-from transforms.stores.error_text import error_text
+from shardmill.transforms.files.images import foreign as foreign_files
+from shardmill.transforms.files.images import png as png_file
+from shardmill.transforms.files.images.errors import ImageError
+from shardmill.transforms.formats.image_heads import PNG, is_deep_png
+from shardmill.transforms.stores.error_text import error_text
 
 _JPEG_FORMATS = ("JPEG", "MPO")  # MPO: a jpeg that a second one follows, as many phones write it
 _JPEG = b"\xff\xd8"

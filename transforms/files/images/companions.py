@@ -8,16 +8,16 @@ from shardmill.features.feature import Feature, Features
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.records import example
 from shardmill.records.example import decode_example
-from transforms.examples.framing import FOOTER_BYTES, HEADER_BYTES
-from transforms.files.images.boxes import Picture
-from transforms.files.images.codec import Reencode
-from transforms.files.images.errors import ImageError
-from transforms.files.images.header import ImageHeader, check_structure, read_header
-from transforms.files.images.masks import encode_mask
-from transforms.inputs.companions import Companion
-from transforms.stores import storage
-from transforms.stores.error_text import error_text
-from transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.examples.framing import FOOTER_BYTES, HEADER_BYTES
+from shardmill.transforms.files.images.boxes import Picture
+from shardmill.transforms.files.images.codec import Reencode
+from shardmill.transforms.files.images.errors import ImageError
+from shardmill.transforms.files.images.header import ImageHeader, check_structure, read_header
+from shardmill.transforms.files.images.masks import encode_mask
+from shardmill.transforms.inputs.companions import Companion
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.error_text import error_text
+from shardmill.transforms.stores.failures import raise_if_store_failed
 
 _DEEP = "deep"
 
@@ -75,7 +75,7 @@ class CompanionEncoder:
           picture: the image as it was found.
           how: it is re-encoded; None where it is stored as it is.
           image: what becomes of a picture's file.
-          max_pixels, decodes: as in transforms.files.images.masks.encode_mask.
+          max_pixels, decodes: as in shardmill.transforms.files.images.masks.encode_mask.
 
         Raises:
           ImageError: one of them is no good; the message begins with which.

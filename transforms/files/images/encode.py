@@ -12,25 +12,25 @@ import pyarrow as pa
 from shardmill.features.object_detection import KEYS
 from shardmill.features.renames import NO_RENAMES, Renames
 from shardmill.records import example
-from transforms.files.encode import Encoded, FileEncoder, Laid
-from transforms.files.images import look
-from transforms.files.images.boxes import Picture
-from transforms.files.images.checked import check_pixels, checked_image
-from transforms.files.images.codec import Reencode, is_deep, measure, orientation, reencode
-from transforms.files.images.companions import Beside, CompanionEncoder
-from transforms.files.images.errors import ImageError
-from transforms.files.images.exif import UPRIGHT
-from transforms.files.images.header import ImageHeader
-from transforms.files.images.limits import MAX_PIXELS
-from transforms.files.images.objects import ObjectEncoder
-from transforms.files.noted_columns import Columns
-from transforms.formats.image_heads import is_deep_png
-from transforms.inputs.companions import paths_of
-from transforms.layout.coordinates import turned_reason
-from transforms.layout.files import Layout
-from transforms.statistics.extremes import Extremes, Measured
-from transforms.statistics.files import CompanionStats, ImageStats, SplitStats
-from transforms.stores import storage
+from shardmill.transforms.files.encode import Encoded, FileEncoder, Laid
+from shardmill.transforms.files.images import look
+from shardmill.transforms.files.images.boxes import Picture
+from shardmill.transforms.files.images.checked import check_pixels, checked_image
+from shardmill.transforms.files.images.codec import Reencode, is_deep, measure, orientation, reencode
+from shardmill.transforms.files.images.companions import Beside, CompanionEncoder
+from shardmill.transforms.files.images.errors import ImageError
+from shardmill.transforms.files.images.exif import UPRIGHT
+from shardmill.transforms.files.images.header import ImageHeader
+from shardmill.transforms.files.images.limits import MAX_PIXELS
+from shardmill.transforms.files.images.objects import ObjectEncoder
+from shardmill.transforms.files.noted_columns import Columns
+from shardmill.transforms.formats.image_heads import is_deep_png
+from shardmill.transforms.inputs.companions import paths_of
+from shardmill.transforms.layout.coordinates import turned_reason
+from shardmill.transforms.layout.files import Layout
+from shardmill.transforms.statistics.extremes import Extremes, Measured
+from shardmill.transforms.statistics.files import CompanionStats, ImageStats, SplitStats
+from shardmill.transforms.stores import storage
 
 _BESIDE = "beside:"  # before what the companions of an image were made of
 _DEEP = "deep"  # where the image that was found has more than 8 bits a channel
@@ -42,7 +42,7 @@ class _Noted(NamedTuple):
 
     Attributes:
       beside: its companions.
-      rows: as transforms.files.images.objects.Noted has them, with the objects of several images.
+      rows: as shardmill.transforms.files.images.objects.Noted has them, with the objects of several images.
       place: its row.
     """
 

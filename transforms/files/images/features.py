@@ -6,14 +6,14 @@ from types import MappingProxyType
 
 from shardmill.features.feature import Feature, Features
 from shardmill.features.object_detection import KEYS
-from transforms.files.features import TFDS_CANNOT, file_features
-from transforms.files.images.companions import companion_features
-from transforms.files.images.object_names import TFDS, ObjectNames
-from transforms.files.images.objects import object_features
-from transforms.inputs.annotations.objects import Member
-from transforms.inputs.companions import Companion
-from transforms.layout.files import Layout
-from transforms.statistics.files import CompanionStats
+from shardmill.transforms.files.features import TFDS_CANNOT, file_features
+from shardmill.transforms.files.images.companions import companion_features
+from shardmill.transforms.files.images.object_names import TFDS, ObjectNames
+from shardmill.transforms.files.images.objects import object_features
+from shardmill.transforms.inputs.annotations.objects import Member
+from shardmill.transforms.inputs.companions import Companion
+from shardmill.transforms.layout.files import Layout
+from shardmill.transforms.statistics.files import CompanionStats
 
 
 def image_features(
@@ -27,7 +27,7 @@ def image_features(
     beside: Mapping[str, CompanionStats] = MappingProxyType({}),
     mask_dtype: str = "uint8",
 ) -> Features:
-    """The features, in the order in which transforms.files.images.encode writes them.
+    """The features, in the order in which shardmill.transforms.files.images.encode writes them.
 
     Args:
       layout: class names and a manifest's columns.

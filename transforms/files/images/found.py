@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from shardmill.features.feature import Feature, Features
 from shardmill.kinds.registry import kind_of
-from transforms.formats.image_heads import DEEP_BYTES, HEAD_BYTES, NO_IMAGE, PNG, image_format, is_deep_png
+from shardmill.transforms.formats.image_heads import DEEP_BYTES, HEAD_BYTES, NO_IMAGE, PNG, image_format, is_deep_png
 
 _OTHER = NO_IMAGE
 

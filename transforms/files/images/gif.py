@@ -1,6 +1,6 @@
 """The structure of a GIF from its blocks: GIF89a, sections 15 to 27. No decoder is involved."""
 
-from transforms.files.images.errors import ImageError
+from shardmill.transforms.files.images.errors import ImageError
 
 _EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B  # how blocks begin
 

@@ -3,16 +3,16 @@ is called."""
 
 from dataclasses import dataclass, field, replace
 
-from transforms.files.images import bmp as bmp_file
-from transforms.files.images import foreign as foreign_files
-from transforms.files.images import gif as gif_file
-from transforms.files.images import jpeg as jpeg_file
-from transforms.files.images import png as png_file
-from transforms.files.images import webp as webp_file
-from transforms.files.images.boxes import Picture
-from transforms.files.images.errors import ImageError, UnreadableError
-from transforms.files.images.exif import UPRIGHT
-from transforms.formats.image_heads import is_deep_png
+from shardmill.transforms.files.images import bmp as bmp_file
+from shardmill.transforms.files.images import foreign as foreign_files
+from shardmill.transforms.files.images import gif as gif_file
+from shardmill.transforms.files.images import jpeg as jpeg_file
+from shardmill.transforms.files.images import png as png_file
+from shardmill.transforms.files.images import webp as webp_file
+from shardmill.transforms.files.images.boxes import Picture
+from shardmill.transforms.files.images.errors import ImageError, UnreadableError
+from shardmill.transforms.files.images.exif import UPRIGHT
+from shardmill.transforms.formats.image_heads import is_deep_png
 
 
 @dataclass(slots=True)  # a frozen one takes a microsecond to make, and each image has one
@@ -24,7 +24,7 @@ class ImageHeader:
       width, height: in pixels as stored, before any EXIF rotation.
       orientation: by EXIF, 1 (upright) to 8; known once the structure was checked.
       scan: where the first scan of a JPEG begins, unless it was checked.
-      look: as transforms.files.images.look has it; "" where nobody looked.
+      look: as shardmill.transforms.files.images.look has it; "" where nobody looked.
       looked_with: what that depends on beside the picture.
       checked: whether the structure is known to be good.
       found: of an image that was re-encoded, the picture that it was made of, where somebody asks.

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from shardmill.records import spans
-from transforms.files.images.errors import ImageError, UnreadableError
-from transforms.files.images.exif import UPRIGHT, orientation
+from shardmill.transforms.files.images.errors import ImageError, UnreadableError
+from shardmill.transforms.files.images.exif import UPRIGHT, orientation
 
 try:
     from shardmill._native import plain_jpeg, plain_jpegs

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from shardmill.media.image_pixels import open_image, to_rgb
-from transforms.contents.looks import FLAT, UNDECODABLE
+from shardmill.transforms.contents.looks import FLAT, UNDECODABLE
 
 _DECODED = 64  # pixels: a JPEG is decoded at a fraction of its size, no smaller than that
 _SIDE = 32  # pixels: what imagehash makes of a picture, 8 bits to a side times 4

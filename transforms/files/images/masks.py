@@ -13,12 +13,12 @@ import numpy as np
 from PIL import Image
 
 from shardmill.media.image_pixels import open_image
-from transforms.files.images.boxes import Picture, turns_back
-from transforms.files.images.codec import Reencode, check_decodes, measure, resized
-from transforms.files.images.errors import ImageError
-from transforms.files.images.exif import UPRIGHT
-from transforms.files.images.header import check_structure, read_header
-from transforms.stores.error_text import error_text
+from shardmill.transforms.files.images.boxes import Picture, turns_back
+from shardmill.transforms.files.images.codec import Reencode, check_decodes, measure, resized
+from shardmill.transforms.files.images.errors import ImageError
+from shardmill.transforms.files.images.exif import UPRIGHT
+from shardmill.transforms.files.images.header import check_structure, read_header
+from shardmill.transforms.stores.error_text import error_text
 
 _LOSSLESS = ("png", "gif", "bmp", "tiff")
 _TOPS = {"uint8": 255, "uint16": 65535}  # the highest value, by the type of values

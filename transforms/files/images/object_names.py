@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from shardmill.errors import UserError
 from shardmill.features.object_detection import BACKGROUND, KEYS
-from transforms.inputs.annotations.objects import Member
+from shardmill.transforms.inputs.annotations.objects import Member
 
 Part = Member | Literal["top", "left", "bottom", "right", "text"]
 

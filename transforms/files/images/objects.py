@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from shardmill.features.feature import DType, Feature, Features, Kind
 from shardmill.features.renames import NO_RENAMES, Renames
-from transforms.examples.encode import encode_entries
-from transforms.files.images.boxes import Picture
-from transforms.files.images.codec import Reencode
-from transforms.files.images.errors import ImageError
-from transforms.files.images.exif import UPRIGHT
-from transforms.files.images.object_names import TFDS, ObjectNames, Part, Stored
-from transforms.files.images.placing import Placing, place
-from transforms.inputs.annotations.objects import RELATIVE, Member, NotedObjects, noted_objects, sizes_of
-from transforms.sharding.keys import hash_strings
-from transforms.statistics.gathered import GatheredStats
+from shardmill.transforms.examples.encode import encode_entries
+from shardmill.transforms.files.images.boxes import Picture
+from shardmill.transforms.files.images.codec import Reencode
+from shardmill.transforms.files.images.errors import ImageError
+from shardmill.transforms.files.images.exif import UPRIGHT
+from shardmill.transforms.files.images.object_names import TFDS, ObjectNames, Part, Stored
+from shardmill.transforms.files.images.placing import Placing, place
+from shardmill.transforms.inputs.annotations.objects import RELATIVE, Member, NotedObjects, noted_objects, sizes_of
+from shardmill.transforms.sharding.keys import hash_strings
+from shardmill.transforms.statistics.gathered import GatheredStats
 
 ON_BAD_BOX = ("reject", "drop")
 _ENTRIES = "entries"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transforms.files.images.boxes import (
+from shardmill.transforms.files.images.boxes import (
     FAULTS,
     Box,
     Fitting,
@@ -20,10 +20,10 @@ from transforms.files.images.boxes import (
     turned,
     turns_back,
 )
-from transforms.files.images.codec import Reencode
-from transforms.files.images.errors import ImageError
-from transforms.files.images.exif import UPRIGHT
-from transforms.inputs.annotations.objects import RELATIVE, NotedObjects
+from shardmill.transforms.files.images.codec import Reencode
+from shardmill.transforms.files.images.errors import ImageError
+from shardmill.transforms.files.images.exif import UPRIGHT
+from shardmill.transforms.inputs.annotations.objects import RELATIVE, NotedObjects
 
 _EDGE = 1e-6  # of a side: less beyond it is a matter of rounding
 _AS_IT_IS = Fitting()

@@ -2,8 +2,8 @@
 
 import zlib
 
-from transforms.files.images.errors import ImageError, UnreadableError
-from transforms.files.images.exif import UPRIGHT, orientation
+from shardmill.transforms.files.images.errors import ImageError, UnreadableError
+from shardmill.transforms.files.images.exif import UPRIGHT, orientation
 
 _DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}  # by colour type
 _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # of a pixel, by colour type

@@ -1,7 +1,7 @@
 """The header of a WebP: RFC 9649, sections 2 to 3. No decoder is involved."""
 
-from transforms.files.images.errors import ImageError, UnreadableError
-from transforms.files.images.exif import UPRIGHT, orientation
+from shardmill.transforms.files.images.errors import ImageError, UnreadableError
+from shardmill.transforms.files.images.exif import UPRIGHT, orientation
 
 _ANIMATED, _ALPHA = 0x02, 0x10  # flags of VP8X
 

@@ -22,12 +22,12 @@ from fastavro.schema import SchemaParseException, UnknownType
 
 from shardmill.errors import UserError
 from shardmill.records.example import varint
-from transforms.columns.arrow import to_batch
-from transforms.formats.arrow_rows import check_names
-from transforms.formats.avro.schema import array_of, as_stored, kinds_of
-from transforms.formats.base import FileRef
-from transforms.formats.damage import UnreadableError
-from transforms.stores.error_text import error_text
+from shardmill.transforms.columns.arrow import to_batch
+from shardmill.transforms.formats.arrow_rows import check_names
+from shardmill.transforms.formats.avro.schema import array_of, as_stored, kinds_of
+from shardmill.transforms.formats.base import FileRef
+from shardmill.transforms.formats.damage import UnreadableError
+from shardmill.transforms.stores.error_text import error_text
 
 _MAGIC = b"Obj\x01"
 _MARKER_BYTES = 16  # behind each block (Avro 1.11, object container files)

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from shardmill.metadata.rejects import Reject
-from transforms.columns.arrow import to_batch
-from transforms.columns.arrow_values import spelled_type
-from transforms.columns.inferred import Inferred, ValuesOf
-from transforms.columns.types import ColumnType
-from transforms.formats.arrow_rows import (
+from shardmill.transforms.columns.arrow import to_batch
+from shardmill.transforms.columns.arrow_values import spelled_type
+from shardmill.transforms.columns.inferred import Inferred, ValuesOf
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.arrow_rows import (
     STAGE,
     distinct_values,
     merge_present,
@@ -22,10 +22,10 @@ from transforms.formats.arrow_rows import (
     typed_rows,
     unsupported,
 )
-from transforms.formats.avro.container import CutError, frames_of, read_header
-from transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows, no_rows
-from transforms.formats.damage import Damage, UnreadableError, unread_file, why_unreadable
-from transforms.stores import storage
+from shardmill.transforms.formats.avro.container import CutError, frames_of, read_header
+from shardmill.transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows, no_rows
+from shardmill.transforms.formats.damage import Damage, UnreadableError, unread_file, why_unreadable
+from shardmill.transforms.stores import storage
 
 _BATCH_BYTES = 256 << 10  # of records decoded at once, about: as Python objects they are some twenty times larger
 _BATCH_ROWS = 1 << 16  # likewise, where they are tiny

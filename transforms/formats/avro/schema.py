@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from transforms.columns.arrow_values import UnsupportedTypeError, spelled_type
+from shardmill.transforms.columns.arrow_values import UnsupportedTypeError, spelled_type
 
 _MAX_DIGITS = 76  # of pa.decimal256
 _EXACT = Context(prec=10 * _MAX_DIGITS)  # digits: more than any value has, so that none is rounded

@@ -12,18 +12,33 @@ import pyarrow.compute as pc
 
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.rejects import Count, Reject
-from transforms.columns.arrow import distinct_texts, to_batch
-from transforms.columns.inferred import Inferred, ValuesOf
-from transforms.columns.key_texts import key_texts, without_leading_zeros
-from transforms.columns.rounded import rounded_texts
-from transforms.columns.text_types import infer_type
-from transforms.columns.text_values import misfit, parse_values
-from transforms.columns.types import ColumnType
-from transforms.formats.base import MAX_TEXT_BYTES, BlockRef, FileRef, KeyColumn, Rows, key_column, no_rows, too_long
-from transforms.formats.csv.dialect import MISSING, Dialect
-from transforms.formats.csv.header import START_BYTES, check_start, column_problem, header_columns, one_column_problem
-from transforms.formats.csv.parse import Parsed, Table, parse_piece
-from transforms.formats.csv.pieces import (
+from shardmill.transforms.columns.arrow import distinct_texts, to_batch
+from shardmill.transforms.columns.inferred import Inferred, ValuesOf
+from shardmill.transforms.columns.key_texts import key_texts, without_leading_zeros
+from shardmill.transforms.columns.rounded import rounded_texts
+from shardmill.transforms.columns.text_types import infer_type
+from shardmill.transforms.columns.text_values import misfit, parse_values
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.base import (
+    MAX_TEXT_BYTES,
+    BlockRef,
+    FileRef,
+    KeyColumn,
+    Rows,
+    key_column,
+    no_rows,
+    too_long,
+)
+from shardmill.transforms.formats.csv.dialect import MISSING, Dialect
+from shardmill.transforms.formats.csv.header import (
+    START_BYTES,
+    check_start,
+    column_problem,
+    header_columns,
+    one_column_problem,
+)
+from shardmill.transforms.formats.csv.parse import Parsed, Table, parse_piece
+from shardmill.transforms.formats.csv.pieces import (
     Head,
     Lost,
     Piece,
@@ -34,13 +49,13 @@ from transforms.formats.csv.pieces import (
     read_ranges,
     unclosed,
 )
-from transforms.formats.csv.scan import stitch
-from transforms.formats.damage import of_compressed, unread_file
-from transforms.formats.encodings import BOM, Stream, Utf8Stream, encoding_name, keeps_bytes, to_utf8
-from transforms.stores import storage
-from transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
-from transforms.stores.error_text import error_text
-from transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.formats.csv.scan import stitch
+from shardmill.transforms.formats.damage import of_compressed, unread_file
+from shardmill.transforms.formats.encodings import BOM, Stream, Utf8Stream, encoding_name, keeps_bytes, to_utf8
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
+from shardmill.transforms.stores.error_text import error_text
+from shardmill.transforms.stores.failures import raise_if_store_failed
 
 
 @dataclass(frozen=True)

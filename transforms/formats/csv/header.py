@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from shardmill.errors import UserError
 from shardmill.printable import beginning
-from transforms.formats.csv.dialect import Dialect
-from transforms.formats.csv.parse import parse_header
-from transforms.formats.csv.scan import is_malformed
-from transforms.formats.encodings import is_utf8
+from shardmill.transforms.formats.csv.dialect import Dialect
+from shardmill.transforms.formats.csv.parse import parse_header
+from shardmill.transforms.formats.csv.scan import is_malformed
+from shardmill.transforms.formats.encodings import is_utf8
 
 _MAGIC = (  # of what is often named .csv by mistake
     (b"\x1f\x8b", "gzip data: name it .csv.gz"),

@@ -10,10 +10,18 @@ import pyarrow as pa
 import pyarrow.csv
 
 from shardmill.metadata.rejects import Reject
-from transforms.formats.csv.dialect import Dialect
-from transforms.formats.csv.pieces import Piece, check_length, is_blank
-from transforms.formats.csv.scan import Flags, Positions, Records, count_lines, delimiters, is_malformed, records
-from transforms.formats.encodings import BOM, is_utf8
+from shardmill.transforms.formats.csv.dialect import Dialect
+from shardmill.transforms.formats.csv.pieces import Piece, check_length, is_blank
+from shardmill.transforms.formats.csv.scan import (
+    Flags,
+    Positions,
+    Records,
+    count_lines,
+    delimiters,
+    is_malformed,
+    records,
+)
+from shardmill.transforms.formats.encodings import BOM, is_utf8
 
 _STAGE = "read"
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from shardmill.errors import UserError
 from shardmill.records import spans
-from transforms.formats.base import MAX_LINES, MAX_TEXT_BYTES
-from transforms.formats.csv.dialect import Dialect
-from transforms.formats.csv.scan import Range, count_lines, records, scan
-from transforms.formats.encodings import Stream
-from transforms.stores.compressed import TruncatedError
+from shardmill.transforms.formats.base import MAX_LINES, MAX_TEXT_BYTES
+from shardmill.transforms.formats.csv.dialect import Dialect
+from shardmill.transforms.formats.csv.scan import Range, count_lines, records, scan
+from shardmill.transforms.formats.encodings import Stream
+from shardmill.transforms.stores.compressed import TruncatedError
 
 MAX_PIECE = (1 << 31) - (1 << 16)  # bytes: Arrow's parser counts with 31 bits
 _MAX_HEADER = 64 << 20  # bytes

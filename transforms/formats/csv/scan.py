@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shardmill.records import spans
-from transforms.formats.csv.dialect import Dialect
+from shardmill.transforms.formats.csv.dialect import Dialect
 
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

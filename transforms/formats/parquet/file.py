@@ -9,16 +9,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from shardmill.errors import UserError
-from transforms.columns.arrow import to_batch
-from transforms.columns.arrow_lists import is_list
-from transforms.columns.arrow_values import UnsupportedTypeError, spelled_type
-from transforms.columns.inferred import Told
-from transforms.columns.types import ColumnType, Spelled
-from transforms.formats.arrow_rows import check_names, unsupported
-from transforms.formats.base import BlockRef, FileRef
-from transforms.formats.damage import UnreadableError
-from transforms.formats.parquet.footer import ENCRYPTED, TAIL_BYTES, encrypted_columns, with_variable_lists
-from transforms.formats.parquet.huggingface import (
+from shardmill.transforms.columns.arrow import to_batch
+from shardmill.transforms.columns.arrow_lists import is_list
+from shardmill.transforms.columns.arrow_values import UnsupportedTypeError, spelled_type
+from shardmill.transforms.columns.inferred import Told
+from shardmill.transforms.columns.types import ColumnType, Spelled
+from shardmill.transforms.formats.arrow_rows import check_names, unsupported
+from shardmill.transforms.formats.base import BlockRef, FileRef
+from shardmill.transforms.formats.damage import UnreadableError
+from shardmill.transforms.formats.parquet.footer import ENCRYPTED, TAIL_BYTES, encrypted_columns, with_variable_lists
+from shardmill.transforms.formats.parquet.huggingface import (
     OBJECTS,
     is_file,
     is_list_of_files,
@@ -27,8 +27,8 @@ from transforms.formats.parquet.huggingface import (
     objects_of_schema,
     told_columns,
 )
-from transforms.stores import storage
-from transforms.stores.error_text import error_text
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.error_text import error_text
 
 _BATCH_BYTES = 16 << 20  # of values that are decoded at once
 _BATCH_ROWS = 1 << 16  # at most: what is repeated is many times larger than it is in the file

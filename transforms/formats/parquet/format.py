@@ -7,9 +7,9 @@ import numpy as np
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.columns.inferred import Inferred, Told, Values, ValuesOf, merge_values
-from transforms.columns.types import ColumnType
-from transforms.formats.arrow_rows import (
+from shardmill.transforms.columns.inferred import Inferred, Told, Values, ValuesOf, merge_values
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.arrow_rows import (
     STAGE,
     distinct_values,
     merge_present,
@@ -18,11 +18,11 @@ from transforms.formats.arrow_rows import (
     spelled_fill,
     typed_rows,
 )
-from transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows, no_rows
-from transforms.formats.damage import UnreadableError, unread_file, why_unreadable
-from transforms.formats.image_heads import looks_like_image
-from transforms.formats.parquet.file import OpenedParquet
-from transforms.formats.parquet.huggingface import OBJECTS
+from shardmill.transforms.formats.base import BlockRef, FileRef, KeyColumn, Rows, no_rows
+from shardmill.transforms.formats.damage import UnreadableError, unread_file, why_unreadable
+from shardmill.transforms.formats.image_heads import looks_like_image
+from shardmill.transforms.formats.parquet.file import OpenedParquet
+from shardmill.transforms.formats.parquet.huggingface import OBJECTS
 
 
 @dataclass(frozen=True)

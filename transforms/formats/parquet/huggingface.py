@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.columns.arrow_lists import is_list
-from transforms.columns.inferred import Told, ToldObjects
+from shardmill.transforms.columns.arrow_lists import is_list
+from shardmill.transforms.columns.inferred import Told, ToldObjects
 
 _KEY = b"huggingface"
 _FIELDS = {"bytes", "path"}

@@ -13,18 +13,18 @@ import xxhash
 
 from shardmill.metadata.rejects import Reject
 from shardmill.printable import beginning
-from transforms.columns.arrow import parse_fill, slices, to_batch
-from transforms.columns.inferred import MAX_VALUES, Inferred, Told, ValuesOf
-from transforms.columns.types import ColumnType
-from transforms.formats.base import BlockRef, FileRef, KeyColumn, Noted, PassedOver, Rows, no_rows
-from transforms.formats.damage import Damage, UnreadableError, of_compressed, unread_file, why_unreadable
-from transforms.formats.json_objects import STAGE, JsonObjects
-from transforms.formats.parquet.huggingface import OBJECTS
-from transforms.formats.tar.heads import ANY, IMAGES
-from transforms.formats.tar.objects import SeenObjects, is_of_objects
-from transforms.formats.tar.pieces import CutError, TarPiece, TarReader
-from transforms.formats.tar.samples import KEY, Part, Sample
-from transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
+from shardmill.transforms.columns.arrow import parse_fill, slices, to_batch
+from shardmill.transforms.columns.inferred import MAX_VALUES, Inferred, Told, ValuesOf
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.base import BlockRef, FileRef, KeyColumn, Noted, PassedOver, Rows, no_rows
+from shardmill.transforms.formats.damage import Damage, UnreadableError, of_compressed, unread_file, why_unreadable
+from shardmill.transforms.formats.json_objects import STAGE, JsonObjects
+from shardmill.transforms.formats.parquet.huggingface import OBJECTS
+from shardmill.transforms.formats.tar.heads import ANY, IMAGES
+from shardmill.transforms.formats.tar.objects import SeenObjects, is_of_objects
+from shardmill.transforms.formats.tar.pieces import CutError, TarPiece, TarReader
+from shardmill.transforms.formats.tar.samples import KEY, Part, Sample
+from shardmill.transforms.stores.compressed import TruncatedError, is_compressed, open_decompressed
 
 EMPTY = "tar file without a sample"
 AGAIN = (
@@ -41,7 +41,7 @@ class SampleError(ValueError):
 
 @dataclass(frozen=True)
 class TarFormat:
-    """A row for each sample of a tar file, as transforms.formats.tar.samples has them.
+    """A row for each sample of a tar file, as shardmill.transforms.formats.tar.samples has them.
 
     Images are columns of bytes, `.cls` is an int64, `.txt` a string; the members of a `.json` object are columns, as
     JsonObjects has them: one that is called as another column of its sample, and says something else, is `json.NAME`,

@@ -7,7 +7,7 @@ in what is beside images: these stay where they are, and do not go through memor
 import io
 from typing import Any
 
-from transforms.formats.suffixes import IMAGE_SUFFIXES
+from shardmill.transforms.formats.suffixes import IMAGE_SUFFIXES
 
 try:
     from shardmill._native import read_heads as _read_heads

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-from transforms.formats.damage import UnreadableError
+from shardmill.transforms.formats.damage import UnreadableError
 
 BLOCK = 512  # bytes, of which a file is a multiple
 _ZEROS = bytes(BLOCK)

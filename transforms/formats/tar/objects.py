@@ -5,8 +5,8 @@ from typing import Any
 
 import orjson
 
-from transforms.columns.inferred import MAX_VALUES, Told, ToldObjects
-from transforms.formats.parquet.huggingface import BOX, label_key
+from shardmill.transforms.columns.inferred import MAX_VALUES, Told, ToldObjects
+from shardmill.transforms.formats.parquet.huggingface import BOX, label_key
 
 
 def is_of_objects(value: Any) -> bool:

@@ -7,11 +7,11 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
-from transforms.formats.damage import UnreadableError
-from transforms.formats.tar.heads import read_heads
-from transforms.formats.tar.members import BLOCK, Group, end_of, read_member
-from transforms.formats.tar.samples import MAX_MEMBER_BYTES, Grouping, Sample
-from transforms.formats.tar.scan import scan_members
+from shardmill.transforms.formats.damage import UnreadableError
+from shardmill.transforms.formats.tar.heads import read_heads
+from shardmill.transforms.formats.tar.members import BLOCK, Group, end_of, read_member
+from shardmill.transforms.formats.tar.samples import MAX_MEMBER_BYTES, Grouping, Sample
+from shardmill.transforms.formats.tar.scan import scan_members
 
 _FEWEST, _SINGLY = 16, 256  # members: where fewer are plain than that, so many are read one by one
 _MOST_KINDS = 100  # of members that are of no sample, by suffix

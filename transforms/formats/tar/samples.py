@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
-from transforms.formats.suffixes import IMAGE_SUFFIXES
-from transforms.formats.tar.members import DIRECTORY, Group
+from shardmill.transforms.formats.suffixes import IMAGE_SUFFIXES
+from shardmill.transforms.formats.tar.members import DIRECTORY, Group
 
 Holds = Literal["image", "class", "text", "members"]
 # A member of a sample: what it holds, where that lies in the file, and its size in bytes

@@ -1,11 +1,11 @@
 """The headers of many members at once: of plain ones, as almost all are. Pure.
 
-`transforms.formats.tar.members` has them one at a time, and all others.
+`shardmill.transforms.formats.tar.members` has them one at a time, and all others.
 """
 
 from typing import Any
 
-from transforms.formats.tar.members import Group
+from shardmill.transforms.formats.tar.members import Group
 
 try:
     from shardmill._native import scan_members as _scan_members

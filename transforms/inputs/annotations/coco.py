@@ -11,10 +11,17 @@ from numpy.typing import NDArray
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.annotations.coco_file import CocoFile, CocoImage, read_coco
-from transforms.inputs.annotations.objects import IMAGE_ID, Annotated, AnnotatedFiles, Member, Object, lists_of
-from transforms.inputs.annotations.source import Categories, LeftOut, Notice
-from transforms.stores import storage
+from shardmill.transforms.inputs.annotations.coco_file import CocoFile, CocoImage, read_coco
+from shardmill.transforms.inputs.annotations.objects import (
+    IMAGE_ID,
+    Annotated,
+    AnnotatedFiles,
+    Member,
+    Object,
+    lists_of,
+)
+from shardmill.transforms.inputs.annotations.source import Categories, LeftOut, Notice
+from shardmill.transforms.stores import storage
 
 _AT_ONCE = 2_000  # images whose objects are looked for at once: with theirs, an element of some mebibyte
 _LOOKED_AT = 20  # images that are looked for in every folder they may be in

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, TypeGuard
 import numpy as np
 
 from shardmill.errors import UserError
-from transforms.columns.nested import shown
-from transforms.inputs.annotations.json_items import read_arrays
-from transforms.stores import storage
-from transforms.stores.error_text import error_text
-from transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.columns.nested import shown
+from shardmill.transforms.inputs.annotations.json_items import read_arrays
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.error_text import error_text
+from shardmill.transforms.stores.failures import raise_if_store_failed
 
 try:
     from shardmill._native import plain_annotations

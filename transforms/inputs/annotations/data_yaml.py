@@ -10,10 +10,10 @@ from typing import Any
 import yaml
 
 from shardmill.errors import UserError
-from transforms.columns.nested import shown
-from transforms.stores import storage
-from transforms.stores.error_text import error_text
-from transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.columns.nested import shown
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.error_text import error_text
+from shardmill.transforms.stores.failures import raise_if_store_failed
 
 _SPLITS = ("train", "val", "test")
 

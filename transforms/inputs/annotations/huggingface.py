@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.columns.inferred import MAX_VALUES, ToldObjects
-from transforms.columns.nested import shown
-from transforms.formats.parquet.huggingface import BOX, LABELS
-from transforms.formats.parquet.huggingface import OBJECTS as COLUMN
-from transforms.inputs.annotations.coco_file import is_measure, is_number, is_whole
-from transforms.inputs.annotations.objects import OBJECTS, Member, Object, object_lists
+from shardmill.transforms.columns.inferred import MAX_VALUES, ToldObjects
+from shardmill.transforms.columns.nested import shown
+from shardmill.transforms.formats.parquet.huggingface import BOX, LABELS
+from shardmill.transforms.formats.parquet.huggingface import OBJECTS as COLUMN
+from shardmill.transforms.inputs.annotations.coco_file import is_measure, is_number, is_whole
+from shardmill.transforms.inputs.annotations.objects import OBJECTS, Member, Object, object_lists
 
 SIDES = ("width", "height")  # columns that may say the size of the picture, in pixels
 KEYS: Mapping[str, Member] = {

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from transforms.inputs.found import FOUND
+from shardmill.transforms.inputs.found import FOUND
 
 Member = Literal["area", "bbox", "id", "is_crowd", "is_difficult", "is_truncated", "label", "pose"]
 

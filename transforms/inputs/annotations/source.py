@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self, runtime_checkable
 
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.annotations.objects import Annotated, AnnotatedFiles, Member
-from transforms.inputs.listing import Skipped
-from transforms.stores import storage
+from shardmill.transforms.inputs.annotations.objects import Annotated, AnnotatedFiles, Member
+from shardmill.transforms.inputs.listing import Skipped
+from shardmill.transforms.stores import storage
 
 
 def files_below(root: str, masks: str | None) -> list[str]:

@@ -12,12 +12,12 @@ from xml.etree import ElementTree
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.annotations.objects import Annotated, Member, Object
-from transforms.inputs.annotations.source import Listed, Notice, files_below
-from transforms.inputs.file_kind import IMAGES
-from transforms.inputs.folders import SPLIT_FOLDERS
-from transforms.inputs.listing import Skipped
-from transforms.stores import storage
+from shardmill.transforms.inputs.annotations.objects import Annotated, Member, Object
+from shardmill.transforms.inputs.annotations.source import Listed, Notice, files_below
+from shardmill.transforms.inputs.file_kind import IMAGES
+from shardmill.transforms.inputs.folders import SPLIT_FOLDERS
+from shardmill.transforms.inputs.listing import Skipped
+from shardmill.transforms.stores import storage
 
 _ANNOTATIONS = "Annotations"
 _IMAGES = ("JPEGImages", "images", "Images")

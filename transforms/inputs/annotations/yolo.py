@@ -14,11 +14,18 @@ from typing import ClassVar, Self
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
 from shardmill.printable import beginning
-from transforms.inputs.annotations.data_yaml import Described, describe
-from transforms.inputs.annotations.objects import RELATIVE, Annotated, AnnotatedFiles, Member, Object, object_lists
-from transforms.inputs.annotations.source import Categories, Listed, Notice, files_below
-from transforms.inputs.file_kind import IMAGES
-from transforms.stores import storage
+from shardmill.transforms.inputs.annotations.data_yaml import Described, describe
+from shardmill.transforms.inputs.annotations.objects import (
+    RELATIVE,
+    Annotated,
+    AnnotatedFiles,
+    Member,
+    Object,
+    object_lists,
+)
+from shardmill.transforms.inputs.annotations.source import Categories, Listed, Notice, files_below
+from shardmill.transforms.inputs.file_kind import IMAGES
+from shardmill.transforms.stores import storage
 
 _FILE = "data.yaml"
 _LIST = ".txt"

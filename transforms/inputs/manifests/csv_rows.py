@@ -7,8 +7,8 @@ from typing import Any
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.manifests.headers import check_header, encoding_problem
-from transforms.inputs.manifests.names import ManifestNames
+from shardmill.transforms.inputs.manifests.headers import check_header, encoding_problem
+from shardmill.transforms.inputs.manifests.names import ManifestNames
 
 _FIELD_LIMIT = 1 << 30  # bytes in one CSV cell; the csv module's default of 128 KiB is less than a caption may have
 

@@ -7,8 +7,8 @@ import posixpath
 from contextlib import suppress
 
 from shardmill.errors import UserError
-from transforms.inputs.manifests.csv_rows import next_row
-from transforms.stores import storage
+from shardmill.transforms.inputs.manifests.csv_rows import next_row
+from shardmill.transforms.stores import storage
 
 _PARQUET = ".parquet"
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from shardmill.errors import UserError
-from transforms.inputs.file_kind import FileKind
-from transforms.inputs.folders import SPLIT_FOLDERS, split_name
-from transforms.inputs.listing import METADATA_NAMES, Found, input_root, is_glob, list_input
-from transforms.stores import storage
-from transforms.stores.clients import object_store
+from shardmill.transforms.inputs.file_kind import FileKind
+from shardmill.transforms.inputs.folders import SPLIT_FOLDERS, split_name
+from shardmill.transforms.inputs.listing import METADATA_NAMES, Found, input_root, is_glob, list_input
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.clients import object_store
 
 _ANY = FileKind("manifests", "csv|jsonl|ndjson|parquet")
 _FILE_BITS = 40  # of a line's number are of the line, the others of its manifest

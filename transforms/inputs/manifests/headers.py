@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 
 from shardmill.errors import UserError
-from transforms.inputs.companions import further_files
-from transforms.inputs.manifests.names import ManifestNames, flag_of
+from shardmill.transforms.inputs.companions import further_files
+from shardmill.transforms.inputs.manifests.names import ManifestNames, flag_of
 
 _SHOWN_COLUMNS = 200  # letters of the names of all
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.columns.nested import ColumnError
-from transforms.inputs.manifests.headers import check_column, encoding_problem
-from transforms.inputs.manifests.names import ManifestNames, flag_of
-from transforms.stores.error_text import error_text
+from shardmill.transforms.columns.nested import ColumnError
+from shardmill.transforms.inputs.manifests.headers import check_column, encoding_problem
+from shardmill.transforms.inputs.manifests.names import ManifestNames, flag_of
+from shardmill.transforms.stores.error_text import error_text
 
 
 def json_rows(

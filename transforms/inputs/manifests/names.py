@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from transforms.inputs.annotations.huggingface import SIDES, ObjectsColumn
-from transforms.inputs.companions import Companion
-from transforms.stores import storage
+from shardmill.transforms.inputs.annotations.huggingface import SIDES, ObjectsColumn
+from shardmill.transforms.inputs.companions import Companion
+from shardmill.transforms.stores import storage
 
 FILE_COLUMNS = ("file_name", "image_uri")
 RESERVED = ("image", "filename", "height", "width")  # the features of every image, which a column cannot also be

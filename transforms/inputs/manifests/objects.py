@@ -4,13 +4,13 @@ import json
 from contextlib import suppress
 from itertools import islice
 
-from transforms.columns.inferred import ToldObjects
-from transforms.formats.parquet.huggingface import BOX, label_key, objects_of_schema
-from transforms.formats.parquet.huggingface import OBJECTS as COLUMN
-from transforms.inputs.annotations.coco_file import is_whole
-from transforms.inputs.annotations.huggingface import ObjectsColumn
-from transforms.inputs.manifests.formats import is_parquet, is_textual
-from transforms.stores import storage
+from shardmill.transforms.columns.inferred import ToldObjects
+from shardmill.transforms.formats.parquet.huggingface import BOX, label_key, objects_of_schema
+from shardmill.transforms.formats.parquet.huggingface import OBJECTS as COLUMN
+from shardmill.transforms.inputs.annotations.coco_file import is_whole
+from shardmill.transforms.inputs.annotations.huggingface import ObjectsColumn
+from shardmill.transforms.inputs.manifests.formats import is_parquet, is_textual
+from shardmill.transforms.stores import storage
 
 _LOOKED_AT = 10_000  # rows in which the first object is looked for
 _Found = tuple[ToldObjects, tuple[str, ...]]  # with the names of classes by their ids, where somebody says them

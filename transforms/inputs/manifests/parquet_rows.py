@@ -5,12 +5,12 @@ from typing import Any
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.formats.parquet.huggingface import OBJECTS as COLUMN
-from transforms.inputs.manifests.headers import check_header
-from transforms.inputs.manifests.names import ManifestNames
-from transforms.stores import storage
-from transforms.stores.error_text import error_text
-from transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.formats.parquet.huggingface import OBJECTS as COLUMN
+from shardmill.transforms.inputs.manifests.headers import check_header
+from shardmill.transforms.inputs.manifests.names import ManifestNames
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.error_text import error_text
+from shardmill.transforms.stores.failures import raise_if_store_failed
 
 _AT_ONCE = 4096  # rows made Python values at once
 

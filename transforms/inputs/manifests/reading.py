@@ -6,16 +6,16 @@ from dataclasses import replace
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.manifests.csv_rows import csv_rows
-from transforms.inputs.manifests.formats import columns_of, folder_of, is_parquet, is_textual
-from transforms.inputs.manifests.given import ManifestFile, numbered
-from transforms.inputs.manifests.json_rows import json_rows
-from transforms.inputs.manifests.names import RESERVED, USUAL_NAMES, ManifestNames
-from transforms.inputs.manifests.parquet_rows import parquet_rows
-from transforms.inputs.manifests.rows import Row, rows_of
-from transforms.stores import storage
-from transforms.stores.error_text import error_text
-from transforms.stores.failures import raise_if_store_failed
+from shardmill.transforms.inputs.manifests.csv_rows import csv_rows
+from shardmill.transforms.inputs.manifests.formats import columns_of, folder_of, is_parquet, is_textual
+from shardmill.transforms.inputs.manifests.given import ManifestFile, numbered
+from shardmill.transforms.inputs.manifests.json_rows import json_rows
+from shardmill.transforms.inputs.manifests.names import RESERVED, USUAL_NAMES, ManifestNames
+from shardmill.transforms.inputs.manifests.parquet_rows import parquet_rows
+from shardmill.transforms.inputs.manifests.rows import Row, rows_of
+from shardmill.transforms.stores import storage
+from shardmill.transforms.stores.error_text import error_text
+from shardmill.transforms.stores.failures import raise_if_store_failed
 
 
 def read_rows(
@@ -51,7 +51,7 @@ def read_all(
     names: ManifestNames = USUAL_NAMES,
 ) -> Iterator[Row | Reject]:
     """The rows of several manifests, one after another: their names as seen from the folder of all, their splits those
-    of the manifests, and their lines as transforms.inputs.manifests.given.numbered has it.
+    of the manifests, and their lines as shardmill.transforms.inputs.manifests.given.numbered has it.
 
     Raises:
       UserError: as `read_rows`; or they are of several formats, have different columns, say splits where it is said

@@ -8,12 +8,12 @@ from typing import Any
 import xxhash
 
 from shardmill.metadata.rejects import Reject
-from transforms.columns.separated import parts_of
-from transforms.inputs import label_lists
-from transforms.inputs.companions import Companion
-from transforms.inputs.located import locate
-from transforms.inputs.manifests.names import ManifestNames
-from transforms.stores import storage
+from shardmill.transforms.columns.separated import parts_of
+from shardmill.transforms.inputs import label_lists
+from shardmill.transforms.inputs.companions import Companion
+from shardmill.transforms.inputs.located import locate
+from shardmill.transforms.inputs.manifests.names import ManifestNames
+from shardmill.transforms.stores import storage
 
 _SHOWN = 60  # letters of a value that is no good
 
@@ -27,7 +27,7 @@ class Row:
       name: the identity: the relative name, or the URI itself.
       uri: where to read it, None if that is `name` under the manifest's folder.
       label, split: the columns of that name, None if there is none or it is empty; a label of several classes is as
-        transforms.inputs.label_lists has it.
+        shardmill.transforms.inputs.label_lists has it.
       columns: further columns by name; text in CSV, JSON values in JSON lines.
       companions: the paths of further files of the example.
     """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.reports.html.alerts import alerts
+from shardmill.pipelines.reports.html.alerts import alerts
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.numbers import Numbers
 from shardmill.statistics.values import Distinct

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.reports.html.charts import bars, shares_of_bins
+from shardmill.pipelines.reports.html.charts import bars, shares_of_bins
 from shardmill.statistics.numbers import Bucket, Numbers
 
 

@@ -1,7 +1,7 @@
 """The rows of checks: what is grave one by one, what is unknown together."""
 
-from pipelines.reports.html.check_rows import check_rows
 from shardmill.checks.result import CheckResult, Severity
+from shardmill.pipelines.reports.html.check_rows import check_rows
 
 
 def rows(*results: CheckResult) -> list[dict[str, str]]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from jinja2 import DictLoader, Environment
 
-from pipelines.reports.html import compiled, page
-from pipelines.reports.html.compiled import CompiledTemplates
+from shardmill.pipelines.reports.html import compiled, page
+from shardmill.pipelines.reports.html.compiled import CompiledTemplates
 
 
 class Counting(Environment):

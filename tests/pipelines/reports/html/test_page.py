@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pipelines.reports.html.content import Sources, content
-from pipelines.reports.html.page import MAX_BYTES, clip, page
 from shardmill.checks.profile import Profile
 from shardmill.checks.result import CheckResult
 from shardmill.features.feature import Feature
 from shardmill.metadata.manifest import Manifest, ShardEntry, SplitEntry
+from shardmill.pipelines.reports.html.content import Sources, content
+from shardmill.pipelines.reports.html.page import MAX_BYTES, clip, page
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.numbers import Bucket, Numbers
 from shardmill.statistics.stats_file import SplitSummary, StatsFile

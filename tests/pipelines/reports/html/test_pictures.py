@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli import main
-from pipelines.reports.html.picture_rows import picture_rows
-from pipelines.reports.html.pictures import CLASSES, Picture, Pictures, find_pictures, spread
-from pipelines.reports.html.sources import read_sources
-from pipelines.reports.html.thumbnails import SIDE, thumbnail
 from shardmill.checks.profile import Profile
+from shardmill.pipelines.cli import main
+from shardmill.pipelines.reports.html.picture_rows import picture_rows
+from shardmill.pipelines.reports.html.pictures import CLASSES, Picture, Pictures, find_pictures, spread
+from shardmill.pipelines.reports.html.sources import read_sources
+from shardmill.pipelines.reports.html.thumbnails import SIDE, thumbnail
 from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run, image, write_files
 

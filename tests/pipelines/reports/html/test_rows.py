@@ -1,6 +1,6 @@
 """The rows of features: what shares are of."""
 
-from pipelines.reports.html.rows import FeatureRow, feature_row
+from shardmill.pipelines.reports.html.rows import FeatureRow, feature_row
 from shardmill.statistics.feature_summary import FeatureSummary
 from shardmill.statistics.numbers import Numbers
 from shardmill.statistics.values import TopValue

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli import main
-from pipelines.reports.html.shards import damaged_shards
+from shardmill.pipelines.cli import main
+from shardmill.pipelines.reports.html.shards import damaged_shards
 from shardmill.reading.dataset import open_dataset
 from tests.support.command import Run
 

@@ -15,16 +15,16 @@ from shardmill.metadata.rejects import Reject
 from shardmill.records import example
 from shardmill.records.example import decode_example
 from shardmill.records.tfrecord import read_records
+from shardmill.transforms.examples.encode import MAX_RECORD_BYTES
+from shardmill.transforms.files.arrays.encode import ArrayEncoder, ArrayStats
+from shardmill.transforms.files.arrays.layout import ArrayLayout
+from shardmill.transforms.files.arrays.npy import ArrayType
+from shardmill.transforms.files.references import PLANNED
+from shardmill.transforms.inputs.folders import CLASSES
+from shardmill.transforms.workers.batches import to_batch
+from shardmill.transforms.writing.source import EncodedChunk
 from tests.support.command import write_files
 from tests.support.summaries import as_json
-from transforms.examples.encode import MAX_RECORD_BYTES
-from transforms.files.arrays.encode import ArrayEncoder, ArrayStats
-from transforms.files.arrays.layout import ArrayLayout
-from transforms.files.arrays.npy import ArrayType
-from transforms.files.references import PLANNED
-from transforms.inputs.folders import CLASSES
-from transforms.workers.batches import to_batch
-from transforms.writing.source import EncodedChunk
 
 FLOATS = ArrayType("float32", (2, 3))
 LAYOUT = ArrayLayout(("train",), None, CLASSES, ClassNames(("a", "b")), array=FLOATS, example="a.npy")

@@ -9,14 +9,14 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.features.feature import Feature
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.files.arrays.layout import ArrayOptions, array_features, make_array_layout
+from shardmill.transforms.files.arrays.npy import ArrayType
+from shardmill.transforms.inputs.found import FOUND
+from shardmill.transforms.inputs.summary import InputSummary, summarize_batch
+from shardmill.transforms.layout.file_options import LayoutOptions
+from shardmill.transforms.workers.batches import to_batch
 from tests.support.command import write_files
-from transforms.columns.types import ColumnType
-from transforms.files.arrays.layout import ArrayOptions, array_features, make_array_layout
-from transforms.files.arrays.npy import ArrayType
-from transforms.inputs.found import FOUND
-from transforms.inputs.summary import InputSummary, summarize_batch
-from transforms.layout.file_options import LayoutOptions
-from transforms.workers.batches import to_batch
 
 OPTIONS = LayoutOptions("--input scans")
 FLOATS = ArrayType("float32", (4, 3))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from shardmill.media.wav import read_header
+from shardmill.transforms.files.audio.decodable import is_decodable
 from tests.support.later import Later
 from tests.support.sounds import SAMPLES, chunk, form, riff, scipy_wav, wav
-from transforms.files.audio.decodable import is_decodable
 
 tf = Later("tensorflow")
 

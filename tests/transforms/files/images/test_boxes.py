@@ -5,8 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.files.images.boxes import FAULTS, Box, Picture, clipped, faults, fitting, frame_of, turned, turns_back
-from transforms.files.images.errors import ImageError
+from shardmill.transforms.files.images.boxes import (
+    FAULTS,
+    Box,
+    Picture,
+    clipped,
+    faults,
+    fitting,
+    frame_of,
+    turned,
+    turns_back,
+)
+from shardmill.transforms.files.images.errors import ImageError
 
 _EDGES = st.tuples(*[st.floats(0, 1)] * 4)
 _SIDES = st.integers(1, 5_000)

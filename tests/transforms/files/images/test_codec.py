@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from shardmill.transforms.files.images.codec import Reencode, check_decodes, measure, orientation, reencode
+from shardmill.transforms.files.images.errors import ImageError
+from shardmill.transforms.files.images.limits import RESIZE_MODES
 from tests.support.pixels import BLACK, BLUE, GREEN, RED, WHITE, corners, decode, encode
-from transforms.files.images.codec import Reencode, check_decodes, measure, orientation, reencode
-from transforms.files.images.errors import ImageError
-from transforms.files.images.limits import RESIZE_MODES
 
 UPRIGHT = np.asarray(corners())
 

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from shardmill.media.image_pixels import to_rgb
+from shardmill.transforms.files.images.codec import Reencode, reencode
 from tests.support.pixels import BLACK, BLUE, GREEN, RED, WHITE, corners, decode, encode
-from transforms.files.images.codec import Reencode, reencode
 
 
 def rgb_of(image: Image.Image, format_: str = "PNG", **options: Any) -> list[tuple[int, ...]]:

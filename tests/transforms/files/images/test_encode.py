@@ -13,13 +13,13 @@ from PIL import Image
 
 from shardmill.records.example import decode_example, entry, int64_feature
 from shardmill.records.tfrecord import read_records
-from transforms.files.images.codec import Reencode
-from transforms.files.images.encode import ImageEncoder
-from transforms.files.references import PLANNED
-from transforms.files.source import chunks
-from transforms.statistics.files import ImageStats
-from transforms.workers.batches import to_batch
-from transforms.writing.source import EncodedChunk
+from shardmill.transforms.files.images.codec import Reencode
+from shardmill.transforms.files.images.encode import ImageEncoder
+from shardmill.transforms.files.references import PLANNED
+from shardmill.transforms.files.source import chunks
+from shardmill.transforms.statistics.files import ImageStats
+from shardmill.transforms.workers.batches import to_batch
+from shardmill.transforms.writing.source import EncodedChunk
 
 
 def encode(format_: str, size: tuple[int, int] = (8, 6), colour: int = 90, mode: str = "L") -> bytes:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shardmill.transforms.files.images import jpeg
+from shardmill.transforms.files.images.errors import ImageError
 from tests.support.mutants import mutants, originals
-from transforms.files.images import jpeg
-from transforms.files.images.errors import ImageError
 
 JPEGS = [image for image in originals() if image.startswith(b"\xff\xd8")]
 SEGMENTS = {

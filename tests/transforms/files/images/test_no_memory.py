@@ -12,7 +12,7 @@ _SCRIPT = """
 import io, resource
 from PIL import Image
 from shardmill.media.image_pixels import mask_array
-from transforms.files.images.codec import Reencode, check_decodes, reencode
+from shardmill.transforms.files.images.codec import Reencode, check_decodes, reencode
 out = io.BytesIO()
 Image.new("L", (10_000, 10_000)).save(out, "GIF")
 data = out.getvalue()

@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from transforms.files.images.boxes import Picture
-from transforms.files.images.codec import Reencode
-from transforms.files.images.objects import ObjectEncoder
-from transforms.inputs.annotations.objects import (
+from shardmill.transforms.files.images.boxes import Picture
+from shardmill.transforms.files.images.codec import Reencode
+from shardmill.transforms.files.images.objects import ObjectEncoder
+from shardmill.transforms.inputs.annotations.objects import (
     PLANNED_OBJECTS,
     Member,
     Object,

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
 from shardmill.records.example import varint
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.avro.container import Frame, read_header
+from shardmill.transforms.formats.avro.format import AvroFormat
+from shardmill.transforms.formats.base import FileRef
+from shardmill.transforms.formats.damage import UnreadableError
 from tests.support.avro_files import SYNC, array, avro, file_ref, infer, read, record
-from transforms.columns.types import ColumnType
-from transforms.formats.avro.container import Frame, read_header
-from transforms.formats.avro.format import AvroFormat
-from transforms.formats.base import FileRef
-from transforms.formats.damage import UnreadableError
 
 GOOD = avro(record(x="long"), [{"x": n} for n in range(100)], block_bytes=20)
 START = GOOD.index(SYNC) + 16
@@ -166,7 +166,7 @@ MEGABYTE = 1_000_000
 
 def decode(codec: str, text: bytes, most: int, monkeypatch: pytest.MonkeyPatch, cut: int = 0) -> list[Any]:
     """The value of a block of one record, where one may hold `most` bytes and `cut` of it are missing."""
-    monkeypatch.setattr("transforms.formats.avro.container._MAX_BLOCK_BYTES", most)
+    monkeypatch.setattr("shardmill.transforms.formats.avro.container._MAX_BLOCK_BYTES", most)
     data = avro(record(x="string"), [])
     header = replace(read_header(io.BytesIO(data), FileRef("a.avro", "a.avro", len(data))), codec=codec)
     packed = PACK[codec](varint(2 * len(text)) + text)

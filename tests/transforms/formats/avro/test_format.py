@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from shardmill.errors import UserError
 from shardmill.records.example import varint
+from shardmill.transforms.columns.arrow_values import convert_column
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.avro.format import AvroFormat
+from shardmill.transforms.formats.base import KeyColumn, key_column
 from tests.support.avro_files import SYNC, Row, array, avro, blocks, column, file_ref, infer, read, record
-from transforms.columns.arrow_values import convert_column
-from transforms.columns.types import ColumnType
-from transforms.formats.avro.format import AvroFormat
-from transforms.formats.base import KeyColumn, key_column
 
 FIXED = {"type": "fixed", "name": "two", "size": 2}
 ENUM = {"type": "enum", "name": "letters", "symbols": ["a", "b"]}

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from shardmill.transforms.columns.inferred import Inferred
+from shardmill.transforms.formats.csv.format import CsvFormat
 from tests.support.csv_files import CSV, SIZES, infer, read, reasons, types, write
-from transforms.columns.inferred import Inferred
-from transforms.formats.csv.format import CsvFormat
 
 
 def test_values_that_do_not_fit(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ import zstandard
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.base import BlockRef
+from shardmill.transforms.formats.csv.format import CsvFormat
+from shardmill.transforms.stores.compressed import TruncatedError
 from tests.support.csv_files import CSV, SIZES, blocks, infer, read, reasons, types, write
-from transforms.columns.types import ColumnType
-from transforms.formats.base import BlockRef
-from transforms.formats.csv.format import CsvFormat
-from transforms.stores.compressed import TruncatedError
 
 # Dialects
 

@@ -12,12 +12,12 @@ import zstandard
 
 from shardmill.errors import JobError, UserError
 from shardmill.metadata.rejects import Reject
+from shardmill.transforms.columns.inferred import MAX_VALUES, Inferred
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.base import BlockRef, FileRef
+from shardmill.transforms.formats.csv.dialect import MISSING
+from shardmill.transforms.formats.csv.format import CsvFormat
 from tests.support.csv_files import CSV, SIZES, blocks, infer, read, reasons, types, write
-from transforms.columns.inferred import MAX_VALUES, Inferred
-from transforms.columns.types import ColumnType
-from transforms.formats.base import BlockRef, FileRef
-from transforms.formats.csv.dialect import MISSING
-from transforms.formats.csv.format import CsvFormat
 
 # Index
 

@@ -3,8 +3,14 @@
 import pytest
 
 from shardmill.errors import UserError
-from transforms.formats.csv.dialect import Dialect
-from transforms.formats.csv.header import START_BYTES, check_start, column_problem, header_columns, one_column_problem
+from shardmill.transforms.formats.csv.dialect import Dialect
+from shardmill.transforms.formats.csv.header import (
+    START_BYTES,
+    check_start,
+    column_problem,
+    header_columns,
+    one_column_problem,
+)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from transforms.formats.csv.dialect import Dialect
-from transforms.formats.csv.parse import Table, parse_header, parse_piece
-from transforms.formats.csv.pieces import Piece
+from shardmill.transforms.formats.csv.dialect import Dialect
+from shardmill.transforms.formats.csv.parse import Table, parse_header, parse_piece
+from shardmill.transforms.formats.csv.pieces import Piece
 
 TABLE = Table("a.csv", ("a", "b"), Dialect(), ("", "NA"), "utf-8")
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.errors import UserError
-from transforms.formats.csv import pieces as csv_pieces
-from transforms.formats.csv.dialect import Dialect
-from transforms.formats.csv.pieces import (
+from shardmill.transforms.formats.csv import pieces as csv_pieces
+from shardmill.transforms.formats.csv.dialect import Dialect
+from shardmill.transforms.formats.csv.pieces import (
     MAX_PIECE,
     Head,
     Lost,
@@ -20,8 +20,8 @@ from transforms.formats.csv.pieces import (
     read_pieces,
     read_ranges,
 )
-from transforms.formats.csv.scan import line_ends, records
-from transforms.stores.compressed import TruncatedError
+from shardmill.transforms.formats.csv.scan import line_ends, records
+from shardmill.transforms.stores.compressed import TruncatedError
 
 CSV = Dialect()
 NOTHING = Head(b"", 1, 0, 1, b"")

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shardmill.errors import UserError
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.base import FileRef
+from shardmill.transforms.formats.csv.dialect import MISSING
+from shardmill.transforms.formats.csv.format import CsvFormat
 from tests.support.csv_files import CSV, infer, read, types, write
-from transforms.columns.types import ColumnType
-from transforms.formats.base import FileRef
-from transforms.formats.csv.dialect import MISSING
-from transforms.formats.csv.format import CsvFormat
 
 # Sizes
 

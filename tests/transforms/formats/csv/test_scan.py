@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.formats.csv import scan as csv_scan
-from transforms.formats.csv.dialect import Dialect
-from transforms.formats.csv.scan import Range, count_lines, delimiters, line_ends, records, scan, stitch
+from shardmill.transforms.formats.csv import scan as csv_scan
+from shardmill.transforms.formats.csv.dialect import Dialect
+from shardmill.transforms.formats.csv.scan import Range, count_lines, delimiters, line_ends, records, scan, stitch
 
 CSV = Dialect()
 NASTY = st.lists(

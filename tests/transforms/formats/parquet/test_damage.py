@@ -16,12 +16,12 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.base import FileRef
+from shardmill.transforms.formats.parquet.format import ParquetFormat
+from shardmill.transforms.stores import storage
 from tests.support.command import REPOSITORY
 from tests.support.parquet_files import blocks, file_ref, infer, read, write
-from transforms.columns.types import ColumnType
-from transforms.formats.base import FileRef
-from transforms.formats.parquet.format import ParquetFormat
-from transforms.stores import storage
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"not a Parquet file", b"PAR1" * 9])

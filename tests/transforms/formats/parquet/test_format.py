@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.errors import UserError
+from shardmill.transforms.columns.inferred import Inferred
+from shardmill.transforms.columns.json_values import convert
+from shardmill.transforms.columns.nested import ColumnError
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.parquet.format import ParquetFormat
 from tests.support.parquet_files import blocks, column, infer, read, write
-from transforms.columns.inferred import Inferred
-from transforms.columns.json_values import convert
-from transforms.columns.nested import ColumnError
-from transforms.columns.types import ColumnType
-from transforms.formats.parquet.format import ParquetFormat
 
 DAY, TIME = datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 1, 2, 3)
 BYTES = ColumnType("bytes", None, 2)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from shardmill.metadata.rejects import Reject
+from shardmill.transforms.columns.types import ColumnType
+from shardmill.transforms.formats.base import BlockRef, PassedOver
+from shardmill.transforms.formats.tar import pieces, samples
+from shardmill.transforms.formats.tar.format import TarFormat
 from tests.support.tars import Member, file_ref, link, read, tar
-from transforms.columns.types import ColumnType
-from transforms.formats.base import BlockRef, PassedOver
-from transforms.formats.tar import pieces, samples
-from transforms.formats.tar.format import TarFormat
 
 BYTES, INTEGER = ColumnType("bytes", None, 1), ColumnType("int64", None, 1)
 TYPES = {"filename": BYTES, "image": BYTES, "label": INTEGER, "text": BYTES, "width": INTEGER}

@@ -8,10 +8,10 @@ from typing import BinaryIO, cast
 
 import pytest
 
+from shardmill.transforms.formats.damage import UnreadableError
+from shardmill.transforms.formats.tar.heads import ANY, IMAGES, read_heads
+from shardmill.transforms.formats.tar.pieces import TarReader
 from tests.support.tars import tar
-from transforms.formats.damage import UnreadableError
-from transforms.formats.tar.heads import ANY, IMAGES, read_heads
-from transforms.formats.tar.pieces import TarReader
 
 INNER = tar([("a.jpg", b"1" * 900), ("a.json", b"{}"), ("b.jpg", b"2" * 300)])  # what looks like headers, in data
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.transforms.formats.damage import UnreadableError
+from shardmill.transforms.formats.tar.members import Member, read_member
+from shardmill.transforms.formats.tar.scan import scan_members
 from tests.support.tars import link, tar
-from transforms.formats.damage import UnreadableError
-from transforms.formats.tar.members import Member, read_member
-from transforms.formats.tar.scan import scan_members
 
 FORMATS = (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill import _native
+from shardmill.transforms.inputs.annotations.coco_file import CocoFile
 from tests.support.detection import coco_of, scenes
-from transforms.inputs.annotations.coco_file import CocoFile
 
 _FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 _NUMBERS = st.one_of(

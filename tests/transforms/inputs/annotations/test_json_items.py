@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.inputs.annotations import json_items
-from transforms.inputs.annotations.json_items import read_arrays
+from shardmill.transforms.inputs.annotations import json_items
+from shardmill.transforms.inputs.annotations.json_items import read_arrays
 
 # What a cut between two items may be looked for in: braces and commas in texts, and lists of objects in items
 _TEXTS = st.sampled_from(["", "}, {", '"},{"', "[]", "é", "\\", "x" * 40])

@@ -7,9 +7,9 @@ import pytest
 
 from shardmill.errors import UserError
 from shardmill.metadata.rejects import Reject
-from transforms.inputs.manifests.formats import is_textual
-from transforms.inputs.manifests.reading import read_rows
-from transforms.inputs.manifests.rows import Row, digest
+from shardmill.transforms.inputs.manifests.formats import is_textual
+from shardmill.transforms.inputs.manifests.reading import read_rows
+from shardmill.transforms.inputs.manifests.rows import Row, digest
 
 
 def read(folder: Path, text: str | bytes, name: str = "meta.csv", allow_outside: bool = False) -> list[Row | Reject]:

@@ -5,7 +5,7 @@ from typing import BinaryIO, Protocol, runtime_checkable
 
 
 class Files(Protocol):
-    """The two operations a reader needs of a file system; see transforms.stores.storage for object stores."""
+    """The two operations a reader needs of a file system; see shardmill.transforms.stores.storage for object stores."""
 
     def open(self, path: str) -> BinaryIO:
         """Open `path` for reading; raises FileNotFoundError."""

@@ -9,8 +9,8 @@ from shardmill.codecs.registry import CODECS, PLAIN
 from shardmill.metadata import file_template
 
 SUCCESS = "_SUCCESS"
-PUBLISHING = "_PUBLISHING"  # the journal of a publication under way; see transforms.publishing.journal
-LOCK = "LOCK"  # who builds a version, in its directory while it is built; see transforms.publishing.lease
+PUBLISHING = "_PUBLISHING"  # the journal of a publication under way; see shardmill.transforms.publishing.journal
+LOCK = "LOCK"  # who builds a version, in its directory while it is built; see shardmill.transforms.publishing.lease
 LATEST = "LATEST"
 TAGS = "TAGS"  # a folder beside the versions, of files that hold one each; see shardmill.versions.tags
 FAILED = "failed"  # a folder beside the versions, of those that failed their checks; see transforms.publishing.checking

@@ -16,7 +16,7 @@ class Reject:
       stage: what refused it.
       reason: why.
       records: how many records it stands for; None where that is estimated once all files are read, see
-        transforms.rejects.losses.
+        shardmill.transforms.rejects.losses.
       size_bytes: of the file on disk that could not be read; 0 for a record that was read and refused.
       count: how sure `records` is: as a footer or an index says, estimated by bytes, or at least so many.
       manifest: whose line it is, where there are several manifests.
