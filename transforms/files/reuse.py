@@ -11,8 +11,10 @@ import pyarrow as pa
 from transforms.files.encode import FileEncoder, Place
 from transforms.files.former import Former, nothing_stored
 from transforms.files.references import sorted_by_key
-from transforms.files.stored import Task, take, tasks
+from transforms.files.source import HELD
+from transforms.files.stored import Task, size_bytes, take, tasks
 from transforms.sharding.keys import hash_strings
+from transforms.workers.memory import budget
 from transforms.writing.remembered import remembered_batch
 from transforms.writing.source import EncodedChunk
 
@@ -48,6 +50,10 @@ class ReusingShards:
 
     def encode(self, task: Task) -> EncodedChunk:
         """The records of some files."""
+        with budget().take(HELD * size_bytes(task)):
+            return self._encode(task)
+
+    def _encode(self, task: Task) -> EncodedChunk:
         batch, stored = task
         known, damaged = take(self.former, stored) if self.former is not None else ([None] * len(batch), 0)
         chunk, places = self.encoder.encode_batch(batch, known, self.remembers)
