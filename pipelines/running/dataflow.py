@@ -10,6 +10,7 @@ from typing import Any
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions
 
 from pipelines.config.job import JobConfig
+from pipelines.running.lost_streams import log_level
 from pipelines.running.reachable import check_google_credentials
 from shardmill.errors import UserError
 from shardmill.installation.extras import install_hint
@@ -141,10 +142,5 @@ def refusal(error: BaseException, options: PipelineOptions) -> UserError | None:
 @contextmanager
 def quiet_client() -> Iterator[None]:
     """Beam's client of Dataflow without its own words for what ends the job, which are said once, by us."""
-    log = logging.getLogger("apache_beam.runners.dataflow")
-    level = log.level
-    log.setLevel(_NEVER)
-    try:
+    with log_level("apache_beam.runners.dataflow", _NEVER):
         yield
-    finally:
-        log.setLevel(level)
