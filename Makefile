@@ -8,13 +8,22 @@ NEXT := $(VENV)-next-beam
 AIRFLOW := $(VENV)-airflow
 TFDV := $(VENV)-tfdv
 BROWSER := tests/support/browser
+# The extension module in C, and the tests that call it.
+NATIVE := $(wildcard src/shardmill/_native*.c)
+NATIVE_TESTS := $(addprefix tests/,shardmill/records/test_spans.py transforms/inputs/annotations/test_coco_file.py \
+  transforms/formats/tar transforms/formats/csv/test_pieces.py transforms/files/images/test_jpeg.py \
+  transforms/stores/test_ranges.py transforms/stores/test_local.py transforms/stores/test_storage.py)
+# Every method of CPython's has a parameter for its module.
+CC_CHECKED := $(CC) -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-parameter
+INCLUDES = -I$(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
+SANITIZED := build/sanitized
 AZURITE := tests/support/azurite
 
 # One process of tests more than there are cores, up to four: a quarter of their time they wait, for the disk, for stores
 # and for processes that they started.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
 
-.PHONY: airflow azure demo flink lean next-beam page plain publications screenshots spark test tfdv lint format bench clean
+.PHONY: airflow azure demo flink lean next-beam page plain publications sanitize screenshots spark test tfdv lint format bench clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -58,6 +67,15 @@ lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy src/shardmill tests benchmarks examples
+	for file in $(NATIVE); do $(CC_CHECKED) -O3 $(INCLUDES) -c -o /dev/null $$file || exit 1; done
+
+# The extension with AddressSanitizer and UndefinedBehaviorSanitizer, and its tests; Python's own leaks are not looked for.
+sanitize: $(VENV)/installed
+	mkdir -p $(SANITIZED)
+	$(CC_CHECKED) -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+	  $(INCLUDES) -shared -o $(SANITIZED)/_native.abi3.so $(NATIVE)
+	LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
+	  $(BIN)/python -m tests.support.sanitized $(SANITIZED) $(NATIVE_TESTS)
 
 format: $(VENV)/installed
 	$(BIN)/ruff format .

@@ -111,10 +111,8 @@ def _report_folder(options: PipelineOptions) -> Iterator[str]:
     if not temp_location:
         raise UserError("--temp_location is missing: the workers of another runner leave their report in it")
     folder = storage.join(temp_location, f"shardmill-verify-{uuid.uuid4().hex}")
-    try:
+    with storage.cleaning_up(partial(storage.delete_tree, folder)):
         yield folder
-    finally:
-        storage.delete_tree(folder)
 
 
 def shard_faults(

@@ -12,6 +12,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 from shardmill.errors import UserError
 from shardmill.installation.extras import install_hint
 from shardmill.pipelines.config.job import JobConfig
+from shardmill.pipelines.running.lost_streams import log_level
 from shardmill.pipelines.running.reachable import check_google_credentials
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.zip_archive import archive_of
@@ -141,10 +142,5 @@ def refusal(error: BaseException, options: PipelineOptions) -> UserError | None:
 @contextmanager
 def quiet_client() -> Iterator[None]:
     """Beam's client of Dataflow without its own words for what ends the job, which are said once, by us."""
-    log = logging.getLogger("apache_beam.runners.dataflow")
-    level = log.level
-    log.setLevel(_NEVER)
-    try:
+    with log_level("apache_beam.runners.dataflow", _NEVER):
         yield
-    finally:
-        log.setLevel(level)

@@ -16,6 +16,7 @@ from shardmill.pipelines.reports import log
 from shardmill.pipelines.running.dataflow import job_said, quiet_client, refusal
 from shardmill.pipelines.running.failures import to_raise
 from shardmill.pipelines.running.loopback import loopback_workers
+from shardmill.pipelines.running.lost_streams import log_level
 from shardmill.pipelines.running.own_job_server import own_job_server
 from shardmill.pipelines.running.progress import ProgressDisplay
 from shardmill.pipelines.running.runner import check_running_mode, is_local, make_runner
@@ -24,6 +25,7 @@ from shardmill.pipelines.running.signatures import remembered_signatures
 from shardmill.pipelines.running.watch import Watch
 from shardmill.pipelines.running.worker_processes import WorkerProcesses
 from shardmill.transforms.stores import patience, storage
+from shardmill.transforms.stores.together import hold_shared
 from shardmill.transforms.workers.reported import FILE, report_failures, reported
 
 _POLL = 0.2  # seconds
@@ -56,14 +58,16 @@ def run(
         folder = workers = None
         if local:
             folder = stack.enter_context(scratch_folder("progress"))
-            stack.enter_context(_quiet_beam())  # until its workers have ended
+            # Beam says nothing of a failing step, which is reported once, by us; until its workers have ended
+            stack.enter_context(log_level("apache_beam", logging.CRITICAL))
             workers = stack.enter_context(WorkerProcesses())
         else:
             asked = threading.Event()
             watch = partial(Watch, options=options, asked=asked)
             options = stack.enter_context(loopback_workers(options, asked))
             stack.enter_context(quiet_client())
-        stack.callback(patience.grant, False)  # which steps are granted, of a local job in this process
+        # Steps of a local job in this process are patient, as long as any such job runs
+        stack.enter_context(hold_shared("patience", patience.withdrawn_at_end))
         build(pipeline := _pipeline(options, workers), folder)
         if not local:
             stack.enter_context(own_job_server(pipeline.runner, options))
@@ -72,18 +76,6 @@ def run(
             report_failures(pipeline, report, says_begun=not local)
         looking = partial(watch, report) if watch is not None and report is not None else None
         _run_with_progress(pipeline, None if quiet else ProgressDisplay(folder, title), report, looking, options)
-
-
-@contextmanager
-def _quiet_beam() -> Iterator[None]:
-    """Beam's log without what it says of a failing step, which is reported once, by us."""
-    log = logging.getLogger("apache_beam")
-    level = log.level
-    log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        log.setLevel(level)
 
 
 def _pipeline(options: PipelineOptions, workers: WorkerProcesses | None = None) -> beam.Pipeline:

@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from apache_beam.options.pipeline_options import (
@@ -23,6 +24,8 @@ from apache_beam.runners.portability.job_server import JavaJarJobServer, JobServ
 from apache_beam.runners.portability.spark_runner import SparkJarJobServer, SparkRunner
 
 from shardmill.errors import UserError
+from shardmill.pipelines.running.lost_streams import log_level, no_word_of
+from shardmill.transforms.stores.together import hold_shared
 
 _LINES = 2  # the last of a server that does not start, and why is in the log of nobody
 _WATCHERS, _PATIENCE = "(_run)", 2.0  # gRPC's threads, as Python names them; seconds: they look five times a second
@@ -82,20 +85,18 @@ def _stop(server: JavaJarJobServer) -> None:
 def _no_word_of_closed_channels() -> Iterator[None]:
     """While the context lasts no thread of gRPC says that the channel is closed whose state it watches; on leaving it,
     wait for those to end."""
-    hook, before = threading.excepthook, set(threading.enumerate())
+    before = set(threading.enumerate())
+    with no_word_of(_is_closed_channel):
+        try:
+            yield
+        finally:
+            for thread in threading.enumerate():
+                if thread not in before and thread.name.endswith(_WATCHERS):
+                    thread.join(_PATIENCE)
 
-    def pass_on(failed: threading.ExceptHookArgs) -> None:
-        if not (isinstance(failed.exc_value, ValueError) and "Channel closed" in str(failed.exc_value)):
-            hook(failed)
 
-    threading.excepthook = pass_on
-    try:
-        yield
-    finally:
-        for thread in threading.enumerate():
-            if thread not in before and thread.name.endswith(_WATCHERS):
-                thread.join(_PATIENCE)
-        threading.excepthook = hook
+def _is_closed_channel(failed: threading.ExceptHookArgs) -> bool:
+    return isinstance(failed.exc_value, ValueError) and "Channel closed" in str(failed.exc_value)
 
 
 def _server(runner: Any, options: PipelineOptions) -> JavaJarJobServer | None:
@@ -137,17 +138,21 @@ def _said_by(server: str) -> Iterator[deque[str]]:
     """The last lines of what a server says; what Beam says of its start is not shown."""
     lines: deque[str] = deque(maxlen=_LINES)
     log, handler = logging.getLogger(server), _Keeping(lines)
-    levels = {name: logging.getLogger(name).level for name in _BEAMS}
-    before = log.level, log.propagate
-    log.setLevel(logging.INFO)
-    log.propagate = False
-    log.addHandler(handler)
-    for name in _BEAMS:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    try:
+    with ExitStack() as stack:
+        stack.enter_context(log_level(server, logging.INFO))
+        stack.enter_context(hold_shared(("apart", server), partial(_apart, log)))
+        log.addHandler(handler)
+        stack.callback(log.removeHandler, handler)
+        for name in _BEAMS:
+            stack.enter_context(log_level(name, logging.CRITICAL))
         yield lines
+
+
+@contextmanager
+def _apart(log: logging.Logger) -> Iterator[None]:
+    before = log.propagate
+    log.propagate = False
+    try:
+        yield
     finally:
-        log.level, log.propagate = before
-        log.removeHandler(handler)
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
+        log.propagate = before

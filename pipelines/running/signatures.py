@@ -16,6 +16,8 @@ from weakref import WeakKeyDictionary
 from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
 
+from shardmill.transforms.stores.together import hold_shared
+
 _MODULES: tuple[Any, ...] = (decorators, core)  # where `get_signature` is looked up
 _KNOWN: "WeakKeyDictionary[FunctionType, Signature]" = WeakKeyDictionary()
 
@@ -23,10 +25,13 @@ _KNOWN: "WeakKeyDictionary[FunctionType, Signature]" = WeakKeyDictionary()
 @contextmanager
 def remembered_signatures() -> Iterator[None]:
     """Let Beam remember the signatures of bound methods, and what DoFns keep, and leave it as it was."""
-    asked = [module.get_signature for module in _MODULES]
-    if any(isinstance(ask, _Methods) for ask in asked):  # by a job that runs beside this one
+    with hold_shared("signatures", _remembering):
         yield
-        return
+
+
+@contextmanager
+def _remembering() -> Iterator[None]:
+    asked = [module.get_signature for module in _MODULES]
     specs_of = userstate.get_dofn_specs
     for module, ask in zip(_MODULES, asked, strict=True):
         module.get_signature = _Methods(ask)

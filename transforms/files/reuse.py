@@ -11,8 +11,10 @@ import pyarrow as pa
 from shardmill.transforms.files.encode import FileEncoder, Place
 from shardmill.transforms.files.former import Former, nothing_stored
 from shardmill.transforms.files.references import sorted_by_key
-from shardmill.transforms.files.stored import Task, take, tasks
+from shardmill.transforms.files.source import HELD
+from shardmill.transforms.files.stored import Task, size_bytes, take, tasks
 from shardmill.transforms.sharding.keys import hash_strings
+from shardmill.transforms.workers.memory import budget
 from shardmill.transforms.writing.remembered import remembered_batch
 from shardmill.transforms.writing.source import EncodedChunk
 
@@ -48,6 +50,10 @@ class ReusingShards:
 
     def encode(self, task: Task) -> EncodedChunk:
         """The records of some files."""
+        with budget().take(HELD * size_bytes(task)):
+            return self._encode(task)
+
+    def _encode(self, task: Task) -> EncodedChunk:
         batch, stored = task
         known, damaged = take(self.former, stored) if self.former is not None else ([None] * len(batch), 0)
         chunk, places = self.encoder.encode_batch(batch, known, self.remembers)

@@ -11,7 +11,7 @@ from shardmill.transforms.workers.memory import budget
 from shardmill.transforms.writing.source import EncodedChunk
 
 _CHUNK_BYTES = 1 << 20  # of files encoded at once, about
-_HELD = 3  # times the size of files: as they were read, as they are stored, and framed
+HELD = 3  # times the size of files: as they were read, as they are stored, and framed
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class FileShards:
 
     def encode(self, task: pa.RecordBatch) -> EncodedChunk:
         """The records of some files."""
-        with budget().take(_HELD * sum(task["size"].to_pylist())):
+        with budget().take(HELD * sum(task["size"].to_pylist())):
             return self.encoder.encode_batch(task, [None] * len(task))[0]
 
 

@@ -43,7 +43,7 @@ def tasks(batch: pa.RecordBatch, stored: pa.RecordBatch, reads: int) -> Iterator
     for row, (shard, offset, length, reason, planned) in enumerate(
         zip(*(column.to_pylist() for column in columns), strict=True)
     ):
-        more = planned if shard is None else 0 if reason is not None else length
+        more = _size(shard, length, reason, planned)
         asks = _asks(last, shard, offset, reason)
         if row > start and (asked + asks > reads or size + more > _TASK_BYTES):
             yield batch.slice(start, row - start), stored.slice(start, row - start)
@@ -55,6 +55,20 @@ def tasks(batch: pa.RecordBatch, stored: pa.RecordBatch, reads: int) -> Iterator
         size += more
     if start < len(batch):
         yield batch.slice(start), stored.slice(start)
+
+
+def size_bytes(task: Task) -> int:
+    """Return the bytes of the files and records that are read for `task`."""
+    batch, stored = task
+    columns = (stored["shard"], stored["length"], stored["reason"], batch["size"])
+    return sum(map(_size, *(column.to_pylist() for column in columns)))
+
+
+def _size(shard: int | None, length: int, reason: str | None, planned: int) -> int:
+    """Return the bytes that are read for one file: its own, those of its record, or none of a known reject."""
+    if shard is None:
+        return planned
+    return length if reason is None else 0
 
 
 def _asks(last: _Read | None, shard: int | None, offset: int, reason: str | None) -> int:

@@ -39,4 +39,4 @@ def count_lists(labels: Iterable[str | None]) -> tuple[Counter[str], Counter[str
         odd.update(lists=1, several=int(len(different) > 1), repeated=len(names) - len(different))
     if single:
         odd["single"] = single
-    return classes, odd
+    return classes, +odd  # without those that none are of

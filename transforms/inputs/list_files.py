@@ -81,7 +81,7 @@ def index_listing(
     References without `identities` are eight bytes a file smaller, which would not compress. With `masks`, each file
     has its own beside it, and one without is a reject.
     """
-    summary = other = InputSummary()
+    summary, other = InputSummary(), InputSummary()
     rejects = RejectsWriter(temporary)
     schema = FOUND if masks is None else FOUND.append(COMPANIONS)
     first: str | None = None

@@ -201,15 +201,32 @@ def _objects(pattern: str, prefix: str, root: str) -> Iterator[Found]:
 
 
 def matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a path matches a glob, both split at `/`, as the glob module has it: `**` is any number of folders."""
-    if not pattern:
-        return not parts
-    if pattern[0] == "**":
-        below = bool(parts) and not parts[0].startswith(".")
-        return matches(parts, pattern[1:]) or (below and matches(parts[1:], pattern))
-    if not parts or (parts[0].startswith(".") and not pattern[0].startswith(".")):
-        return False
-    return fnmatch.fnmatchcase(parts[0], pattern[0]) and matches(parts[1:], pattern[1:])
+    """Return True if a path matches a glob, both split at `/`; as in the glob module, `**` is any number of folders.
+
+    Each part of the path is compared with each part of the glob once at most, however many `**` there are.
+    """
+    places = _past_folders({0}, pattern)  # in the glob, up to which the parts so far match
+    for part in parts:
+        is_hidden, found = part.startswith("."), set()
+        for place in places:
+            wanted = pattern[place] if place < len(pattern) else None
+            if wanted is None or (is_hidden and not wanted.startswith(".")):
+                continue
+            if wanted == "**":
+                found.add(place)
+            elif fnmatch.fnmatchcase(part, wanted):
+                found.add(place + 1)
+        places = _past_folders(found, pattern)
+    return len(pattern) in places
+
+
+def _past_folders(places: set[int], pattern: Sequence[str]) -> set[int]:
+    """Add to `places` in a glob those behind each `**`, which may be no folder at all."""
+    for place in tuple(places):
+        while place < len(pattern) and pattern[place] == "**":
+            place += 1
+            places.add(place)
+    return places
 
 
 def _walk(

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TypeVar
 
 import pyarrow as pa
@@ -30,7 +29,7 @@ class InputCounts:
     fingerprint: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class InputSummary:
     """Counts over any part of the input.
 
@@ -79,29 +78,31 @@ class InputSummary:
     noted: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def merge(self, other: "InputSummary") -> "InputSummary":
-        """The summary of both parts."""
-        return InputSummary(
-            self.records + other.records,
-            self.rejected + other.rejected,
-            self.size_bytes + other.size_bytes,
-            self.folders + other.folders,
-            _bounded(self.labels, other.labels),
-            _bounded(self.splits, other.splits),
-            merge_types(self.columns, other.columns),
-            _merge_named(self.skipped, other.skipped),
-            (self.fingerprint + other.fingerprint) % _MODULUS,
-            _merge_named(self.headers, other.headers),
-            min(filter(None, (self.first, other.first)), default=None),
-            _merge_named(self.missing, other.missing),
-            _merge_named(self.categories, other.categories),
-            self.objects + other.objects,
-            self.left_out + other.left_out,
-            self.notices | other.notices,
-            self.label_lists + other.label_lists,
-            _merge_named(self.image_names, other.image_names),
-            _merge_named(self.named_splits, other.named_splits),
-            _merge_named(self.noted, other.noted),
-        )
+        """Add `other` to this summary and return this summary; `other` stays as it is.
+
+        The cost depends on the size of `other` alone, so that merging all parts of an input is linear in them.
+        """
+        self.records += other.records
+        self.rejected += other.rejected
+        self.size_bytes += other.size_bytes
+        self.folders.update(other.folders)
+        _add_bounded(self.labels, other.labels)
+        _add_bounded(self.splits, other.splits)
+        self.columns = merge_types(self.columns, other.columns)
+        _add_named(self.skipped, other.skipped)
+        self.fingerprint = (self.fingerprint + other.fingerprint) % _MODULUS
+        _add_named(self.headers, other.headers)
+        self.first = min(filter(None, (self.first, other.first)), default=None)
+        _add_named(self.missing, other.missing)
+        _add_named(self.categories, other.categories)
+        self.objects.update(other.objects)
+        self.left_out.update(other.left_out)
+        self.notices |= other.notices
+        self.label_lists.update(other.label_lists)
+        _add_named(self.image_names, other.image_names)
+        _add_named(self.named_splits, other.named_splits)
+        _add_named(self.noted, other.noted)
+        return self
 
     @property
     def counts(self) -> InputCounts:
@@ -114,18 +115,18 @@ class InputSummary:
         return self.records + self.rejected
 
 
-def _bounded(one: Counter[str], other: Counter[str]) -> Counter[str]:
-    """The sum of both, but for keys that are too many."""
-    both = one + other
-    return both if len(both) <= _MOST_KEYS else Counter(dict(islice(both.items(), _MOST_KEYS)))
+def _add_bounded(one: Counter[str], other: Counter[str]) -> None:
+    """Add the counts of `other` to `one`, which keeps its first _MOST_KEYS keys."""
+    one.update(other)
+    while len(one) > _MOST_KEYS:
+        one.popitem()
 
 
-def _merge_named(one: dict[Key, tuple[int, str]], other: dict[Key, tuple[int, str]]) -> dict[Key, tuple[int, str]]:
-    merged = dict(one)
+def _add_named(one: dict[Key, tuple[int, str]], other: dict[Key, tuple[int, str]]) -> None:
+    """Add the numbers of `other` to `one`, which keeps the least name of each key."""
     for kind, (number, name) in other.items():
-        mine, first = merged.get(kind, (0, name))
-        merged[kind] = (mine + number, min(first, name))
-    return merged
+        before, first = one.get(kind, (0, name))
+        one[kind] = (before + number, min(first, name))
 
 
 def summarize_skipped(kind: str, name: str) -> InputSummary:
@@ -140,7 +141,7 @@ def summarize_files(files: Iterable[tuple[str, int]], roles: FolderRoles | None 
     named: dict[str, tuple[int, str]] = {}
     for name, _ in listed:
         if (split := split_of_file(name)) is not None:
-            named = _merge_named(named, {split: (1, name)})
+            _add_named(named, {split: (1, name)})
     return InputSummary(
         size_bytes=sum(size for _, size in listed),
         folders=Counter(folder_key(name, roles) for name, _ in listed),

@@ -46,7 +46,7 @@ class GraphProcess:
     """
 
     def __init__(self) -> None:
-        self._temporary = tempfile.TemporaryDirectory(prefix="shardmill-transform-")
+        self._temporary = tempfile.TemporaryDirectory(prefix="shardmill-transform-", ignore_cleanup_errors=True)
         self.folder = Path(self._temporary.name)
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed in close()
         path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))

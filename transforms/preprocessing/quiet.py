@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from shardmill.transforms.stores.together import hold_shared
+
 
 @contextmanager
 def quiet_import() -> Iterator[None]:
@@ -11,6 +13,12 @@ def quiet_import() -> Iterator[None]:
     is told of levels, is not seen. Python's errors are."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+    with hold_shared("stderr", _no_stderr):
+        yield
+
+
+@contextmanager
+def _no_stderr() -> Iterator[None]:
     kept = os.dup(2)
     try:
         with open(os.devnull, "wb") as nowhere:

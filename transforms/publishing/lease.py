@@ -199,20 +199,23 @@ def _take_local(directory: str, folder: str, owner: Owner) -> tuple[bool, int | 
             return False, None
         raise _locked(directory, _owner(found))
     lock, taken = None, False
-    try:
-        storage.make_directory(storage.join(directory, folder))
-        lock = locks.hold_new(temporary, owner.to_json())
-        taken = _place_local(path, temporary, directory, folder)
-    except FileNotFoundError as error:  # whoever has it clears all other folders away
-        raise ChangedError(str(error)) from error
-    except KeyboardInterrupt:
-        _abandon(directory, owner)
-        raise
-    finally:
+
+    def clean_up() -> None:
         storage.delete([temporary])
         if not taken:
             locks.release(lock)
             storage.remove_empty(storage.join(directory, folder))
+
+    with storage.cleaning_up(clean_up):
+        try:
+            storage.make_directory(storage.join(directory, folder))
+            lock = locks.hold_new(temporary, owner.to_json())
+            taken = _place_local(path, temporary, directory, folder)
+        except FileNotFoundError as error:  # whoever has it clears all other folders away
+            raise ChangedError(str(error)) from error
+        except KeyboardInterrupt:
+            _abandon(directory, owner)
+            raise
     return taken, lock if taken else None
 
 
@@ -274,11 +277,13 @@ def _now(directory: str, folder: str) -> float:
     """The time of the store that a directory lies on: when a file was written that is written now."""
     path = storage.join(storage.join(directory, folder), f"{naming.LOCK}{naming.TEMP_SUFFIX}")
     storage.write_parts(path, [b"now"])
-    try:
-        found = conditional.read(path)
-    finally:
+
+    def clean_up() -> None:
         storage.delete([path])
         storage.remove_empty(storage.join(directory, folder))
+
+    with storage.cleaning_up(clean_up):
+        found = conditional.read(path)
     return time.time() if found is None else found.modified
 
 

@@ -18,8 +18,10 @@ from shardmill.transforms.preprocessing.materialize import Apply, StagedGraph, t
 from shardmill.transforms.records.merge import Piece, RunShards, merged
 from shardmill.transforms.records.payloads import payloads
 from shardmill.transforms.statistics.tables import TableStats
+from shardmill.transforms.workers.memory import budget
 from shardmill.transforms.writing.source import EncodedChunk
 
+_HELD = 10  # times the size of a segment: records as read, in order and apart, tensors, and the examples of them
 _SHOWN = 120  # letters of an example that the graph does not take
 _lock = threading.Lock()
 _held: dict[str, Apply] = {}  # in this process: one, by its folder
@@ -45,6 +47,10 @@ class TransformedShards:
 
     def encode(self, task: Sequence[Piece]) -> EncodedChunk:
         """Read, merge, and transform one segment."""
+        with budget().take(_HELD * sum(piece.size_bytes for piece in task)):
+            return self._encode(task)
+
+    def _encode(self, task: Sequence[Piece]) -> EncodedChunk:
         data, order = merged(task)
         sizes = np.concatenate([piece.sizes for piece in task]).astype(np.int64)[order]
         ties = np.concatenate([piece.ties for piece in task])[order]

@@ -6,6 +6,7 @@ are kept; shards are still written by Beam's sink.
 """
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -17,6 +18,10 @@ from shardmill.transforms.stores.web import web_reason
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
+
+_lock = threading.Lock()
+_reached: "list[PipelineOptions]" = []  # of all runs under way in this process, the latest one last
+_before: "tuple[PipelineOptions | None, dict[str, str | None]]" = (None, {})  # options and variables before all of them
 
 
 def object_store(url: str) -> ObjectStore:
@@ -72,7 +77,7 @@ def _store(url: str) -> ObjectStore:
     return BeamStore()
 
 
-def set_options(options: "PipelineOptions") -> None:
+def set_options(options: "PipelineOptions | None") -> None:
     """Reach object stores as `options` say (credentials, endpoint), before there is a pipeline that would set them."""
     from apache_beam.io.filesystems import FileSystems
 
@@ -88,17 +93,39 @@ def reaching(options: "PipelineOptions") -> Iterator[None]:
     """Reach object stores as `options` say, and as before when it is done."""
     from shardmill.transforms.stores.s3_retries import VARIABLES
 
-    before, variables = _options(), {name: os.environ.get(name) for name in VARIABLES}
-    set_options(options)
+    """Reach object stores as `options` say within this block, and afterwards as those do who are still in theirs."""
+
+    global _before
+    with _lock:
+        if not _reached:
+            _before = _options(), {name: os.environ.get(name) for name in VARIABLES}
+        _reached.append(options)
+        _reach()
     try:
         yield
     finally:
-        set_options(before)
-        for name, value in variables.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        with _lock:
+            _reached.remove(next(each for each in _reached if each is options))
+            _reach()
+
+
+def _reach() -> None:
+    """Set the options of the run that began last of those under way, or those of before all of them."""
+    options, variables = _before
+    if _reached:
+        _set_variables(variables)  # or those of another run would count as the user's
+        set_options(_reached[-1])
+    else:
+        set_options(options)
+        _set_variables(variables)
+
+
+def _set_variables(values: "dict[str, str | None]") -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def prepare_clients() -> None:

@@ -8,6 +8,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from shardmill.metadata.naming import TEMP_SUFFIX
 from shardmill.transforms.stores import locks, storage
@@ -40,10 +41,8 @@ def create(path: str, text: str, temporary: str | None = None) -> None:
       FileExistsError: it is there.
     """
     temporary = temporary or _own_name(path)
-    try:
+    with storage.cleaning_up(partial(_forget, path, temporary)):
         storage.create_text(path, text, temporary)
-    finally:
-        _forget(path, temporary)
 
 
 def replace(path: str, text: str, found: Stored, temporary: str | None = None) -> None:
@@ -56,11 +55,8 @@ def replace(path: str, text: str, found: Stored, temporary: str | None = None) -
         object_store(path).replace(path, text.encode(), found.revision)
         return
     temporary = temporary or _own_name(path)
-    try:
-        with _unchanged(path, found):
-            storage.write_text(path, text, temporary)
-    finally:
-        _forget(path, temporary)
+    with storage.cleaning_up(partial(_forget, path, temporary)), _unchanged(path, found):
+        storage.write_text(path, text, temporary)
 
 
 def delete(path: str, found: Stored) -> None:

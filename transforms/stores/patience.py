@@ -10,7 +10,8 @@ import random
 import threading
 import time
 from argparse import ArgumentTypeError
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -52,6 +53,15 @@ def grant(granted: bool = True) -> None:
         _withdrawn.clear()
     else:
         _withdrawn.set()
+
+
+@contextmanager
+def withdrawn_at_end() -> Iterator[None]:
+    """Withdraw on leaving what steps were granted within."""
+    try:
+        yield
+    finally:
+        grant(False)
 
 
 def patiently(function: Callable[..., Result], *arguments: Any) -> Result:

@@ -7,7 +7,7 @@ URLs to shardmill.transforms.stores.clients, which take exact names both.
 import errno
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from shardmill.filesystems.local import LocalFiles
 from shardmill.transforms.stores import local
 from shardmill.transforms.stores.clients import object_store, prepare_clients
-from shardmill.transforms.stores.error_text import NotAFileError
+from shardmill.transforms.stores.error_text import NotAFileError, error_text
 from shardmill.transforms.stores.object_file import open_object
 from shardmill.transforms.stores.protocol import FileStat, Upload
 
@@ -261,6 +261,20 @@ def delete_tree(directory: str) -> None:
         local.delete_tree(directory)
     else:
         delete([url for url, _ in object_store(directory).list(f"{directory.rstrip('/')}/")])
+
+
+@contextmanager
+def cleaning_up(clean_up: Callable[[], Any]) -> Iterator[None]:
+    """Call `clean_up` on leaving the block. If both fail, raise the error of the block, with a note of the other."""
+    try:
+        yield
+    except BaseException as error:
+        try:
+            clean_up()
+        except Exception as failed:
+            error.add_note(f"what it left could not be deleted: {error_text(failed)}")
+        raise
+    clean_up()
 
 
 def abort_uploads(prefix: str) -> None:

@@ -9,6 +9,7 @@ import bisect
 import bz2
 import errno
 import io
+import os
 import re
 import struct
 import threading
@@ -27,7 +28,8 @@ from shardmill.transforms.stores.stored import Stored
 
 SCHEME = "zip://"
 Stores = Callable[[str], ObjectStore]  # that of a URL
-_ARCHIVE = re.compile(r"(.+?\.zip)(?:/(.*))?", re.IGNORECASE | re.DOTALL)
+_SUFFIX = re.compile(r"(?<=.)\.zip(?=/|\Z)", re.IGNORECASE | re.DOTALL)
+_SCHEME_AND_BUCKET = re.compile(r"\w+://[^/]*")
 _HEADER = struct.Struct("<4s22xHH")  # before a member: signature, …, lengths of its name and of what follows that
 _SIGNATURE = b"PK\x03\x04"
 _RANGE_BYTES = 8 << 20  # of the directory, asked for at once
@@ -71,12 +73,34 @@ def folder_in(path: str, stores: Stores) -> str:
     return f"{SCHEME}{path}/{stem}".rstrip("/") if all(name.startswith(stem) for name in names) else f"{SCHEME}{path}"
 
 
-def _parts(url: str) -> tuple[str, str]:
-    """The archive and the member that a URL names, "" for none; raises UserError."""
-    match = _ARCHIVE.fullmatch(url.removeprefix(SCHEME))
-    if match is None:
+def _parts(url: str, stores: Stores | None = None) -> tuple[str, str]:
+    """Split a URL into the path of the archive and the name of the member, "" for none.
+
+    Folders may be called as archives are: the first part of the path that ends in `.zip` and is no folder is the
+    archive. On a store, that is the first one that is an object; without `stores`, the first one.
+
+    Raises:
+      UserError: no part of the path ends in `.zip`.
+    """
+    path = url.removeprefix(SCHEME)
+    bucket = _SCHEME_AND_BUCKET.match(path)
+    ends = [match.end() for match in _SUFFIX.finditer(path) if bucket is None or match.end() > bucket.end()]
+    if not ends:
         raise UserError(f"{url}: there is no archive in it; expected {SCHEME}FILE.zip/NAME")
-    return match[1], match[2] or ""
+    end = next((end for end in ends if not _is_folder(path[:end], stores)), ends[0]) if len(ends) > 1 else ends[0]
+    return path[:end], path[end + 1 :]
+
+
+def _is_folder(path: str, stores: Stores | None) -> bool:
+    if "://" not in path:
+        return os.path.isdir(path)
+    if path in _known or stores is None:
+        return False
+    try:
+        stores(path).stat(path)
+    except FileNotFoundError:
+        return True
+    return False
 
 
 class _Archive:
@@ -213,7 +237,7 @@ class ZipArchives:
         self._stores = stores
 
     def _archive(self, url: str, fresh: bool = False) -> tuple[_Archive, str]:
-        path, name = _parts(url)
+        path, name = _parts(url, self._stores)
         return _archive(path, self._stores, fresh), name
 
     def read(self, url: str) -> bytes:
@@ -256,7 +280,7 @@ class ZipArchives:
         return sorted({folder for folder, slash, _ in inner if slash})
 
     def _below(self, archive: _Archive, prefix: str) -> Iterator[str]:
-        _, begin = _parts(prefix)
+        _, begin = _parts(prefix, self._stores)
         for name in archive.names[bisect.bisect_left(archive.names, begin) :]:
             if not name.startswith(begin):
                 return

@@ -1,8 +1,10 @@
 """Running a pipeline: its result, and its failures as one sentence."""
 
 import glob
+import logging
 import os
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,11 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms import core, userstate
 
 from shardmill.errors import JobError, UserError
 from shardmill.pipelines.running import launch
+from shardmill.transforms.stores import patience
 
 
 def raise_(error: Exception) -> Callable[[object], None]:
@@ -27,6 +31,41 @@ def run(function: Callable[[Any], Any], *flags: str) -> None:
         _ = pipeline | beam.Create([1]) | "Step" >> beam.Map(function)
 
     launch.run(build, PipelineOptions(list(flags)), "test")
+
+
+FIRST_BEGUN, SECOND_BEGUN, FIRST_ENDED = (threading.Event() for _ in range(3))
+SEEN: list[Any] = []
+
+
+def first_step(_: object) -> None:
+    FIRST_BEGUN.set()
+    SECOND_BEGUN.wait(60)
+
+
+def second_step(_: object) -> None:
+    SECOND_BEGUN.set()
+    FIRST_ENDED.wait(60)
+    SEEN.extend([logging.getLogger("apache_beam").level, patience._withdrawn.is_set()])
+
+
+def test_jobs_that_overlap_share_the_settings_of_the_process() -> None:
+    """The job that ends first leaves the other one its settings; the last one restores those of before."""
+
+    def settings() -> list[Any]:
+        hooks = threading.excepthook, core.get_signature, userstate.get_dofn_specs
+        return [*hooks, logging.getLogger("apache_beam").level, patience._withdrawn.is_set()]
+
+    before = settings()
+    first, second = (threading.Thread(target=run, args=(step,), daemon=True) for step in (first_step, second_step))
+    first.start()
+    FIRST_BEGUN.wait(60)
+    second.start()
+    first.join()
+    FIRST_ENDED.set()
+    second.join()
+
+    assert SEEN == [logging.CRITICAL, False]
+    assert settings() == before
 
 
 def test_a_job_runs_to_its_end(tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
 """Files below a folder or matching a glob; names as they are, loops and what cannot be read."""
 
+import fnmatch
 import glob
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shardmill.metadata.rejects import Reject
 from shardmill.transforms.inputs.file_kind import FileKind
@@ -254,6 +258,44 @@ def test_matches_as_the_glob_module_does(tmp_path: Path, pattern: str) -> None:
     expected = {name for name in glob.glob(pattern, root_dir=tmp_path, recursive=True) if (tmp_path / name).is_file()}
 
     assert {name for name in names if matches(name.split("/"), pattern.split("/"))} == expected
+
+
+def recursive_match(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """The definition of `matches`, which takes exponential time."""
+    if not pattern:
+        return not parts
+    is_hidden = bool(parts) and parts[0].startswith(".")
+    if pattern[0] == "**":
+        below = bool(parts) and not is_hidden
+        return recursive_match(parts, pattern[1:]) or (below and recursive_match(parts[1:], pattern))
+    if not parts or (is_hidden and not pattern[0].startswith(".")):
+        return False
+    return fnmatch.fnmatchcase(parts[0], pattern[0]) and recursive_match(parts[1:], pattern[1:])
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", ".a", ""]), max_size=6),
+    st.lists(st.sampled_from(["**", "*", "a", ".*", ".**", "***", ""]), max_size=6),
+)
+def test_matches_by_its_definition(parts: list[str], pattern: list[str]) -> None:
+    assert matches(parts, pattern) is recursive_match(parts, pattern)
+
+
+@pytest.mark.parametrize("pattern", ["**/" * 9 + "*.jpg", "a/**/" * 9 + "c"])
+def test_each_part_of_a_path_is_compared_once_with_each_of_a_glob(
+    monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    compare, compared = fnmatch.fnmatchcase, []
+
+    def count(name: str, wanted: str) -> bool:
+        compared.append((name, wanted))
+        return compare(name, wanted)
+
+    monkeypatch.setattr(fnmatch, "fnmatchcase", count)
+    path = ["a"] * 14
+
+    assert not matches(path, pattern.split("/"))
+    assert len(compared) <= len(path) * len(pattern.split("/"))
 
 
 @pytest.mark.parametrize(

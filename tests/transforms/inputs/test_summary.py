@@ -90,6 +90,29 @@ def test_merging_knows_no_order(parts: list[InputSummary], data: st.DataObject) 
     assert combine.extract_output(combine.merge_accumulators(halves)) == expected
 
 
+def test_merging_is_linear_in_folders() -> None:
+    """Merging a part looks up the folders of that part only, not all folders found before."""
+
+    class Name(str):
+        lookups = 0
+
+        def __hash__(self) -> int:
+            Name.lookups += 1
+            return super().__hash__()
+
+    def lookups(folders: int) -> int:
+        parts = [InputSummary(folders=Counter({Name(number): 1})) for number in range(folders)]
+        combine, Name.lookups = Merging(InputSummary, InputSummary.merge), 0
+        halves = [
+            reduce(combine.add_input, half, combine.create_accumulator())
+            for half in (parts[: folders // 2], parts[folders // 2 :])
+        ]
+        assert len(combine.merge_accumulators(halves).folders) == folders
+        return Name.lookups
+
+    assert lookups(200) < 2.1 * lookups(100)
+
+
 def test_the_fingerprint_is_of_names_and_sizes() -> None:
     files = [file("a.jpg"), file("b.jpg"), file("cats/c.jpg")]
     fingerprint = summary_of(files).fingerprint

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -30,8 +31,14 @@ TYPES = {
     "ok": ColumnType("bool", None, 10),
 }
 FILES = summarize_files([("a.csv", 10), ("b.csv", 20)])
-TABLE = FILES.merge(summarize_header(HEADER, "a.csv"))
 SCHEMA = (Feature("id", "int64"), Feature("city", "bytes", "text", required=False))
+
+
+def merge(*parts: InputSummary) -> InputSummary:
+    return reduce(InputSummary.merge, parts, InputSummary())
+
+
+TABLE = merge(FILES, summarize_header(HEADER, "a.csv"))
 
 
 def layout(inferred: Inferred | None = None, summary: InputSummary = TABLE, **options: Any) -> TableLayout:
@@ -169,12 +176,12 @@ def test_a_column_that_a_schema_wants() -> None:
 
 
 def test_headers_that_differ_are_named() -> None:
-    other = TABLE.merge(summarize_header(("id", "age", "city", "ok", "vide"), "b.csv"))
+    other = merge(TABLE, summarize_header(("id", "age", "city", "ok", "vide"), "b.csv"))
     with pytest.raises(
         UserError, match=r"headers differ: 'b.csv' lacks 'empty' and has 'vide' beside what 'a.csv' has$"
     ):
         layout(summary=other)
-    assert layout(summary=TABLE.merge(summarize_header(HEADER[::-1], "b.csv"))).features == layout().features
+    assert layout(summary=merge(TABLE, summarize_header(HEADER[::-1], "b.csv"))).features == layout().features
 
 
 def test_no_rows() -> None:
@@ -184,7 +191,7 @@ def test_no_rows() -> None:
 
 
 def test_things_passed_over_are_said() -> None:
-    made = layout(summary=TABLE.merge(summarize_skipped(".txt file", "read.me.txt")))
+    made = layout(summary=merge(TABLE, summarize_skipped(".txt file", "read.me.txt")))
     assert made.notices[0] == "passed over 1 .txt file, such as 'read.me.txt'"
 
 

@@ -1,10 +1,17 @@
 """File operations on local disks, by exact names."""
 
+import errno
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 
-from shardmill.transforms.stores import storage
+from shardmill.errors import JobError
+from shardmill.pipelines.commands.verify import _report_folder
+from shardmill.transforms.publishing import lease
+from shardmill.transforms.stores import conditional, storage
+from shardmill.transforms.stores.stored import ChangedError
 
 ODD = ["[x]*?.jpg", "a b%20#.jpg", "new\nline", "ü.jpg"]
 
@@ -93,3 +100,42 @@ def test_files_for_a_reader(tmp_path: Path) -> None:
     assert files.folders(str(tmp_path)) == ["a"]
     assert files.exists(str(tmp_path / "a"))
     assert not files.exists(str(tmp_path / "b"))
+
+
+def fail(*_: object) -> NoReturn:
+    raise PermissionError(errno.EACCES, "denied")
+
+
+def fail_to_read(*_: object) -> NoReturn:
+    raise TimeoutError
+
+
+@pytest.mark.parametrize("error", [ValueError("the reason"), KeyboardInterrupt()])
+def test_an_error_is_not_hidden_by_that_of_cleaning_up(error: BaseException) -> None:
+    with pytest.raises(type(error)) as caught, storage.cleaning_up(fail):
+        raise error
+    assert caught.value is error
+    assert caught.value.__notes__ == ["what it left could not be deleted: Permission denied"]
+
+    with pytest.raises(PermissionError), storage.cleaning_up(fail):
+        pass
+
+
+def test_whoever_writes_temporary_files_raises_why_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("there")
+    found = conditional.read(str(tmp_path / "file"))
+    assert found is not None
+    (tmp_path / "file").write_text("changed")
+    monkeypatch.setattr(storage, "delete", fail)
+    monkeypatch.setattr(storage, "delete_tree", fail)
+
+    with pytest.raises(FileExistsError):
+        conditional.create(str(tmp_path / "file"), "new")
+    with pytest.raises(ChangedError):
+        conditional.replace(str(tmp_path / "file"), "new", found)
+    options = PipelineOptions(["--runner", "FlinkRunner", "--temp_location", str(tmp_path)])
+    with pytest.raises(JobError, match="the job failed"), _report_folder(options):
+        raise JobError("the job failed")
+    monkeypatch.setattr(conditional, "read", fail_to_read)
+    with pytest.raises(TimeoutError):
+        lease._now(str(tmp_path), "folder")

@@ -5,6 +5,7 @@ import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -12,7 +13,9 @@ from shardmill.errors import UserError
 from shardmill.transforms.stores import storage
 from shardmill.transforms.stores.clients import object_store
 from shardmill.transforms.stores.failures import raise_if_store_failed
-from shardmill.transforms.stores.zip_archive import MemberError, archive_of, folder_in
+from shardmill.transforms.stores.protocol import FileStat, ObjectStore
+from shardmill.transforms.stores.zip_archive import MemberError, ZipArchives, archive_of, folder_in
+from tests.support.command import write_files
 from tests.support.zips import zipped
 
 FILES = {"a/1.txt": b"one" * 1000, "a/b/2.txt": b"", "é/3 [x].txt": b"three", "a.txt": b"x"}
@@ -43,6 +46,39 @@ def test_members_are_what_zipfile_reads(tmp_path: Path, method: int) -> None:
     assert archive_of(f"{root}/a.txt") == f"{tmp_path}/X.ZIP"
     with pytest.raises(FileNotFoundError):
         storage.read_bytes(f"{root}/gone.txt")
+
+
+@pytest.mark.parametrize("folders", ["x.zip", "x.zip/y.ZIP", "x.zip.d/.zip"])
+def test_folders_may_be_called_as_archives_are(tmp_path: Path, folders: str) -> None:
+    path = write_files(tmp_path, {f"{folders}/photos.zip": zipped({"cat/1.zip": b"x", "2.txt": b""})}) / folders
+    root = folder_in(f"{path}/photos.zip", object_store)
+
+    assert root == f"zip://{path}/photos.zip"
+    assert [name for name, _ in storage.list_files(root)] == ["2.txt", "cat/1.zip"]
+    assert storage.read_bytes(f"{root}/cat/1.zip") == b"x"
+    assert archive_of(f"{root}/cat/1.zip") == f"{path}/photos.zip"
+
+
+class Objects:
+    """A store of two objects: an archive below a folder that is called as one, and one in a bucket that is."""
+
+    data = dict.fromkeys(("gs://bucket/x.zip/photos.zip", "gs://bucket.zip/a.zip"), zipped({"cat/1.zip": b"x"}))
+
+    def stat(self, url: str) -> FileStat:
+        if url not in self.data:
+            raise FileNotFoundError(url)
+        return FileStat(url, len(self.data[url]), "", 0.0)
+
+    def read_range(self, url: str, offset: int, length: int) -> bytes:
+        return self.data[url][offset : offset + length]
+
+
+@pytest.mark.parametrize("path", list(Objects.data))
+def test_the_archive_on_a_store_is_the_first_that_is_an_object(path: str) -> None:
+    archives = ZipArchives(lambda _: cast("ObjectStore", Objects()))
+
+    assert [name for name, _ in archives.list(f"zip://{path}/")] == [f"zip://{path}/cat/1.zip"]
+    assert archives.read(f"zip://{path}/cat/1.zip") == b"x"
 
 
 def test_one_folder_that_is_called_as_the_archive_is_what_it_holds(tmp_path: Path) -> None:

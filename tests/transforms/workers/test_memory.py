@@ -34,9 +34,16 @@ def test_the_least_limit_counts(tmp_path: Path, own: str, files: dict[str, bytes
     assert container_bytes(tmp_path / "cgroup", tmp_path / "own") == expected
 
 
-@pytest.mark.parametrize("command", ["csv", "arrays"])
+@pytest.mark.parametrize(
+    ("command", "more"), [("csv", ("--block_size", "1MiB")), ("arrays", ()), ("arrays", ("--reuse", "record"))]
+)
 def test_a_job_keeps_to_what_it_is_given(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, arrays_of_a_mebibyte: Path
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    more: tuple[str, ...],
+    arrays_of_a_mebibyte: Path,
 ) -> None:
     """Four threads go on at once where there is room for their blocks, and in turns where there is none."""
     source = arrays_of_a_mebibyte if command == "arrays" else tmp_path / "in"
@@ -59,8 +66,7 @@ def test_a_job_keeps_to_what_it_is_given(
     for number, given in enumerate(("1KiB", "8GiB")):
         most: list[int] = []
         words = ("--input", source, "--output", tmp_path / str(number), "--name", "n", "--num_shards", 2)
-        sized = ("--block_size", "1MiB") if command == "csv" else ()
-        result = run(command, *words, *sized, "--threads", 4, "--worker_memory", given)
+        result = run(command, *words, *more, "--threads", 4, "--worker_memory", given)
         assert result.status == 0, result.err
         found.append(max(most))
     assert found[0] <= 4 << 20 < found[1], found

@@ -1,0 +1,51 @@
+"""Segments of transformed examples, without TensorFlow: the graph is a function."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from shardmill.features.feature import Feature
+from shardmill.transforms.examples.encode import encode_framed
+from shardmill.transforms.preprocessing.materialize import StagedGraph
+from shardmill.transforms.records import transformed
+from shardmill.transforms.records.merge import Piece
+from shardmill.transforms.records.transformed import TransformedShards
+from shardmill.transforms.workers.budget import Budget
+
+
+class Bytes:
+    """A source of records that are held in memory."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def read_into(self, offset: int, target: memoryview) -> None:
+        target[:] = self._data[offset : offset + len(target)]
+
+
+def test_a_segment_is_within_the_memory_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [scalar.as_py() for scalar in encode_framed(pa.RecordBatch.from_pydict({"x": [1, 2, 3]}))]
+    sizes = np.array([len(record) for record in records], np.uint32)
+    numbers = np.arange(3, dtype=np.uint64)
+    graph = StagedGraph("folder", features=(Feature("x", "int64"),))
+    taken: list[int] = []
+
+    @contextmanager
+    def take(_: Budget, size_bytes: int) -> Iterator[None]:
+        taken.append(size_bytes)
+        yield
+        taken.append(-size_bytes)
+
+    def apply(some: Sequence[bytes]) -> pa.RecordBatch:
+        assert sum(taken) >= 2 * sizes.sum()  # held while the graph works
+        return pa.RecordBatch.from_pydict({"x": list(range(len(some)))})
+
+    monkeypatch.setattr(Budget, "take", take)
+    monkeypatch.setitem(transformed._held, "folder", apply)
+
+    chunk = TransformedShards(graph, "x.csv").encode([Piece(Bytes(b"".join(records)), 0, numbers, numbers, sizes)])
+
+    assert (chunk.examples, len(taken)) == (3, 2)
