@@ -12,6 +12,7 @@ from typing import Any
 
 from pipelines.commands.convert import parser_of
 from pipelines.flags.beam import beam_parser
+from pipelines.kinds.kind import Kind
 from pipelines.kinds.registry import KINDS
 from tests.support.command import REPOSITORY, Run
 
@@ -52,24 +53,29 @@ def commands(block: Block) -> Iterator[tuple[list[str], str]]:
             yield words, line.partition(" #")[2].strip()
 
 
-def check_command(words: list[str]) -> Any:
-    """Check that the command accepts all of `words`, and return the options of Beam."""
+def parse_command(words: list[str]) -> tuple[Kind, dict[str, Any], Any]:
+    """Return the kind of a command, its own flags, and the options of Beam; fail if a flag is unknown."""
     assert words[0] == "shardmill"
     kind = KINDS[words[1]]
     own, rest = parser_of(kind).parse_known_args(words[2:])
-    values = vars(own)
+    known, unknown = beam_parser().parse_known_args(rest)
+    assert unknown == []
+    return kind, vars(own), known
+
+
+def check_command(words: list[str]) -> Any:
+    """Check that the command accepts all of `words` and their values, and return the options of Beam."""
+    kind, values, known = parse_command(words)
     kind.make_config(
         {name: value for name, value in values.items() if name not in ("dry_run", "write_recipe", "debug")}
     )
-    known, unknown = beam_parser().parse_known_args(rest)
-    assert unknown == []
     return known
 
 
 def run_command(words: list[str], comment: str, run: Run) -> None:
-    """Run a command in the current folder, or check it if it needs a network or another machine."""
+    """Run a command in the current folder, or only parse it if it needs a network or a cluster."""
     if words[0] == "shardmill" and any(word.startswith(_REMOTE) for word in words):
-        check_command(words)
+        parse_command(words)  # without its values: a folder on a store would be listed
     elif words[0] == "shardmill":
         done = run(*words[1:])
         expected = int(found[1]) if (found := _STATUS.search(comment)) else 0
@@ -87,7 +93,7 @@ def run_command(words: list[str], comment: str, run: Run) -> None:
 
 
 def run_blocks(chosen: list[Block], folder: Path, run: Run) -> None:
-    """Run blocks in order in `folder`: commands, snippets of Python, and files that they name."""
+    """Write the files that blocks name to `folder`, then run the commands and the snippets of Python in order."""
     namespace: dict[str, Any] = {}
     before = Path.cwd()
     os.chdir(folder)
@@ -95,10 +101,11 @@ def run_blocks(chosen: list[Block], folder: Path, run: Run) -> None:
         for block in chosen:
             if block.file_name is not None:
                 Path(block.file_name).write_text(block.text)
-            elif block.language == "sh":
+        for block in chosen:
+            if block.language == "sh":
                 for words, comment in commands(block):
                     run_command(words, comment, run)
-            elif block.language == "python":
+            elif block.language == "python" and block.file_name is None:
                 code = compile(block.text, f"block at line {block.line}", "exec")
                 if "import torch\n" not in block.text or find_spec("torch") is not None:
                     exec(code, namespace)
