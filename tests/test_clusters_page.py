@@ -5,37 +5,20 @@ import json
 import re
 import shlex
 from importlib.metadata import version
-from typing import Any
 
 import pytest
 import yaml
 
-from shardmill.pipelines.commands.convert import parser_of
 from shardmill.pipelines.commands.template import command_line
-from shardmill.pipelines.flags.beam import beam_parser
-from shardmill.pipelines.kinds.registry import KINDS
 from tests.support.command import REPOSITORY
 from tests.support.later import Later
+from tests.support.pages import check_command
 
 kubernetes_validate = Later("kubernetes_validate")
 
 PAGE = (REPOSITORY / "docs" / "clusters.md").read_text()
-BLOCKS = re.findall(r"^```\n(shardmill .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^```sh\n(shardmill .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 DEPLOY = REPOSITORY / "deploy"
-
-
-def check_command(words: list[str]) -> Any:
-    """Check that the command takes all of them, its own and Beam's; returns Beam's."""
-    assert words[0] == "shardmill"
-    kind = KINDS[words[1]]
-    own, rest = parser_of(kind).parse_known_args(words[2:])
-    values = vars(own)
-    kind.make_config(
-        {name: value for name, value in values.items() if name not in ("dry_run", "write_recipe", "debug")}
-    )
-    known, unknown = beam_parser().parse_known_args(rest)
-    assert unknown == []
-    return known
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
@@ -60,7 +43,7 @@ def told(words: list[str]) -> dict[str, list[str]]:
 
 def test_flex_template() -> None:
     """Its flags are not in any package; that names agree, and the parameters are a command line, is."""
-    (block,) = re.findall(r"^```\n(gcloud .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    (block,) = re.findall(r"^```sh\n(gcloud .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     submit, build, run = (told(shlex.split(line)) for line in block.replace("\\\n", " ").splitlines())
     assert build[""] == ["gcloud", "dataflow", "flex-template", "build", *run["--template-file-gcs-location"]]
     assert submit["--tag"] == build["--image"]

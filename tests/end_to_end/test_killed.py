@@ -130,7 +130,7 @@ def test_interrupted(many: Path, tmp_path: Path, number: int, status: int, momen
     assert process.result() == (status, "", "shardmill: interrupted; nothing was published\n")
     assert not list(directory.glob("*"))
     assert not (directory.parent / "LATEST").exists()
-    assert not (directory.parent / "builds").exists()  # as README says; a first night leaves a record
+    assert not (directory.parent / "builds").exists()  # as docs/nightly.md says; a first night leaves a record
 
 
 def test_full_disk_is_one_sentence(many: Path, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import importlib
 import io
 import json
 import os
-import shlex
 import signal
 import threading
 import time
@@ -23,6 +22,9 @@ from shardmill.pipelines.recipes.load import load_recipes
 from shardmill.pipelines.recipes.recipe import Recipe
 from shardmill.versions.build_record import BuildRecord
 from tests.support.command import REPOSITORY, Process, Run
+from tests.support.pages import blocks, commands
+
+NIGHTLY = REPOSITORY / "docs" / "nightly.md"
 
 
 def png(number: int) -> bytes:
@@ -310,21 +312,19 @@ def record_of(folder: Path, version: str) -> BuildRecord:
     return BuildRecord.from_json((folder / "builds" / f"{version}.json").read_bytes(), "record")
 
 
-def test_the_readme_s_nights(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands of "Every night", with fewer digits."""
+def test_the_nights_of_the_page(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands of docs/nightly.md, with fewer digits."""
     monkeypatch.chdir(tmp_path)
     for number in range(200):
         path = Path(f"demo/digits/{number % 10}/{number}.png")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(png(number))
-    text = (REPOSITORY / "README.md").read_text().split("## Every night")[1].split("```")[1]
     ends = []
-    for line in text.strip().splitlines():
-        command, *words = shlex.split(line.partition("#")[0])
+    for (command, *words), comment in commands(blocks(NIGHTLY)[0]):
         if command == "mv":
             Path(words[0]).rename(words[1])
         else:
-            ends.append((run(*words), line.partition("#")[2].strip()))
+            ends.append((run(*words), comment))
 
     assert [end.status for end, _ in ends] == [0, 0, 0, 0, 3, 0], [end.err for end, _ in ends]
     assert ends[3][0].out == "digits: unchanged since 1.0.0: 200 files\n"
@@ -333,9 +333,9 @@ def test_the_readme_s_nights(run: Run, tmp_path: Path, monkeypatch: pytest.Monke
     assert Path("demo/nightly/digits/LATEST").read_text() == "1.0.1\n"
 
 
-def test_the_readme_s_recipe(tmp_path: Path) -> None:
-    text = (REPOSITORY / "README.md").read_text().split("```yaml\nname:")[1].split("```")[0]
-    (tmp_path / "events.yaml").write_text(f"name:{text}")
+def test_the_recipe_of_the_page(tmp_path: Path) -> None:
+    (text,) = (block.text for block in blocks(NIGHTLY) if block.language == "yaml")
+    (tmp_path / "events.yaml").write_text(text)
 
     (recipe,) = load_recipes([str(tmp_path / "events.yaml")], {}, date(2026, 11, 20), {"BUCKET": "gs://b"})
 

@@ -1,6 +1,6 @@
 """A tebibyte of rows on a hundred workers, on paper: what the planning code itself says of it.
 
-`PYTHONPATH=. python -m tests.support.tebibyte` prints the table that docs/design.md has.
+`PYTHONPATH=. python -m tests.support.tebibyte` prints the table that docs/benchmarks.md has.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,8 @@ from shardmill.transforms.writing.shard_info import ShardInfo
 TOTAL, RECORDS, WORKERS, CORES = 1 << 40, 10**10, 100, 4
 LOOKS = 2  # at each block: for the types of columns, and to encode it
 KEY_LOOKS = 3  # at the keys of a run: to count them, for those in bins that are cut, to slice it
-# Of README.md: 1,996 MB of CSV in 77.8 s on two cores. A request of 30 ms is what benchmarks/bench_store.py waits.
+# An older run of benchmarks/bench_table_memory.py: 1,996 MB of CSV in 77.8 s on two cores. A request of 30 ms is what
+# benchmarks/bench_store.py waits.
 CSV_A_CORE, LATENCY, NETWORK = 1996e6 / 77.8 / 2, 0.030, 1.25e9  # bytes a second; seconds; bytes a second of a worker
 
 

@@ -1,0 +1,141 @@
+"""Small data of every kind that README.md and docs/ name, under the names that they use."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
+
+from tests.support import framed_records
+from tests.support.command import image, write_files
+from tests.support.detection import draw, scenes, write_coco, write_masks, write_voc, write_yolo
+from tests.support.masks import encoded
+from tests.support.sounds import wav
+from tests.support.tars import tar
+from tests.support.tokenizer_files import tokenizer_json
+from tests.support.zips import zipped
+
+
+def write_boxes(path: Path, folder: Path, rows: list[dict[str, Any]]) -> None:
+    """A table as Hugging Face has it of the image files in a folder, with what rows of its metadata say of each."""
+    label = {"names": ["thing"], "_type": "ClassLabel"}
+    told = {"image": {"_type": "Image"}, "objects": {"categories": {"feature": label, "_type": "List"}}}
+    table = pa.Table.from_pylist(
+        [{"image": {"bytes": (folder / row["file_name"]).read_bytes()}, "objects": row["objects"]} for row in rows]
+    )
+    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": told}})}), path)
+
+
+def write_pets(path: Path, images: list[bytes]) -> None:
+    """A table as Hugging Face has it, with a column of plain bytes beside."""
+    told = {"image": {"_type": "Image"}, "label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}
+    files = pa.array([{"bytes": image, "path": None} for image in images])
+    table = pa.table({"image": files, "label": [0, 1] * (len(images) // 2), "photo": images})
+    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": told}})}), path)
+
+
+def depth_of(jpeg: bytes) -> bytes:
+    """A mask of 16 bits of an image's size."""
+    with Image.open(io.BytesIO(jpeg)) as opened:
+        return encoded(np.full(opened.size[::-1], 1000, np.uint16))
+
+
+def houses() -> bytes:
+    """Return the table that docs/transform.md preprocesses."""
+    lines = ["id,age,fare,city,review,income,rooms,sold"]
+    for n in range(200):
+        age, city = "" if n % 9 == 0 else str(n % 50), "Rome" if n % 3 else "Oslo"
+        lines.append(f"{n},{age},{n / 4 + 0.25},{city},nice w{n % 7} house,{n * 100.5},{n % 8},{n % 2}")
+    return "\n".join([*lines, ""]).encode()
+
+
+def write_page_data(folder: Path) -> Path:
+    """Write the files below `folder`, and return it."""
+    jpegs = [image(number) for number in range(4)]
+    named = "".join(f"{json.dumps({'file_name': f'{number}.jpg', 'label': 'ab'[number % 2]})}\n" for number in range(4))
+    write_files(
+        folder,
+        {
+            **{f"photos/{'cat' if number % 2 else 'dog'}/{number}.jpg": image(number) for number in range(40)},
+            "photos.zip": zipped(
+                {f"photos/{'ab'[number % 2]}/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)}
+            ),
+            **{f"folder/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
+            **{f"train/{number}.jpg": jpeg for number, jpeg in enumerate(jpegs)},
+            "meta.csv": b"file_name,label\nphotos/dog/0.jpg,a\nphotos/cat/1.jpg,b\n",
+            "hf/train/metadata.csv": b"file_name,label\n1.jpg,a\n",
+            "hf/test/metadata.csv": b"file_name,label\n2.jpg,a\n",
+            "hf/train/1.jpg": image(1),
+            "hf/test/2.jpg": image(2),
+            "more.csv": b"file_name,label\nphotos/cat/3.jpg,a\n",
+            "parts/1.jpg": image(1),
+            "masked.csv": b"file_name,mask\nseg/images/1.jpg,seg/masks/1.png\n",
+            "pairs.csv": b"left,right\nphotos/dog/0.jpg,photos/cat/1.jpg\n",
+            "seg/images/1.jpg": image(1),
+            "seg/masks/1.png": image(1, "PNG", mode="L"),
+            "depth/1.png": depth_of(image(1)),
+            "many.csv": b"file_name,label\nphotos/dog/0.jpg,dog;indoor\nphotos/cat/1.jpg,\n",
+            "folder/metadata.jsonl": named.encode(),
+            "train.csv": b"id,breed\n0,pug\n1,lab\n",
+            "rows.csv": b"n,city\n1,Rome\n2,Oslo\n",
+            "tags.csv": b"n,tags\n1,red;green\n2,\n",
+            "tags.jsonl": b'{"n": 1, "tags": ["red", "green"]}\n{"n": 2, "tags": []}\n',
+            "reviews.txt": b"good\nbad\n",
+            "corpus/train.de": b"eins\nzwei\n",
+            "corpus/train.en": b"one\ntwo\n",
+            "corpus/more.de": b"drei\n",
+            "corpus/more.en": b"three\n",
+            "rows.jsonl": b'{"n": 1, "city": "w1 w2"}\n{"n": 2, "city": "w3"}\n',
+            "tokenizer.json": tokenizer_json(),
+            "shards/0.tar": tar([("1.jpg", jpegs[0]), ("1.cls", b"3"), ("1.json", b'{"n": 1}')]),
+            "visits.csv": b"user,time,page\na,2024-01-02,x\nb,2024-01-01,y\na,2024-01-01,z\n",
+            "sounds/dog/1.wav": wav(),
+            "points.csv": b"file_name,x\nphotos/dog/0.jpg,0.5\nphotos/cat/1.jpg,0.25\n",
+            "houses.csv": houses(),
+            "old/a.tfrecord": b"".join(framed_records.record(1000 + number) for number in range(20)),
+            **{f"demo/digits/{number % 10}/{number}.png": image(number, "PNG") for number in range(200)},
+        },
+    )
+    (folder / "scans/cat").mkdir(parents=True)
+    np.save(folder / "scans/cat/1.npy", np.zeros((2, 2), np.float32))
+    pq.write_table(pa.table({"file_name": ["1.jpg"], "label": ["a"]}), folder / "parts/1.parquet")
+    drawn = scenes(6)
+    rows: list[dict[str, Any]] = [
+        {
+            "file_name": scene.name,
+            "objects": {"bbox": [thing.box for thing in scene.things], "categories": [0] * len(scene.things)},
+        }
+        for scene in drawn
+    ]
+    for scene in drawn:
+        draw(scene, folder / "boxes")
+    (folder / "boxes/metadata.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (folder / "points/car").mkdir(parents=True)
+    for number in (1, 2):
+        np.save(folder / f"points/car/{number}.npy", np.zeros((number, 3), np.float32))
+    write_pets(folder / "pets.parquet", jpegs)
+    things = [
+        (f"{number}.{kind}", data)
+        for number, row in enumerate(rows)
+        for kind, data in (
+            ("png", (folder / "boxes" / row["file_name"]).read_bytes()),
+            ("json", json.dumps({"objects": row["objects"]}).encode()),
+        )
+    ]
+    write_files(folder, {"things/0.tar": tar(things)})
+    write_boxes(folder / "boxes.parquet", folder / "boxes", rows)
+    write_coco(folder / "coco", drawn[:4], "annotations/instances_train2017.json", "train2017")
+    write_coco(folder / "coco", drawn[4:], "annotations/instances_val2017.json", "val2017")
+    write_coco(folder / "export", drawn, "_annotations.coco.json")
+    write_voc(folder / "VOC2012", {"train": drawn[:4], "val": drawn[4:]})
+    write_masks(folder / "segments", drawn[:4])
+    write_masks(folder / "VOC2012/SegmentationClass", drawn)
+    for split, some in (("train", drawn[:2]), ("val", drawn[4:])):
+        names = "".join(f"{Path(scene.name).stem}\n" for scene in some)
+        write_files(folder, {f"VOC2012/ImageSets/Segmentation/{split}.txt": names.encode()})
+    write_yolo(folder / "yolo", {"train": drawn[:4], "val": drawn[4:]})
+    return folder

@@ -1,0 +1,118 @@
+"""Code blocks of README.md and docs/, and how to run them."""
+
+import os
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from shardmill.pipelines.commands.convert import parser_of
+from shardmill.pipelines.flags.beam import beam_parser
+from shardmill.pipelines.kinds.kind import Kind
+from shardmill.pipelines.kinds.registry import KINDS
+from tests.support.command import REPOSITORY, Run
+
+README = REPOSITORY / "README.md"
+PAGES = (README, *sorted((REPOSITORY / "docs").glob("*.md")))
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_STATUS = re.compile(r"exit status (\d+)")
+_REMOTE = ("gs://", "s3://", "az://", "--runner")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block: its language, its text, and the line of the page where it begins."""
+
+    language: str
+    text: str
+    line: int
+
+    @property
+    def file_name(self) -> str | None:
+        """The file that the block is, if its first line is a comment with a name."""
+        found = re.match(r"# (\w+\.(?:yaml|py))\n", self.text)
+        return found[1] if found else None
+
+
+def blocks(page: Path) -> list[Block]:
+    """Return the fenced blocks of a page, in order."""
+    text = page.read_text()
+    return [Block(found[1], found[2], text.count("\n", 0, found.start()) + 1) for found in _FENCE.finditer(text)]
+
+
+def commands(block: Block) -> Iterator[tuple[list[str], str]]:
+    """Yield the words and the comment of each command of a block."""
+    for line in block.text.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if words:
+            yield words, line.partition(" #")[2].strip()
+
+
+def parse_command(words: list[str]) -> tuple[Kind, dict[str, Any], Any]:
+    """Return the kind of a command, its own flags, and the options of Beam; fail if a flag is unknown."""
+    assert words[0] == "shardmill"
+    kind = KINDS[words[1]]
+    own, rest = parser_of(kind).parse_known_args(words[2:])
+    known, unknown = beam_parser().parse_known_args(rest)
+    assert unknown == []
+    return kind, vars(own), known
+
+
+def check_command(words: list[str]) -> Any:
+    """Check that the command accepts all of `words` and their values, and return the options of Beam."""
+    kind, values, known = parse_command(words)
+    kind.make_config(
+        {name: value for name, value in values.items() if name not in ("dry_run", "write_recipe", "debug")}
+    )
+    return known
+
+
+def run_command(words: list[str], comment: str, run: Run) -> None:
+    """Run a command in the current folder, or only parse it if it needs a network or a cluster."""
+    if words[0] == "shardmill" and any(word.startswith(_REMOTE) for word in words):
+        parse_command(words)  # without its values: a folder on a store would be listed
+    elif words[0] == "shardmill":
+        done = run(*words[1:])
+        expected = int(found[1]) if (found := _STATUS.search(comment)) else 0
+        assert done.status == expected, (words, done.err)
+    elif words[0] == "mv":
+        Path(words[1]).rename(words[2])
+    elif words[0] == "pip":
+        assert words[:2] == ["pip", "install"]
+        extras = set(re.findall(r"\w+", words[2].partition("[")[2]))
+        assert extras <= set(_project()["optional-dependencies"]), words
+    elif words[0] == "make":
+        assert re.search(rf"^{words[1]}:", (REPOSITORY / "Makefile").read_text(), re.MULTILINE), words
+    else:
+        assert words[0] == "gcloud", words  # tests/test_clusters_page.py checks these
+
+
+def run_blocks(chosen: list[Block], folder: Path, run: Run) -> None:
+    """Write the files that blocks name to `folder`, then run the commands and the snippets of Python in order."""
+    namespace: dict[str, Any] = {}
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        for block in chosen:
+            if block.file_name is not None:
+                Path(block.file_name).write_text(block.text)
+        for block in chosen:
+            if block.language == "sh":
+                for words, comment in commands(block):
+                    run_command(words, comment, run)
+            elif block.language == "python" and block.file_name is None:
+                code = compile(block.text, f"block at line {block.line}", "exec")
+                if "import torch\n" not in block.text or find_spec("torch") is not None:
+                    exec(code, namespace)
+    finally:
+        os.chdir(before)
+
+
+def _project() -> dict[str, Any]:
+    loaded: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    return loaded

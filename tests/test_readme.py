@@ -1,0 +1,132 @@
+"""Limits of README.md and docs/, and their commands and snippets of Python, which may import tensorflow.
+
+Each page runs in a folder of its own with the data that it names. PyTorch is not installed for the tests, so its
+snippet is only compiled.
+"""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import REPOSITORY, Run
+from tests.support.page_data import write_page_data
+from tests.support.pages import PAGES, README, blocks, run_blocks
+
+DESIGN = REPOSITORY / "docs" / "design.md"
+SECTIONS = [
+    "Install and first result",
+    "My data looks like this",
+    "What a data set contains",
+    "Read it",
+    "Nightly rebuild",
+    "On a cluster",
+    "From Python",
+    "Speed",
+    "What it does not do",
+    "Links",
+    "License",
+]
+NIGHTS = REPOSITORY / "docs" / "nightly.md"  # tests/end_to_end/test_rebuild.py runs its commands
+TASKS = [page for page in PAGES if page.stem not in ("design", "internals")]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def prose(page: Path) -> str:
+    """Return the text of a page without its fenced blocks."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of the headings of a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the data that the pages name."""
+    return write_page_data(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture
+def folder(data: Path, tmp_path: Path) -> Path:
+    """Return a copy of the data."""
+    return Path(shutil.copytree(data, tmp_path / "data"))
+
+
+@pytest.mark.parametrize(("page", "most"), [(README, 180), (DESIGN, 200)], ids=["README", "design"])
+def test_number_of_lines(page: Path, most: int) -> None:
+    assert len(page.read_text().splitlines()) <= most
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_length_of_lines(page: Path) -> None:
+    lines = [LINK.sub("", line) for line in page.read_text().splitlines() if not line.startswith("|")]
+
+    assert [line for line in lines if len(line) > 120] == []
+
+
+def test_sections_of_the_readme() -> None:
+    assert re.findall(r"^## (.+)$", prose(README), re.MULTILINE) == SECTIONS
+    assert len(re.findall(r"!\[", README.read_text())) == 1
+
+
+def test_short_snippets_of_the_readme() -> None:
+    sections = dict(zip(SECTIONS, re.split(r"^## .+$", README.read_text(), flags=re.MULTILINE)[1:], strict=True))
+    for name, most in (("Read it", 10), ("Nightly rebuild", 5), ("On a cluster", 5), ("From Python", 5)):
+        found = re.findall(r"^```\w+\n(.*?)^```$", sections[name], re.MULTILINE | re.DOTALL)
+        assert found
+        assert all(len([line for line in block.splitlines() if line]) <= most for block in found), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links(page: Path) -> None:
+    for link in LINK.findall(page.read_text()):
+        if link.startswith("https://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in (README, DESIGN)], ids=lambda page: page.stem)
+def test_a_page_is_linked_from_the_readme(page: Path) -> None:
+    assert f"](docs/{page.name})" in README.read_text()
+
+
+@pytest.mark.parametrize("page", TASKS, ids=lambda page: page.stem)
+def test_a_page_begins_with_code_and_ends_with_limits(page: Path) -> None:
+    assert blocks(page)[0].language in ("sh", "python")
+    assert page == README or "\n## Limits\n" in page.read_text() or page.stem in ("limits", "benchmarks")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != NIGHTS], ids=lambda page: page.stem)
+def test_commands_and_snippets(page: Path, folder: Path, run: Run) -> None:
+    run_blocks([block for block in blocks(page) if "shardmill.convert(" not in block.text], folder, run)
+
+
+@pytest.mark.parametrize("page", [README, REPOSITORY / "docs" / "python.md"], ids=lambda page: page.stem)
+def test_jobs_from_python(page: Path, folder: Path, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = (block for block in blocks(page) if "shardmill.convert(" in block.text)
+    run_blocks([block], folder, run)
+
+    assert "datasets/rows/1.0.0" in capsys.readouterr().out
+
+
+ROWS = re.findall(r"^\| .+ \| `(shardmill [^`]+)` \|$", README.read_text(), re.MULTILINE)
+
+
+def test_rows_of_the_readme() -> None:
+    assert len(ROWS) == 10
+
+
+@pytest.mark.parametrize("command", ROWS)
+def test_data_looks_like_this(command: str, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    done = run(*shlex.split(command)[1:], "--output", "datasets", "--name", "n")
+
+    assert done.status == 0, done.err
